@@ -1,0 +1,37 @@
+"""perfgate: a performance gate for people who train models on GPUs.
+
+The public functions are resolved when they are first used, so that `import perfgate` loads neither numpy nor
+scipy. What each of them computes is described where it is defined.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from perfgate.judge.change import judge_change
+    from perfgate.judge.limit import judge_limit
+    from perfgate.stats.describe import measure_run
+    from perfgate.stats.prior import calibrate_prior
+    from perfgate.stats.warmup import warmup_length
+
+__all__ = ["__version__", "calibrate_prior", "judge_change", "judge_limit", "measure_run", "warmup_length"]
+
+#: Where each public name lives.
+_HOMES = {
+    "calibrate_prior": "perfgate.stats.prior",
+    "judge_change": "perfgate.judge.change",
+    "judge_limit": "perfgate.judge.limit",
+    "measure_run": "perfgate.stats.describe",
+    "warmup_length": "perfgate.stats.warmup",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public function at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'perfgate' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,156 @@
+"""A change between runs of two sides: the moderated t on the logarithms of the run statistics.
+
+The run is the unit, not the step: steps of one run share clocks, placement and neighbours. With a handful of
+runs their own spread says little, so a prior on the noise between runs counts as a few more: Smyth, "Linear
+models and empirical Bayes methods" (2004). Noise inside the new runs beyond that of the base runs comes on
+top, with the degrees of freedom of Welch and Satterthwaite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from perfgate.stats.describe import RunMeasure
+from perfgate.stats.quantiles import FloatArray, t_quantile, t_tail
+
+#: The most new runs that `LogChange.runs_needed` proposes.
+MOST_RUNS = 20
+
+Side: TypeAlias = Literal["up", "down", "either"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange:
+    """ln(new / base) with its uncertainty.
+
+    `base_value` and `new_value` are the geometric means, in the unit of the values. `run_variance` is the
+    variance of one run around its side, `prior_runs` and `base_runs` say what it was estimated from. Where no
+    noise is assumed, `standard_error` is 0 and `degrees_of_freedom` None.
+    """
+
+    base_value: float
+    new_value: float
+    log_change: float
+    standard_error: float
+    degrees_of_freedom: float | None
+    run_variance: float
+    base_runs: int
+    prior_runs: float
+
+    def bounds(self, confidence: float) -> tuple[float, float]:
+        """The lower and the upper one-sided bound of the logarithm, each at this confidence."""
+        margin = self._t(confidence) * self.standard_error
+        return self.log_change - margin, self.log_change + margin
+
+    def p_no_change(self, side: Side) -> float:
+        """The probability of a change at least this far to that side when there is none.
+
+        For "either", it is the side to which the change went: one tail, as each bound of the interval is one.
+        """
+        d = {"up": self.log_change, "down": -self.log_change, "either": abs(self.log_change)}[side]
+        if self.degrees_of_freedom is None:
+            return 0.0 if d > 0 else 1.0
+        return t_tail(self.degrees_of_freedom, d / self.standard_error)
+
+    def detectable(self, confidence: float, power: float) -> float:
+        """How far beyond a bound the true logarithm lies when it is found beyond it with this power."""
+        return (self._t(confidence) + self._t(power)) * self.standard_error
+
+    def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
+        """The fewest new runs with which no change is shown to be within `margin` with this power.
+
+        None where more than `MOST_RUNS` would be needed, and where no noise is assumed.
+        """
+        if self.degrees_of_freedom is None:
+            return None
+        for runs in range(1, MOST_RUNS + 1):
+            df = self.prior_runs + self.base_runs + runs - 2
+            standard_error = math.sqrt(self.run_variance * (1 / self.base_runs + 1 / runs))
+            if (t_quantile(df, confidence) + t_quantile(df, power)) * standard_error <= margin:
+                return runs
+        return None
+
+    def _t(self, probability: float) -> float:
+        if self.degrees_of_freedom is None:
+            return 0.0
+        return t_quantile(self.degrees_of_freedom, probability)
+
+
+@np.errstate(all="ignore")
+def moderated_t(
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]
+) -> LogChange:
+    """The change from K >= 1 base runs to m >= 1 new runs, all with a logarithm (see `has_logarithm`).
+
+    `prior` is (s0, d0): a relative standard deviation between runs, and how many runs that belief is worth;
+    both are positive.
+    """
+    s0, d0 = prior
+    base_logs, new_logs = _logs(base), _logs(new)
+    base_within, new_within = _mean_within(base), _mean_within(new)
+    prior_variance = s0 * s0 + base_within
+    base_logs = _winsorised(base_logs, math.sqrt(prior_variance))
+    centre, new_centre = float(base_logs.mean()), float(new_logs.mean())
+
+    k, m = len(base), len(new)
+    squares = float(np.square(base_logs - centre).sum() + np.square(new_logs - new_centre).sum())
+    run_df = d0 + k + m - 2
+    run_variance = (d0 * prior_variance + squares) / run_df
+
+    between = run_variance * (1 / k + 1 / m)
+    excess = max(new_within - base_within, 0.0) / m
+    excess_df = max(sum(run.n for run in new) / m - 1, 1.0)
+    share = between / (between + excess)
+    df = 1 / (share**2 / run_df + (1 - share) ** 2 / excess_df)
+    standard_error = math.sqrt(between + excess)
+    base_value, new_value = _geometric_mean(centre, base), _geometric_mean(new_centre, new)
+    return LogChange(base_value, new_value, new_centre - centre, standard_error, df, run_variance, k, d0)
+
+
+def exact_change(
+    base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]
+) -> LogChange:
+    """The change between two positive values without any noise."""
+    d = math.log(new_value) - math.log(base_value)
+    return LogChange(base_value, new_value, d, 0.0, None, 0.0, base_runs, prior[1])
+
+
+def has_logarithm(run: RunMeasure) -> bool:
+    """Whether the run has a positive value and a variance of its logarithm."""
+    return run.value is not None and run.value > 0 and run.within_variance is not None
+
+
+def _values(runs: Sequence[RunMeasure]) -> list[float]:
+    return [run.value for run in runs if run.value is not None]
+
+
+def _logs(runs: Sequence[RunMeasure]) -> FloatArray:
+    return np.log(_values(runs))
+
+
+def _geometric_mean(mean_log: float, runs: Sequence[RunMeasure]) -> float:
+    """From the mean logarithm; rounding may not carry it beyond the values, so one run keeps its value."""
+    values = _values(runs)
+    return min(max(float(np.exp(mean_log)), min(values)), max(values))
+
+
+def _mean_within(runs: Sequence[RunMeasure]) -> float:
+    return sum(run.within_variance or 0.0 for run in runs) / len(runs)
+
+
+def _winsorised(logs: FloatArray, expected_spread: float) -> FloatArray:
+    """The base runs with outliers drawn in, from 4 runs on.
+
+    One bad run that was accepted into the baseline must neither shift the centre nor widen the interval so
+    far that nothing is found any more.
+    """
+    if len(logs) < 4:
+        return logs
+    centre = np.median(logs)
+    reach = 3 * max(1.4826 * float(np.median(np.abs(logs - centre))), expected_spread)
+    return np.clip(logs, centre - reach, centre + reach)

@@ -1,0 +1,43 @@
+"""Quantiles: of Student's t and the beta distribution, and of a sorted sample."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv, stdtr, stdtrit
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+def t_quantile(degrees_of_freedom: float, probability: float) -> float:
+    """The point that Student's t stays below with this probability; the degrees may be fractional."""
+    return float(stdtrit(degrees_of_freedom, probability))
+
+
+def t_tail(degrees_of_freedom: float, t: float) -> float:
+    """The probability that Student's t exceeds `t`.
+
+    By symmetry it is the distribution function at `-t`, which keeps its digits far out in the tail.
+    """
+    return float(stdtr(degrees_of_freedom, -t))
+
+
+def beta_quantile(a: float, b: float, probability: float) -> float:
+    """The point that a beta(a, b) variable stays below with this probability."""
+    return float(betaincinv(a, b, probability))
+
+
+def sample_quantile(ordered: FloatArray, q: float) -> float:
+    """The quantile `q` in [0, 1] of ascending values, n >= 1, by linear interpolation at q (n - 1).
+
+    This is type 7 of Hyndman and Fan, "Sample quantiles in statistical packages" (1996), the default of
+    numpy.
+    """
+    position = q * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    low, high = float(ordered[below]), float(ordered[above])
+    return low + (position - below) * (high - low)

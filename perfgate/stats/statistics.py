@@ -1,0 +1,206 @@
+"""The statistics of one run, by name: each with its value and its noise within the run.
+
+A new statistic is a function, an influence function and a line in `STATISTICS`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from perfgate.stats.autocorrelation import time_constant
+from perfgate.stats.quantiles import FloatArray, sample_quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A statistic of one run, with the noise that the inside of the run shows.
+
+    `variance` is that of the value, in squared units (None where only the logarithm is known); `log_variance`
+    is that of its logarithm, dimensionless (None where there is no logarithm). The resolution of the clock is
+    in neither. `n_effective` is how many independent values would say as much.
+    """
+
+    value: float
+    n_effective: float
+    variance: float | None
+    log_variance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """A smooth function of the values, such as the mean.
+
+    Its noise is that of the mean of its influence values: Hampel, "The influence curve and its role in robust
+    estimation" (1974); Huber, "Robust Statistics". Time dependence is that of the influence values, too.
+    """
+
+    name: str
+    value: Callable[[FloatArray], float]
+    influence: Callable[[FloatArray], FloatArray]
+
+    def estimate(self, x: FloatArray) -> Estimate:
+        """The statistic of n >= 1 values in order of time."""
+        value, influence = self.value(x), self.influence(x)
+        n_effective = len(x) / time_constant(influence)
+        variance = _variance(influence) / n_effective
+        # The ratio of standard deviations squared: a square of the value alone could overflow.
+        log_variance = float(np.square(np.sqrt(variance) / value)) if value > 0 else None
+        return Estimate(value, n_effective, variance, log_variance)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The quantile q, 0 < q < 1.
+
+    Half the distance between the quantiles one standard error of the rank below and above is the standard
+    error: Woodruff, "Confidence intervals for medians and other position measures" (1952).
+    """
+
+    name: str
+    q: float
+
+    def estimate(self, x: FloatArray) -> Estimate:
+        """The statistic of n >= 1 values in order of time."""
+        ordered = np.sort(x)
+        value = sample_quantile(ordered, self.q)
+        n_effective = len(x) / time_constant((x <= value).astype(np.float64))
+        if not value > 0:
+            return Estimate(value, n_effective, None, None)
+        h = math.sqrt(self.q * (1 - self.q) / n_effective)
+        # A neighbour at or below 0 has no logarithm: a millionth of the value stands for it.
+        low, high = (
+            max(sample_quantile(ordered, q), 1e-6 * value)
+            for q in (max(self.q - h, 0.0), min(self.q + h, 1.0))
+        )
+        return Estimate(value, n_effective, None, float(np.square(np.log(np.divide(high, low)) / 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The largest or the smallest value.
+
+    Its logarithm is as noisy as the tail is heavy: pi^2 / 6 H^2 is the variance of a Gumbel variable whose
+    scale is the tail index H of Hill, "A simple general approach to inference about the tail of a
+    distribution" (1975).
+    """
+
+    name: str
+    largest: bool
+
+    def estimate(self, x: FloatArray) -> Estimate:
+        """The statistic of n >= 1 values; their order in time does not matter."""
+        n = len(x)
+        k = max(2, min(n - 1, math.isqrt(n)))
+        tail = np.sort(x)[::-1][: k + 1] if self.largest else np.sort(x)[: k + 1]
+        return Estimate(float(tail[0]), float(n), None, self._log_variance(tail))
+
+    def _log_variance(self, tail: FloatArray) -> float | None:
+        """From the k most extreme values and the next one; below three values the noise is unknown, and 0."""
+        if tail.min() <= 0:
+            return None
+        if len(tail) < 3:
+            return 0.0
+        index = float(np.log(tail[:-1] / tail[-1]).mean())
+        return math.pi**2 / 6 * index**2
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The number of values."""
+
+    name: str = "count"
+
+    def estimate(self, x: FloatArray) -> Estimate:
+        """The statistic of n >= 1 values."""
+        return Estimate(float(len(x)), float(len(x)), 0.0, 0.0)
+
+
+Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
+
+
+def parse_statistic(name: str) -> Statistic:
+    """The statistic of this name: one of `STATISTICS`, or a percentile such as "p95" or "p99.9".
+
+    Raises ValueError, which lists the names, for any other.
+    """
+    if name in STATISTICS:
+        return STATISTICS[name]
+    percentile = re.fullmatch(r"p(\d{1,3}(?:\.\d+)?)", name, re.ASCII)
+    percent = float(percentile[1]) if percentile else math.nan
+    if percent == 0:
+        return Extreme(name, largest=False)
+    if percent == 100:
+        return Extreme(name, largest=True)
+    if 0 < percent < 100:
+        return Quantile(name, percent / 100)
+    known = ", ".join(STATISTICS)
+    raise ValueError(f"unknown statistic {name!r}: use {known}, or a percentile from p0 to p100 such as p95")
+
+
+def _variance(x: FloatArray) -> float:
+    """The sample variance (n - 1); 0 for one value, whose spread is unknown."""
+    return float(x.var(ddof=1)) if len(x) > 1 else 0.0
+
+
+def _stddev(x: FloatArray) -> float:
+    return math.sqrt(_variance(x))
+
+
+def _cv(x: FloatArray) -> float:
+    return float(np.divide(_stddev(x), x.mean()))
+
+
+def _trimmed_mean(x: FloatArray) -> float:
+    """The mean without the int(.2 n) smallest and largest values."""
+    cut = int(0.2 * len(x))
+    return float(np.sort(x)[cut : len(x) - cut].mean())
+
+
+def _trimmed_mean_influence(x: FloatArray) -> FloatArray:
+    """The values drawn in to the quantiles .2 and .8, of which 60 % carry the mean.
+
+    Tukey and McLaughlin, "Less vulnerable confidence procedures for location" (1963).
+    """
+    ordered = np.sort(x)
+    clipped: FloatArray = np.clip(x, sample_quantile(ordered, 0.2), sample_quantile(ordered, 0.8)) / 0.6
+    return clipped
+
+
+def _log_stddev_influence(x: FloatArray) -> FloatArray:
+    """By how much each value moves the logarithm of the standard deviation; 0 where all are equal."""
+    squares = np.square(x - x.mean())
+    mean_square = squares.mean()
+    if not mean_square > 0:
+        return np.zeros(len(x))
+    influence: FloatArray = (squares - mean_square) / (2 * mean_square)
+    return influence
+
+
+def _stddev_influence(x: FloatArray) -> FloatArray:
+    return _stddev(x) * _log_stddev_influence(x)
+
+
+def _cv_influence(x: FloatArray) -> FloatArray:
+    mean = x.mean()
+    influence: FloatArray = _cv(x) * (_log_stddev_influence(x) - (x - mean) / mean)
+    return influence
+
+
+#: The statistics by name, beside the percentiles, which `parse_statistic` makes.
+STATISTICS: dict[str, Statistic] = {
+    "mean": Smooth("mean", lambda x: float(x.mean()), lambda x: x),
+    "median": Quantile("median", 0.5),
+    "min": Extreme("min", largest=False),
+    "max": Extreme("max", largest=True),
+    "total": Smooth("total", lambda x: float(x.sum()), lambda x: len(x) * x),
+    "count": Count(),
+    "stddev": Smooth("stddev", _stddev, _stddev_influence),
+    "cv": Smooth("cv", _cv, _cv_influence),
+    "trimmed_mean": Smooth("trimmed_mean", _trimmed_mean, _trimmed_mean_influence),
+}

@@ -1,0 +1,130 @@
+"""The steady part of a run: how many of its first values are warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from perfgate.stats.quantiles import BoolArray, FloatArray
+
+#: A run: its values in order of time, in any unit, or one number where the source holds only one.
+RunValues: TypeAlias = float | Sequence[float] | FloatArray
+Better: TypeAlias = Literal["lower", "higher", "neither"]
+WarmUpRule: TypeAlias = Literal["auto"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """How many values to drop at the start of a run, and whether the run settles after them."""
+
+    dropped: int
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyRun:
+    """A run without its warm-up.
+
+    `values` is one-dimensional. `single` marks a run whose source holds one number, not samples. `finite` is
+    False where any value of the run, warm-up included, is no finite number; such a run keeps all its values.
+    """
+
+    values: FloatArray
+    single: bool
+    finite: bool
+    dropped: int
+    settled: bool
+
+
+def warmup_length(values: RunValues, better: Better = "lower") -> WarmUp:
+    """How much of the start of a run is warm-up, by the rule `auto`.
+
+    From 8 values on, the second half tells what is usual: the run has settled at the first three values in a
+    row that are not worse than its median by more than 4 standard deviations (by the median absolute
+    deviation), and at least one value is dropped. `better` says which side is worse: large values for
+    "lower", small ones for "higher", both for "neither". A run that does not settle within its first quarter
+    loses that quarter. 6 or 7 values lose the first; 3 to 5 only when it stands out by a factor of 1.2:
+    short profiles keep what they have. Later outliers are never dropped: tail rules look for stalls.
+
+    Raises ValueError for an unknown `better`; never for what the values are.
+    """
+    run = steady_run(values, "auto", better)
+    return WarmUp(run.dropped, run.settled)
+
+
+@np.errstate(all="ignore")
+def steady_run(values: RunValues, warmup: WarmUpRule = "auto", better: Better = "lower") -> SteadyRun:
+    """A run without its warm-up: by the rule `auto` of `warmup_length`, or without its first values.
+
+    Raises ValueError for an unknown `warmup` or `better`, and for values of more than one dimension.
+    """
+    check_warmup(warmup, better)
+    samples = _as_samples(values)
+    single = samples.ndim == 0
+    samples = np.atleast_1d(samples)
+    finite = bool(np.isfinite(samples).all())
+    if single or not finite:
+        found = WarmUp(0, True)
+    elif warmup == "auto":
+        found = _warmup(samples, better)
+    else:
+        found = WarmUp(min(warmup, len(samples)), True)
+    return SteadyRun(samples[found.dropped :], single, finite, found.dropped, found.settled)
+
+
+def check_warmup(warmup: WarmUpRule, better: Better) -> None:
+    """Raise ValueError for a warm-up that is neither "auto" nor a count, and for an unknown direction."""
+    if warmup != "auto" and (isinstance(warmup, bool | str) or not isinstance(warmup, int) or warmup < 0):
+        raise ValueError(f'warmup is "auto" or the number of values to drop, not {warmup!r}')
+    if better not in ("lower", "higher", "neither"):
+        raise ValueError(f'better is "lower", "higher" or "neither", not {better!r}')
+
+
+def _as_samples(values: RunValues) -> FloatArray:
+    """The values as float64; NaN wherever they are no numbers at all, or integers beyond every float."""
+    try:
+        samples = np.asarray(values, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        samples = np.full(np.shape(values), np.nan)
+    if samples.ndim > 1:
+        raise ValueError(f"a run is one number or a sequence of numbers, not {samples.ndim}-dimensional")
+    return samples
+
+
+def _warmup(x: FloatArray, better: Better) -> WarmUp:
+    """The rule of `warmup_length` for finite values."""
+    n = len(x)
+    if n < 3:
+        return WarmUp(0, True)
+    if n < 6:
+        return WarmUp(int(_stands_out(float(x[0]), float(np.median(x[1:])), better)), True)
+    if n < 8:
+        return WarmUp(1, True)
+    # Three good values in a row starting at i, for i from 0 to n // 4.
+    good = _usual(x[: n // 4 + 3], x[n // 2 :], better)
+    settled = good[:-2] & good[1:-1] & good[2:]
+    if not settled.any():
+        return WarmUp(n // 4, False)
+    return WarmUp(max(1, int(settled.argmax())), True)
+
+
+def _stands_out(first: float, usual: float, better: Better) -> bool:
+    """Whether the first value of a very short run is far worse than the median of the others."""
+    slow, fast = first > 1.2 * usual, first < usual / 1.2
+    return (slow and better != "higher") or (fast and better != "lower")
+
+
+def _usual(head: FloatArray, half: FloatArray, better: Better) -> BoolArray:
+    """Which values of `head` are no worse than the second `half` of the run lets expect."""
+    centre = np.median(half)
+    # The median absolute deviation is 0 when most values are equal; a thousandth leaves room for rounding.
+    spread = max(1.4826 * np.median(np.abs(half - centre)), abs(centre) / 1000)
+    good = np.ones(len(head), dtype=np.bool_)
+    if better != "higher":
+        good &= head <= centre + 4 * spread
+    if better != "lower":
+        good &= head >= centre - 4 * spread
+    return good

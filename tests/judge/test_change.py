@@ -1,0 +1,253 @@
+"""judge_change: its answers row by row, its properties for any data, and its level on simulated runs."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate import calibrate_prior, judge_change, measure_run
+from perfgate.judge.change import ChangeResult, judge_measured_change
+from perfgate.judge.terms import ChangeTerms
+
+STEADY = [100.0 + 0.1 * (i % 7) for i in range(30)]
+NUMBERS = [100.0, 101.0, 99.0, 100.5, 99.5]
+
+
+def scaled(factor, run=STEADY):
+    return [factor * v for v in run]
+
+
+OUTCOMES = [
+    # what               base     new                  options                          outcome, reason
+    ("the same", [STEADY] * 5, [STEADY], {"tolerance": 0.05}, "pass interval"),
+    ("slower", [STEADY] * 5, [scaled(1.2)], {"tolerance": 0.05}, "fail interval"),
+    ("faster", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05}, "pass interval"),
+    ("less, higher", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "better": "higher"}, "fail interval"),
+    ("less, neither", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "better": "neither"}, "fail interval"),
+    (
+        "less, both sides",
+        [STEADY] * 5,
+        [scaled(0.8)],
+        {"tolerance": 0.05, "two_sided": True},
+        "fail interval",
+    ),
+    ("one against one", [STEADY], [scaled(1.02)], {"tolerance": 0.05}, "inconclusive interval"),
+    ("suspect", NUMBERS, [106.5], {"tolerance": 0.05}, "suspect interval"),
+    ("suspect, strict", NUMBERS, [106.5], {"tolerance": 0.05, "strict": True}, "fail interval"),
+    ("suspect, three runs", NUMBERS, [107.0, 105.0, 106.0], {"tolerance": 0.055}, "fail interval"),
+    ("both kept", NUMBERS, [120.0], {"tolerance": 0.05, "tolerance_absolute": 30}, "pass interval"),
+    ("both exceeded", NUMBERS, [120.0], {"tolerance": 0.05, "tolerance_absolute": 3}, "fail interval"),
+    ("absolute alone", NUMBERS, [120.0], {"tolerance_absolute": 3}, "fail interval"),
+    ("thin tail", [STEADY], [STEADY], {"tolerance": 0.5, "statistic": "p95"}, "inconclusive thin-tail"),
+    ("p95 of numbers", NUMBERS, [100.0], {"tolerance": 0.05, "statistic": "p95"}, "pass interval"),
+    ("exact, same", [8, 8], [8], {"tolerance": 0, "exact": True}, "pass exact"),
+    ("exact, one more", [8, 8], [9], {"tolerance": 0, "exact": True}, "fail exact"),
+    ("exact, they differ", [8, 9], [9], {"tolerance": 0, "exact": True}, "inconclusive interval"),
+    ("both 0", [0, 0], [0], {"tolerance": 0.05}, "pass equal"),
+    ("both -3", [-3], [-3], {"tolerance": 0.05}, "pass equal"),
+    ("from 0", [0, 0], [3], {"tolerance": 0.05}, "error not-positive"),
+    ("to 0", [3], [0], {"tolerance": 0.05, "exact": True}, "error not-positive"),
+    ("0 to 3", [0], [3], {"tolerance_absolute": 2, "exact": True}, "fail exact"),
+    ("0 to 2", [0], [2], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
+    ("0 to 1 or 3", [0], [1, 3], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
+    (
+        "0 to -3",
+        [0],
+        [-3],
+        {"tolerance_absolute": 2, "exact": True, "better": "higher"},
+        "fail exact",
+    ),
+    ("-100 to -96", [-100], [-96], {"tolerance": 0.05, "tolerance_absolute": 2, "exact": True}, "pass exact"),
+    ("no baseline, no run", [], [], {"tolerance": 0.05}, "error no-baseline"),
+    ("no new run", [STEADY], [], {"tolerance": 0.05}, "error no-new-run"),
+    ("empty before nan", [[]], [[math.nan]], {"tolerance": 0.05}, "error too-few-samples"),
+    ("nan before few", [[1.0]], [[math.nan, 1.0]], {"tolerance": 0.05}, "error not-a-number"),
+    ("infinite warm-up", [[math.inf, *STEADY]], [STEADY], {"tolerance": 0.05}, "error not-a-number"),
+    ("few left", [STEADY], [[1.0, 1.0, 1.0]], {"tolerance": 0.05}, "error too-few-samples"),
+    ("few allowed", [STEADY], [STEADY[:3]], {"tolerance": 0.05, "min_samples": 3}, "pass interval"),
+    ("all skipped", [STEADY], [STEADY], {"tolerance": 0.05, "warmup": 30}, "error too-few-samples"),
+    (
+        "a sum beyond floats",
+        [[1e308] * 9],
+        [STEADY],
+        {"tolerance": 1, "statistic": "total"},
+        "error not-a-number",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "options", "expected"), [r[1:] for r in OUTCOMES], ids=[r[0] for r in OUTCOMES]
+)
+def test_outcome(base, new, options, expected):
+    found = judge_change(base, new, **options)
+    assert f"{found.outcome} {found.reason}" == expected
+
+
+BAD = [
+    ({}, "needs a tolerance"),
+    ({"tolerance": -0.01}, "tolerance is"),
+    ({"tolerance": math.nan}, "tolerance is"),
+    ({"tolerance_absolute": math.inf}, "tolerance_absolute is"),
+    ({"tolerance": 0.05, "statistic": "average"}, "unknown statistic"),
+    ({"tolerance": 0.05, "confidence": 0.5}, "confidence is"),
+    ({"tolerance": 0.05, "confidence": 1.0}, "confidence is"),
+    ({"tolerance": 0.05, "power": 1.0}, "power is"),
+    ({"tolerance": 0.05, "better": "less"}, "better is"),
+    ({"tolerance": 0.05, "warmup": -1}, "warmup is"),
+    ({"tolerance": 0.05, "prior": (0.0, 2.0)}, "prior is"),
+    ({"tolerance": 0.05, "prior": (0.01, math.nan)}, "prior is"),
+    ({"tolerance": 0.05, "min_samples": 0}, "min_samples is"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_options_are_refused_even_without_data(options, message):
+    with pytest.raises(ValueError, match=message):
+        judge_change([], [], **options)
+
+
+def test_the_fields_are_those_of_the_contract():
+    names = (
+        "outcome reason suspect improved estimate low high log_change standard_error degrees_of_freedom "
+        "p_no_change base_value new_value base_runs new_runs tolerance minimum_detectable_change runs_needed"
+    )
+    assert [f.name for f in dataclasses.fields(ChangeResult)] == names.split()
+
+
+def test_what_no_float_can_hold_is_none():
+    found = judge_change([1e-300], [1e300], tolerance=0.05)
+    assert (found.outcome, found.estimate, found.high) == ("fail", None, None)
+
+
+def test_a_suspicion_that_convicts_is_still_told():
+    assert judge_change(NUMBERS, [106.5], tolerance=0.05, strict=True).suspect
+
+
+def test_the_applied_tolerance_is_the_wider_one():
+    assert judge_change(NUMBERS, [100.0], tolerance=0.01, tolerance_absolute=5).tolerance == pytest.approx(
+        5 / np.exp(np.log(NUMBERS).mean())
+    )
+
+
+def test_measured_runs_are_judged_alike():
+    terms = ChangeTerms(tolerance=0.05)
+    base, new = [measure_run(r) for r in [STEADY] * 3], [measure_run(scaled(1.1))]
+    assert judge_measured_change(base, new, terms) == judge_change(
+        [STEADY] * 3, [scaled(1.1)], tolerance=0.05
+    )
+
+
+# Properties for any data.
+
+ANY_RUN = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=12),
+    st.lists(st.integers(-3, 3), min_size=4, max_size=12),
+    st.lists(st.floats(min_value=1e-320, max_value=1.7e308), min_size=4, max_size=12),
+)
+SAMPLE = st.lists(st.floats(90, 130), min_size=8, max_size=30)
+SAMPLES = st.lists(SAMPLE, min_size=1, max_size=4)
+RUNS = st.lists(st.one_of(st.floats(90, 130), SAMPLE), min_size=1, max_size=5)
+STATISTICS = st.sampled_from(["median", "mean", "p90", "max", "min", "cv", "trimmed_mean", "total", "count"])
+DIRECTIONS = st.sampled_from(["lower", "higher", "neither"])
+
+
+@given(st.lists(ANY_RUN, max_size=5), st.lists(ANY_RUN, max_size=3), STATISTICS, DIRECTIONS, st.booleans())
+def test_no_data_raise_and_no_result_is_infinite(base, new, statistic, better, exact):
+    found = judge_change(
+        base, new, statistic=statistic, tolerance=0.05, tolerance_absolute=1.0, better=better, exact=exact
+    )
+    numbers = [v for v in dataclasses.astuple(found) if isinstance(v, float)]
+    assert all(math.isfinite(v) for v in numbers)
+
+
+@given(RUNS, RUNS, STATISTICS, DIRECTIONS, st.floats(0, 0.5))
+def test_outcome_and_interval_never_disagree(base, new, statistic, better, tolerance):
+    found = judge_change(base, new, statistic=statistic, tolerance=tolerance, better=better)
+    if found.reason != "interval":
+        return
+    low, high = found.low, math.inf if found.high is None else found.high
+    worse = (better != "higher" and low > tolerance + 1e-9, better != "lower" and high < -tolerance - 1e-9)
+    fine = (better == "higher" or high <= tolerance - 1e-9, better == "lower" or low >= -tolerance + 1e-9)
+    assert found.outcome == "fail" or not any(worse)
+    assert found.outcome == "pass" or not all(fine)
+    if found.outcome == "fail" and not found.suspect:
+        assert low > tolerance - 1e-9 or high < -tolerance + 1e-9
+    if found.outcome == "pass":
+        assert better == "higher" or high <= tolerance + 1e-9
+        assert better == "lower" or low >= -tolerance - 1e-9
+
+
+@given(RUNS, RUNS, STATISTICS, st.floats(0, 0.2), st.floats(0, 0.2))
+def test_a_wider_tolerance_never_turns_pass_into_fail(base, new, statistic, tolerance, more):
+    order = ["fail", "suspect", "inconclusive", "pass"]
+    narrow = judge_change(base, new, statistic=statistic, tolerance=tolerance)
+    wide = judge_change(base, new, statistic=statistic, tolerance=tolerance + more)
+    if narrow.outcome in order:
+        assert order.index(wide.outcome) >= order.index(narrow.outcome)
+
+
+@given(SAMPLES, SAMPLES, st.integers(-60, 60), STATISTICS)
+def test_units_do_not_enter(base, new, exponent, statistic):
+    def in_unit(runs):
+        return [np.multiply(run, 2.0**exponent) for run in runs]
+
+    one = judge_change(base, new, statistic=statistic, tolerance=0.05)
+    other = judge_change(in_unit(base), in_unit(new), statistic=statistic, tolerance=0.05)
+    assert (one.reason, one.runs_needed) == (other.reason, other.runs_needed)
+    if one.reason != "not-positive":
+        for name in ("estimate", "low", "standard_error", "degrees_of_freedom", "p_no_change"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-12)
+
+
+@given(
+    st.lists(st.floats(90, 130), min_size=1, max_size=5), st.lists(st.floats(90, 130), min_size=1, max_size=3)
+)
+def test_better_higher_is_better_lower_of_the_reciprocals(base, new):
+    """On numbers, where nothing is trimmed, only the tolerance differs: 1 - T is not 1 / (1 + T)."""
+    up = judge_change(base, new, tolerance=0.05)
+    down = judge_change([1 / v for v in base], [1 / v for v in new], tolerance=1 - 1 / 1.05, better="higher")
+    assert down.log_change == pytest.approx(-up.log_change, abs=1e-12)
+    assert down.p_no_change == pytest.approx(up.p_no_change, abs=1e-9)
+    assert 1 + down.low == pytest.approx(1 / (1 + up.high), rel=1e-9)
+    assert down.suspect == up.suspect or abs(up.p_no_change - 0.05) < 1e-9
+
+
+@given(RUNS, RUNS, STATISTICS)
+def test_the_same_input_gives_the_same_answer(base, new, statistic):
+    first, second = (judge_change(base, new, statistic=statistic, tolerance=0.05) for _ in range(2))
+    assert repr(first) == repr(second)
+
+
+# Simulated levels; fixed seeds.
+
+
+def simulated(seed, runs, spread=0.02, n=40):
+    rng = np.random.default_rng(seed)
+    return [100 * math.exp(rng.normal(0, spread)) * rng.lognormal(0, 0.03, n) for _ in range(runs)]
+
+
+def test_false_alarms_at_tolerance_0_are_at_the_level():
+    """500 comparisons of the same code with a calibrated prior: 5 % fail, within 3 binomial errors."""
+    prior = calibrate_prior(simulated(10**6, 40))
+    failed = 0
+    for seed in range(500):
+        *base, new = simulated(seed, 6)
+        failed += judge_change(base, [new], tolerance=0, prior=(prior.s0, prior.d0)).outcome == "fail"
+    assert failed / 500 == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 500))
+
+
+def test_a_change_as_large_as_detectable_is_found_with_the_promised_power():
+    """Base runs of a calibrated noise, the new run slower by the minimum detectable change: 80 % fail."""
+    prior = (0.02, 8.0)
+    detectable = judge_change(simulated(1, 5), simulated(2, 1), tolerance=0.05, prior=prior)
+    factor = 1 + detectable.minimum_detectable_change
+    failed = 0
+    for seed in range(300):
+        *base, new = simulated(seed, 6)
+        failed += judge_change(base, [factor * new], tolerance=0.05, prior=prior).outcome == "fail"
+    assert 0.7 < failed / 300 < 0.92

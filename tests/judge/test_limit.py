@@ -1,0 +1,139 @@
+"""judge_limit: its answers row by row, and its properties for any data."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate import judge_limit
+from perfgate.judge.limit import LimitResult, judge_steady_limit
+from perfgate.judge.terms import LimitTerms
+from perfgate.stats.warmup import steady_run
+
+#: 101 values that forget at once, the first one warm-up: 10, 11, 12, 13 in turn.
+FOUR = [10.0] + [10.0 + (7 * i) % 4 for i in range(100)]
+WARM = [90.0] * 5 + FOUR
+
+OUTCOMES = [
+    # what             runs       statistic bound  comparator  outcome, reason
+    ("median below", [FOUR], "median", 20, "under", "pass interval"),
+    ("median beyond", [FOUR], "median", 5, "under", "fail interval"),
+    ("median at the bound", [FOUR], "median", 11.5, "under", "inconclusive interval"),
+    ("all on the bound, under", [[10.0] * 60], "median", 10, "under", "fail interval"),
+    ("all on the bound, at most", [[10.0] * 60], "median", 10, "at most", "pass interval"),
+    ("all on the bound, over", [[10.0] * 60], "median", 10, "over", "fail interval"),
+    ("all on the bound, at least", [[10.0] * 60], "median", 10, "at least", "pass interval"),
+    ("warm-up is above", [WARM], "max", 14, "under", "pass exact"),
+    ("warm-up is no matter from below", [WARM], "max", 80, "over", "pass exact"),
+    ("too few for a p99", [FOUR], "p99", 20, "under", "inconclusive interval"),
+    ("p10 from below", [FOUR], "p10", 9, "over", "pass interval"),
+    ("mean below", [FOUR], "mean", 12, "under", "pass interval"),
+    ("mean beyond", [FOUR], "mean", 11, "under", "fail interval"),
+    ("mean at the bound", [FOUR], "mean", 11.5, "under", "inconclusive interval"),
+    ("a constant mean on the bound", [[10.0] * 20], "mean", 10, "at most", "pass interval"),
+    ("a mean of negatives", [[-v for v in FOUR]], "mean", -11, "under", "pass interval"),
+    ("a mean of zeros", [[0.0] * 20], "mean", 0, "at most", "pass interval"),
+    ("the largest of all runs", [FOUR, [*FOUR, 99.0]], "max", 50, "under", "fail exact"),
+    ("the smallest of all runs", [FOUR, [*FOUR, 1.0]], "min", 5, "over", "fail exact"),
+    ("the larger count", [FOUR, FOUR[:50]], "count", 60, "under", "fail exact"),
+    ("the smaller count", [FOUR, FOUR[:50]], "count", 60, "over", "fail exact"),
+    ("one number", [12.0], "p95", 13, "under", "pass exact"),
+    ("three numbers", [12.0, 12.1, 12.2], "p95", 13, "under", "pass interval"),
+    ("a number among runs", [FOUR, 11.5], "mean", 99, "under", "pass interval"),
+    ("no run", [], "median", 1, "under", "error no-new-run"),
+    ("an empty run", [FOUR, []], "median", 1, "under", "error too-few-samples"),
+    ("nan", [FOUR, [math.nan]], "median", 1, "under", "error not-a-number"),
+    ("three samples", [FOUR[:3]], "median", 1, "under", "error too-few-samples"),
+    ("a sum beyond floats", [[1e308] * 9], "total", 1, "under", "error not-a-number"),
+]
+
+
+@pytest.mark.parametrize(
+    ("runs", "statistic", "bound", "comparator", "expected"),
+    [r[1:] for r in OUTCOMES],
+    ids=[r[0] for r in OUTCOMES],
+)
+def test_outcome(runs, statistic, bound, comparator, expected):
+    found = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
+    assert f"{found.outcome} {found.reason}" == expected
+
+
+BAD = [
+    ({"bound": math.nan}, "bound is"),
+    ({"bound": 1.0, "comparator": "below"}, "comparator is"),
+    ({"bound": 1.0, "statistic": "p200"}, "unknown statistic"),
+    ({"bound": 1.0, "confidence": 0.3}, "confidence is"),
+    ({"bound": 1.0, "warmup": "none"}, "warmup is"),
+    ({"bound": 1.0, "min_samples": 0}, "min_samples is"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_options_are_refused_even_without_data(options, message):
+    with pytest.raises(ValueError, match=message):
+        judge_limit([], **options)
+
+
+def test_the_fields_are_those_of_the_contract():
+    names = "outcome reason estimate low high n n_effective runs share share_low share_high"
+    assert [f.name for f in dataclasses.fields(LimitResult)] == names.split()
+
+
+def test_steady_runs_are_judged_alike():
+    runs = [steady_run(FOUR), steady_run(WARM)]
+    assert judge_steady_limit(runs, LimitTerms(bound=12.0)) == judge_limit([FOUR, WARM], bound=12.0)
+
+
+ANY_RUN = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=12),
+    st.lists(st.floats(-1.7e308, 1.7e308), min_size=4, max_size=12),
+    st.lists(st.integers(-2, 2), min_size=4, max_size=40),
+)
+STATISTICS = st.sampled_from(["median", "mean", "p95", "p10", "max", "min", "cv", "stddev", "total", "count"])
+COMPARATORS = st.sampled_from(["under", "at most", "over", "at least"])
+RUNS = st.lists(st.lists(st.integers(1, 20), min_size=4, max_size=60), min_size=1, max_size=3)
+
+
+@given(st.lists(ANY_RUN, max_size=4), STATISTICS, COMPARATORS, st.floats(-10, 10))
+def test_no_data_raise_and_no_result_is_infinite(runs, statistic, comparator, bound):
+    found = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
+    numbers = [v for v in dataclasses.astuple(found) if isinstance(v, float)]
+    assert all(math.isfinite(v) for v in numbers)
+
+
+@given(RUNS, STATISTICS, COMPARATORS, st.floats(0, 21))
+def test_outcome_and_interval_never_disagree(runs, statistic, comparator, bound):
+    found = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
+    low = -math.inf if found.low is None else found.low
+    high = math.inf if found.high is None else found.high
+    if comparator in ("over", "at least"):
+        low, high, bound = -high, -low, -bound
+    strict = comparator in ("under", "over")
+    assert (found.outcome == "pass") == (high < bound if strict else high <= bound)
+    assert (found.outcome == "fail") == (low >= bound if strict else low > bound)
+
+
+@given(RUNS, STATISTICS, st.sampled_from(["under", "at most"]), st.floats(0, 21), st.floats(0, 5))
+def test_a_wider_bound_never_turns_pass_into_fail(runs, statistic, comparator, bound, more):
+    """A percentile may become inconclusive: what the values remember is asked at the bound."""
+    narrow = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
+    wide = judge_limit(runs, statistic=statistic, bound=bound + more, comparator=comparator)
+    if narrow.outcome == "pass":
+        assert wide.outcome == "pass" or (wide.outcome == "inconclusive" and wide.share is not None)
+
+
+@given(RUNS, STATISTICS, st.booleans(), st.floats(0, 21), st.integers(-60, 60))
+def test_units_do_not_enter(runs, statistic, strict, bound, exponent):
+    unit = 1.0 if statistic in ("count", "cv") else 2.0**exponent
+    comparator = "under" if strict else "at most"
+    one = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
+    scaled = [[v * 2.0**exponent for v in run] for run in runs]
+    other = judge_limit(scaled, statistic=statistic, bound=bound * unit, comparator=comparator)
+    assert (one.outcome, one.n_effective, one.share_high) == (
+        other.outcome,
+        other.n_effective,
+        other.share_high,
+    )

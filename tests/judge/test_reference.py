@@ -1,0 +1,80 @@
+"""Every reference case of ../shared/reference, field by field."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perfgate
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+FUNCTIONS = {
+    "change": lambda case: perfgate.judge_change(_runs(case["base"]), _runs(case["new"]), **case["options"]),
+    "limit": lambda case: perfgate.judge_limit(_runs(case["new"]), **case["options"]),
+    "run": lambda case: perfgate.measure_run(_run(case["values"]), **case["options"]),
+    "warmup": lambda case: perfgate.warmup_length(_run(case["values"]), **case["options"]),
+    "prior": lambda case: perfgate.calibrate_prior(_runs(case["runs"]), **case["options"]),
+}
+
+
+@cache
+def cases() -> list[dict[str, Any]]:
+    """All reference cases; none where the folder is absent."""
+    path = SHARED / "reference" / "statistics.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def differences(case: dict[str, Any]) -> list[str]:
+    """Each field in which the answer is not the expected one."""
+    got = FUNCTIONS[case["kind"]](case)
+    return [
+        f"{name}: expected {expected!r}, got {getattr(got, name)!r}"
+        for name, expected in case["expected"].items()
+        if not _agree(expected, getattr(got, name))
+    ]
+
+
+def _agree(expected: object, got: object) -> bool:
+    """1e-8 relative, 1e-10 absolute below .01, all else exactly."""
+    if not isinstance(expected, float) or not isinstance(got, (int, float)):
+        return expected == got
+    if abs(expected) < 0.01:
+        return abs(got - expected) <= 1e-10
+    return math.isclose(got, expected, rel_tol=1e-8)
+
+
+def _runs(runs: list[Any]) -> list[Any]:
+    return [_run(run) for run in runs]
+
+
+def _run(run: Any) -> Any:
+    """A run as it stands, or a piece of the seed log."""
+    return seed_log()[run["timer"]][run["from"] : run["to"]] if isinstance(run, dict) else run
+
+
+@cache
+def seed_log() -> dict[str, list[float]]:
+    """The timers of the seed log in milliseconds, one value per step in the order of the file."""
+    [path] = (SHARED / "seeds").glob("001*.txt")
+    timers: dict[str, list[float]] = defaultdict(list)
+    for line in path.read_text("utf-8").splitlines():
+        if "rank=0 time (ms) |" in line:
+            for name, value in re.findall(r"(\w+): ([\d.]+)", line.split("time (ms) |")[1]):
+                timers[name].append(float(value))
+    timers["forward_backward"] = [f + b for f, b in zip(timers["forward"], timers["backward"], strict=True)]
+    return timers
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not cases(), reason="../shared/reference is not here")
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
+def test_agrees_with_the_reference(case):
+    wrong = differences(case)
+    assert not wrong, f"{case['id']} ({case['what']}): " + "; ".join(wrong)

@@ -1,0 +1,64 @@
+"""The time constant against direct sums, and against processes whose time constant is known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from perfgate.stats.autocorrelation import time_constant
+
+
+def direct(z):
+    """The definition, term by term."""
+    n = len(z)
+    d = [v - sum(z) / n for v in z]
+    total = sum(v * v for v in d)
+    r = [sum(d[i] * d[i + k] for i in range(n - k)) / total for k in range(max(3, min(n // 3, 200)) + 1)]
+    a = min(0.97, r[1] + (1 + 3 * max(r[1], 0)) / n)
+    first_order = (1 + a) / (1 - a) if a > 2 / math.sqrt(n) else 1
+    summed = 1
+    for k in range(1, len(r) - 1, 2):
+        pair = r[k] + r[k + 1] + 2 / n
+        if pair <= 1 / math.sqrt(n):
+            break
+        summed += 2 * pair
+    return min(max(1, first_order, summed), 2 if n < 8 else n / 4)
+
+
+def autoregression(n, coefficient, seed):
+    noise = np.random.default_rng(seed).normal(size=n)
+    x = np.zeros(n)
+    for i in range(n):
+        x[i] = (coefficient * x[i - 1] if i else 0) + noise[i]
+    return x
+
+
+@pytest.mark.parametrize("n", [4, 5, 7, 8, 9, 30, 61, 100, 650])
+@pytest.mark.parametrize("coefficient", [-0.5, 0.0, 0.5, 0.95])
+def test_agrees_with_direct_sums(n, coefficient):
+    z = autoregression(n, coefficient, seed=n)
+    assert time_constant(z) == pytest.approx(direct(z.tolist()), rel=1e-12)
+
+
+def test_of_indicators_agrees_with_direct_sums():
+    z = (autoregression(300, 0.8, seed=1) > 0.3).astype(float)
+    assert time_constant(z) == pytest.approx(direct(z.tolist()), rel=1e-12)
+
+
+@pytest.mark.parametrize("z", [[], [1.0], [1.0, 2.0, 9.0], [0.1] * 50, [1e-320, 2e-320] * 20])
+@np.errstate(all="ignore")
+def test_is_one_where_nothing_can_be_seen(z):
+    assert time_constant(np.array(z)) == 1.0
+
+
+@pytest.mark.parametrize(("n", "longest"), [(4, 2), (7, 2), (8, 2), (40, 10), (400, 100)])
+def test_a_slope_is_as_bad_as_it_gets(n, longest):
+    assert time_constant(np.arange(float(n))) == pytest.approx(min(longest, direct(list(range(n)))))
+    assert time_constant(np.arange(float(n))) <= longest
+
+
+@pytest.mark.parametrize(("coefficient", "low", "high"), [(0.0, 1.0, 1.15), (0.5, 2.7, 3.6), (0.9, 14, 24)])
+def test_of_an_autoregression_is_about_the_true_one(coefficient, low, high):
+    """(1 + a) / (1 - a) is 1, 3 and 19; the estimate errs to the safe side."""
+    found = [time_constant(autoregression(2000, coefficient, seed)) for seed in range(40)]
+    assert low <= np.mean(found) <= high

@@ -1,0 +1,61 @@
+"""Two modes: the best cut against brute force, and what is only one group."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.stats.modes import TwoModes, two_modes
+
+RNG = np.random.default_rng(1)
+LOW, HIGH = RNG.normal(100, 1, 55), RNG.normal(108, 1, 45)
+
+
+def test_shares_and_centres():
+    found = two_modes(RNG.permutation([*LOW, *HIGH]))
+    assert (found.low_share, found.high_share) == pytest.approx((0.55, 0.45))
+    assert (found.low_centre, found.high_centre) == pytest.approx((LOW.mean(), HIGH.mean()))
+
+
+def test_the_cut_is_the_best_of_all():
+    x = np.sort([*LOW, *(HIGH - 2), *RNG.uniform(100, 106, 4)])
+    costs = [x[:i].var() * i + x[i:].var() * (len(x) - i) for i in range(1, len(x))]
+    assert two_modes(x).low_share == (1 + int(np.argmin(costs))) / len(x)
+
+
+ONE_GROUP = {
+    "normal": RNG.normal(100, 1, 300),
+    "uniform": RNG.uniform(0, 1, 300),
+    "heavy tail": RNG.lognormal(0, 1, 300),
+    "all equal": [5.0] * 100,
+    "a few stalls": [*LOW, 900.0, 950.0],
+    "close modes": [*LOW, *(HIGH - 6)],
+    "too few": [1.0] * 24 + [9.0] * 25,
+    "not a number": [*LOW, *HIGH, math.nan],
+    "nothing": [],
+    "a number": 5.0,
+}
+
+
+@pytest.mark.parametrize("values", ONE_GROUP.values(), ids=ONE_GROUP)
+def test_one_group(values):
+    assert two_modes(values) is None
+
+
+def test_fifty_normal_values_are_hardly_ever_two():
+    found = [two_modes(np.random.default_rng(s).normal(size=50)) for s in range(1000)]
+    assert sum(f is not None for f in found) <= 5
+
+
+def test_a_hundred_thousand_values_take_no_time():
+    began = time.perf_counter()
+    two_modes(RNG.normal(size=100_000))
+    assert time.perf_counter() - began < 1
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=50, max_size=60))
+def test_never_raises(values):
+    assert isinstance(two_modes(values), TwoModes | None)

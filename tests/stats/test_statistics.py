@@ -1,0 +1,113 @@
+"""Each statistic against an independent formula, and its noise against repeated draws."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from perfgate.stats.statistics import STATISTICS, Count, Extreme, Quantile, Smooth, parse_statistic
+
+X = np.random.default_rng(3).lognormal(3, 0.2, 83)
+
+VALUES = {
+    "mean": statistics.fmean(X),
+    "total": math.fsum(X),
+    "median": statistics.median(X),
+    "min": min(X),
+    "max": max(X),
+    "p0": min(X),
+    "p100": max(X),
+    "count": 83.0,
+    "stddev": statistics.stdev(X),
+    "cv": statistics.stdev(X) / statistics.fmean(X),
+    "trimmed_mean": stats.trim_mean(X, 0.2),
+    "p50": np.percentile(X, 50),
+    "p95": np.percentile(X, 95),
+    "p99.9": np.percentile(X, 99.9),
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), VALUES.items())
+def test_value(name, expected):
+    assert parse_statistic(name).estimate(X).value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_the_registry_knows_each_by_its_name(name):
+    assert parse_statistic(name) is STATISTICS[name]
+    assert STATISTICS[name].name == name
+
+
+KINDS = [
+    ("p0", Extreme("p0", largest=False)),
+    ("p100", Extreme("p100", largest=True)),
+    ("p50", Quantile("p50", 0.5)),
+    ("p99.9", Quantile("p99.9", 99.9 / 100)),
+    ("p05", Quantile("p05", 0.05)),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), KINDS)
+def test_percentiles(name, expected):
+    assert parse_statistic(name) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["", "p", "p101", "p100.1", "p-5", "p95 ", "P95", "p9_5", "p٩٥", "pnan", "average", "Median"]
+)
+def test_an_unknown_name_is_refused_with_the_known_ones(name):
+    with pytest.raises(ValueError, match=r"unknown statistic .*: use mean, median, .* such as p95"):
+        parse_statistic(name)
+
+
+@pytest.mark.parametrize("name", ["mean", "total", "median", "p75", "trimmed_mean", "stddev", "cv"])
+def test_the_noise_is_that_of_repeated_runs(name):
+    """The mean estimated variance of the logarithm against the variance seen over 600 normal runs of 100."""
+    rng = np.random.default_rng(7)
+    estimates = [parse_statistic(name).estimate(rng.normal(10, 1, 100)) for _ in range(600)]
+    seen = np.var([math.log(e.value) for e in estimates], ddof=1)
+    assert np.mean([e.log_variance for e in estimates]) == pytest.approx(seen, rel=0.25)
+
+
+def test_the_noise_of_a_sticky_mean_is_that_of_repeated_runs():
+    rng = np.random.default_rng(8)
+    estimates = []
+    for _ in range(400):
+        noise = rng.normal(0, 1, 400)
+        for i in range(1, 400):
+            noise[i] += 0.7 * noise[i - 1]
+        estimates.append(STATISTICS["mean"].estimate(100 + noise))
+    seen = np.var([e.value for e in estimates], ddof=1)
+    assert np.mean([e.variance for e in estimates]) == pytest.approx(seen, rel=0.25)
+
+
+def test_mean_is_the_textbook_one():
+    found = STATISTICS["mean"].estimate(X)
+    assert found.variance == pytest.approx(np.var(X, ddof=1) / found.n_effective)
+    assert found.log_variance == pytest.approx(found.variance / found.value**2)
+
+
+def test_hill_index_of_a_pareto_tail():
+    """H estimates 1 / alpha, here .5; k = 100 of 10,000 values leave a standard error of 10 %."""
+    x = stats.pareto.ppf((np.arange(10_000) + 0.5) / 10_000, 2)
+    expected = math.pi**2 / 6 * 0.5**2
+    assert STATISTICS["max"].estimate(x).log_variance == pytest.approx(expected, rel=0.1)
+    assert STATISTICS["min"].estimate(1 / x).log_variance == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["mean", "median", "min", "max", "trimmed_mean", "total", "p95"])
+def test_a_value_of_zero_has_no_logarithm(name):
+    assert parse_statistic(name).estimate(np.zeros(20)).log_variance is None
+
+
+@pytest.mark.parametrize("name", [*STATISTICS, "p95"])
+def test_one_value_is_enough(name):
+    found = parse_statistic(name).estimate(np.array([5.0]))
+    assert found.value == {"count": 1.0, "stddev": 0.0, "cv": 0.0}.get(name, 5.0)
+    assert found.log_variance in (0.0, None)
+
+
+def test_every_statistic_is_of_a_known_kind():
+    assert {type(s) for s in STATISTICS.values()} == {Smooth, Quantile, Extreme, Count}
