@@ -1,0 +1,122 @@
+"""A series of one run as one number: its statistic, and how far that number can be trusted.
+
+Samples are measured by `perfgate.stats`; of aggregates and single values, only what the source printed exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.model import Better, Series, SeriesSummary, read_only
+from perfgate.stats.describe import RunMeasure, describe
+from perfgate.stats.statistics import parse_statistic
+from perfgate.stats.warmup import WarmUpRule, steady_run
+
+if TYPE_CHECKING:
+    from perfgate.model import Values
+
+
+class NotAvailable(Exception):
+    """A value that the data do not hold: an absent metric, a percentile of an aggregate, units that do not fit."""
+
+
+def measure(series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> RunMeasure:
+    """One series as one number, with what the inside of the run says of its error. Raises NotAvailable."""
+    if series.kind == "samples" and statistic:
+        return describe(steady_run(series.values, warmup, better), parse_statistic(statistic))
+    number = single_number(series, statistic)
+    return RunMeasure(number if np.isfinite(number) else None, 1, None, 0.0, 0, True)
+
+
+def single_number(series: Series, statistic: str) -> float:
+    """The one number that an aggregate or a single value holds for a statistic. Raises NotAvailable."""
+    if series.kind == "value":
+        if statistic in ("mean", "median", "min", "max", "total"):
+            return float(series.values[0])
+        raise NotAvailable(f"{statistic} is not available: {series.key} is a single number")
+    printed = dict(series.aggregate)
+    count, total = printed.get("count"), printed.get("total")
+    if "mean" not in printed and total is not None and count:
+        printed["mean"] = total / count
+    aliases = {"p50": "median", "p0": "min", "p100": "max"}
+    name = aliases.get(statistic, statistic)
+    if name not in printed:
+        raise NotAvailable(
+            f"{statistic} is not available: the source prints only {', '.join(sorted(printed))} of {series.key}"
+        )
+    return float(printed[name])
+
+
+def default_statistic(series: Series) -> str:
+    """The statistic of a sentence that names none: the median of samples, the mean (else the total) of aggregates."""
+    if series.kind == "samples":
+        return "median"
+    if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
+        return "mean"
+    return "total"
+
+
+def statistic_unit(series: Series, statistic: str) -> str:
+    """The base unit of a statistic: counts and coefficients of variation have none of their own."""
+    return "1" if statistic in ("count", "cv") else series.unit
+
+
+def pooled(parts: list[Series]) -> Series:
+    """The series of several ranks as one; `across ranks`. Raises NotAvailable for what cannot be pooled."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if all(part.kind == "samples" for part in parts):
+        return Series(first.key.without_members(), first.unit, "samples", _interleaved([p.values for p in parts]))
+    totals = [part.aggregate.get("total") for part in parts]
+    counts = [part.aggregate.get("count") for part in parts]
+    if None in totals or None in counts:
+        raise NotAvailable(
+            f"{first.key.metric} cannot be pooled across ranks: it holds no samples, nor total and count"
+        )
+    total, count = sum(t for t in totals if t is not None), sum(c for c in counts if c is not None)
+    aggregate = {"total": total, "count": count, "mean": total / count if count else float("nan")}
+    return Series(first.key.without_members(), first.unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
+
+
+def _interleaved(values: list[Values]) -> Values:
+    """The values of several ranks in order of time: step by step, rank by rank, where all have as many."""
+    same = len({len(one) for one in values}) == 1
+    return np.stack(values, axis=1).ravel() if same else np.concatenate(values)
+
+
+def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
+    """A series as `inspect` shows it; of an aggregate, what the source printed."""
+    if series.kind == "aggregate":
+        count = series.aggregate.get("count")
+        n = None if count is None else int(count)
+        return SeriesSummary(series.key, series.unit, series.kind, n, series.aggregate, printed_as=series.printed_as)
+    x = series.values
+    if len(x) == 0:
+        return SeriesSummary(series.key, series.unit, series.kind, 0, {}, printed_as=series.printed_as)
+    statistics = {
+        "mean": float(np.mean(x)),
+        "median": float(np.median(x)),
+        "p95": float(np.quantile(x, 0.95)),
+        "p99": float(np.quantile(x, 0.99)),
+        "min": float(np.min(x)),
+        "max": float(np.max(x)),
+        "total": float(np.sum(x)),
+    }
+    if series.kind == "value":
+        statistics = {"value": float(x[0])}
+    shown = tuple(float(value) for value in x) if with_values else None
+    return SeriesSummary(
+        series.key, series.unit, series.kind, len(x), statistics, _histogram(x), series.printed_as, shown
+    )
+
+
+def _histogram(x: Values, bins: int = 16) -> tuple[int, ...]:
+    """Counts in equal bins up to p99, the last bin holding everything beyond: one stall must not flatten the rest."""
+    low, high = float(np.min(x)), float(np.quantile(x, 0.99))
+    if len(x) < 2 or not high > low:
+        return ()
+    counts, _ = np.histogram(np.minimum(x, high), bins=bins, range=(low, high))
+    return tuple(int(count) for count in counts)

@@ -1,0 +1,303 @@
+"""The domain types: what was measured, what was found wrong with it, and what was decided.
+
+Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). Nothing here
+reads, computes or prints. The types of the rule language are in `perfgate.rules.sentence` and
+`perfgate.rules.ruleset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Values = npt.NDArray[np.float64]
+    Steps = npt.NDArray[np.int64]
+
+Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
+Severity = Literal["error", "warning"]
+Better = Literal["lower", "higher", "neither"]
+Kind = Literal["samples", "aggregate", "value"]
+Fact = str | int | float | bool
+
+#: The labels that tell the members of one metric apart: processes of a job, and devices of a process.
+MEMBER_LABELS = ("rank", "device")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file; lines and columns count from 1, as editors show them."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """The name of a series: a metric and its labels, sorted by label name."""
+
+    metric: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, metric: str, **labels: str) -> Key:
+        """A key from keyword labels: `Key.of("forward", rank="0")`."""
+        return cls(metric, tuple(sorted(labels.items())))
+
+    def label(self, name: str) -> str | None:
+        """The value of one label, or None."""
+        return dict(self.labels).get(name)
+
+    def without_members(self) -> Key:
+        """The same key without rank and device: what one verdict speaks about."""
+        return Key(self.metric, tuple(pair for pair in self.labels if pair[0] not in MEMBER_LABELS))
+
+    def member(self) -> tuple[tuple[str, str], ...]:
+        """Only rank and device: which member of the metric this is."""
+        return tuple(pair for pair in self.labels if pair[0] in MEMBER_LABELS)
+
+    def __str__(self) -> str:
+        return self.metric + show_labels(self.labels)
+
+
+def show_labels(labels: tuple[tuple[str, str], ...]) -> str:
+    """Labels as the rule language writes them: `{rank="0"}`, or nothing when there are none."""
+    return "{" + ", ".join(f'{name}="{value}"' for name, value in labels) + "}" if labels else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with an input, a rule or a baseline; reading goes on after it.
+
+    `error` means that values may be missing or wrong. With `key`, only that series is concerned.
+    """
+
+    severity: Severity
+    message: str
+    at: Location
+    key: Key | None = None
+    #: The line concerned with the word underlined, where the file is short enough to show.
+    excerpt: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.at}: {self.severity}: {self.message}"
+        return text if self.excerpt is None else f"{text}\n{self.excerpt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What one run holds of one metric, in order of time.
+
+    * samples: `values` (n,) float64, read-only; `steps` (n,) int64 says in which step each value arose.
+    * value: one number in `values`, shape (1,).
+    * aggregate: `aggregate` holds the statistics that the source printed (`mean`, `count`, `total`, ...).
+    """
+
+    key: Key
+    unit: str
+    kind: Kind
+    values: Values
+    steps: Steps | None = None
+    aggregate: Mapping[str, float] = field(default_factory=dict)
+    #: The name that the source printed, where `key.metric` is an alias of it.
+    printed_as: str | None = None
+    #: How many values the run had, where `values` is a thinned selection of them (large baselines).
+    thinned_from: int | None = None
+
+
+def read_only(values: Values) -> Values:
+    """The same array, which nobody can change any more."""
+    values.flags.writeable = False
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file that was read: its name as the user gave it, and the SHA-256 of its bytes."""
+
+    path: str
+    format: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution: the unit of replication."""
+
+    source: str
+    format: str
+    series: tuple[Series, ...]
+    problems: tuple[Problem, ...] = ()
+    environment: Mapping[str, Fact] = field(default_factory=dict)
+    files: tuple[SourceFile, ...] = ()
+    commit: str | None = None
+    #: Which run of its file this is, from 1, where a file holds several.
+    part: int | None = None
+    #: What gave the format away: "found `time (ms) |` on line 2022".
+    recognised_by: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The source, and the number of the run where a file holds several."""
+        return self.source if self.part is None else f"{self.source} (run {self.part})"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSummary:
+    """One series as `inspect` shows it: statistics over all its values, warm-up included, in base units."""
+
+    key: Key
+    unit: str
+    kind: Kind
+    n: int | None
+    statistics: Mapping[str, float]
+    #: Counts of values in equal bins from the smallest value to p99 and beyond.
+    histogram: tuple[int, ...] = ()
+    printed_as: str | None = None
+    values: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run as `inspect` shows it."""
+
+    source: str
+    part: int | None
+    format: str
+    recognised_by: str | None
+    environment: Mapping[str, Fact]
+    series: tuple[SeriesSummary, ...]
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The stored runs that new ones are compared with, oldest first; empty where there are none."""
+
+    #: `SUITE/ENVIRONMENT/LEVEL`, or None.
+    place: str | None = None
+    runs: tuple[Run, ...] = ()
+    #: The first runs after the anchor was last reset: what a chain of small steps is held against.
+    anchor: tuple[Run, ...] = ()
+    #: Why there are no runs, in words, and the command that makes some.
+    missing: str | None = None
+    next_step: str = ""
+    #: Identity facts that neither side knows, so that nobody can tell whether the machines were the same.
+    unknown_facts: tuple[str, ...] = ()
+    #: Calibrated run-to-run noise (s0, d0), or None for the default.
+    prior: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One side of a comparison, or what a limit is held against, in base units.
+
+    `low` and `high` are one-sided bounds at the verdict's confidence; None where a bound does not exist.
+    `n` counts the values after warm-up over all runs, `n_effective` what they are worth when they are correlated.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    n_effective: float | None
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """new/base - 1 with its one-sided bounds: 0.031 is +3.1 %. None where a bound is infinite."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one rule says of one metric, with everything that any report shows of it."""
+
+    rule: str
+    metric: str
+    labels: Mapping[str, str]
+    statistic: str | None
+    outcome: Outcome
+    #: Why: `interval`, `exact`, `thin-tail`, `no-baseline`, `metric-absent`, ... (one word, stable).
+    reason: str
+    severity: Severity
+    #: What the verdict alone would make the command exit with: 0, 1, 2 or 3.
+    exit_code: int
+    kind: Literal["limit", "change"]
+    unit: str | None
+    message: str
+    next_step: str
+    at: Location
+    against: str | None = None
+    #: The rank (and device) that the verdict speaks of, where it is one of several.
+    member: Mapping[str, str] = field(default_factory=dict)
+    new: Estimate | None = None
+    bound: float | None = None
+    comparator: str | None = None
+    #: The clause that was judged, in the author's words: `under 50 ms`, `within 5% of baseline`.
+    asks: str = ""
+    base: Estimate | None = None
+    change: Change | None = None
+    tolerance: float | None = None
+    two_sided: bool = False
+    better: Better | None = None
+    minimum_detectable_change: float | None = None
+    runs_needed: int | None = None
+    share: Estimate | None = None
+    allowed_share: float | None = None
+    confidence: float = 0.95
+    suspect: bool = False
+    improved: bool = False
+    notes: tuple[str, ...] = ()
+    #: The unit in which the rule's author wrote quantities, for display.
+    shown_unit: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which rules and baselines a report was decided by."""
+
+    ref: str | None
+    rules_sha256: str
+    baselines_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One decision. Every report that a user sees is a rendering of this value."""
+
+    outcome: Outcome
+    exit_code: int
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[Problem, ...]
+    inputs: tuple[SourceFile, ...]
+    environment: Mapping[str, Fact]
+    policy: Policy
+    suite: str = "default"
+    #: The level that new runs were compared with, `SUITE/ENVIRONMENT/LEVEL`, or None.
+    baseline: str | None = None
+    #: The command that would approve what was seen.
+    approve_command: str | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many verdicts had each outcome; outcomes that did not occur are left out."""
+        found = [verdict.outcome for verdict in self.verdicts]
+        return {outcome: found.count(outcome) for outcome in OUTCOMES if outcome in found}
+
+
+#: Worst first: the order of reports.
+OUTCOMES: tuple[Outcome, ...] = ("fail", "error", "suspect", "inconclusive", "skipped", "pass")

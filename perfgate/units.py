@@ -1,0 +1,138 @@
+"""Quantities: a number with a unit, held in base units and printed in the user's own.
+
+Base units are `s`, `B`, `1` (shares, ratios, counts), `1/s`, `B/s`, `FLOP` and `FLOP/s`. Decimal prefixes are
+powers of 1000 (KB, MB, ...), binary ones powers of 1024 (KiB, MiB, ...), after IEC 80000-13.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit that users write: `factor` of it is one `base`, e.g. ms is 0.001 s."""
+
+    symbol: str
+    base: str
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number as the user wrote it, with its unit; a bare number has none."""
+
+    number: float
+    unit: Unit | None
+    text: str
+
+    @property
+    def value(self) -> float:
+        """The quantity in base units."""
+        return self.number * self.unit.factor if self.unit else self.number
+
+    @property
+    def base(self) -> str:
+        """The base unit; `1` for a bare number."""
+        return self.unit.base if self.unit else "1"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _table() -> dict[str, Unit]:
+    units = [
+        Unit("ns", "s", 1e-9),
+        Unit("us", "s", 1e-6),
+        Unit("µs", "s", 1e-6),  # U+00B5, the micro sign
+        Unit("μs", "s", 1e-6),  # U+03BC, the Greek letter that keyboards give
+        Unit("ms", "s", 1e-3),
+        Unit("s", "s", 1.0),
+        Unit("min", "s", 60.0),
+        Unit("h", "s", 3600.0),
+        Unit("%", "1", 0.01),
+        Unit("pp", "1", 0.01),
+        Unit("x", "1", 1.0),
+        *(Unit(symbol, "1/s", 1.0) for symbol in ("/s", "1/s", "it/s", "samples/s", "tokens/s", "Hz")),
+    ]
+    for power, prefix in enumerate(["", "K", "M", "G", "T", "P"]):
+        units += [Unit(f"{prefix}{stem}", stem, 1000.0**power) for stem in ("B", "B/s", "FLOP", "FLOP/s")]
+        if prefix:
+            units += [Unit(f"{prefix}iB{rest}", f"B{rest}", 1024.0**power) for rest in ("", "/s")]
+    return {unit.symbol: unit for unit in units}
+
+
+#: Every unit that the rule language knows, by the symbol that users write.
+UNITS = _table()
+
+#: What a person would choose to print a value of each base unit in, smallest first.
+_DISPLAY = {
+    "s": ("ns", "µs", "ms", "s"),
+    "B": ("B", "KiB", "MiB", "GiB", "TiB"),
+    "1/s": ("/s",),
+    "B/s": ("B/s", "KB/s", "MB/s", "GB/s", "TB/s"),
+    "FLOP": ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"),
+    "FLOP/s": ("FLOP/s", "KFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"),
+}
+
+BASE_UNITS = (*_DISPLAY, "1")
+
+
+def find_unit(symbol: str) -> Unit | None:
+    """The unit of this symbol, or None; letter case counts, because `ms` and `MS` would differ."""
+    return UNITS.get(symbol)
+
+
+def display_unit(value: float, base: str) -> Unit:
+    """The largest unit of `base` in which `value` is at least 1, for a value that no user gave a unit."""
+    symbols = _DISPLAY.get(base)
+    if symbols is None:
+        return Unit("", base, 1.0)
+    units = [UNITS[symbol] for symbol in symbols]
+    fitting = [unit for unit in units if abs(value) >= unit.factor * 0.99995]  # 999.99 ms prints as 1 s
+    return fitting[-1] if fitting and math.isfinite(value) else units[0] if value else UNITS[symbols[-1]]
+
+
+def format_number(number: float, digits: int = 4) -> str:
+    """A number at `digits` significant digits, without an exponent where a person would not use one."""
+    if not math.isfinite(number):
+        return str(number)
+    rounded = float(f"{number:.{digits}g}")
+    if rounded != 0 and not 1e-4 <= abs(rounded) < 1e15:
+        return f"{number:.{digits - 1}e}"
+    text = f"{rounded:.{max(0, digits - 1 - _exponent(rounded))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _exponent(number: float) -> int:
+    return math.floor(math.log10(abs(number))) if number else 0
+
+
+def format_value(value: float | None, base: str, shown: str | None = None) -> str:
+    """A value in base units, printed in the unit `shown`, else in one that a person would choose.
+
+    `format_value(0.0726, "s", "ms")` is `"72.6 ms"`; None, a bound that does not exist, is `"unbounded"`.
+    """
+    if value is None:
+        return "unbounded"
+    unit = UNITS.get(shown or "") or display_unit(value, base)
+    if math.isfinite(value) and not math.isfinite(value / unit.factor):
+        unit = display_unit(value, base)  # 1e300 s is beyond float64 in ns
+    number = format_number(value / unit.factor)
+    return number + (unit.symbol if unit.symbol in ("%", "x", "") else f" {unit.symbol}")
+
+
+def format_change(change: float | None) -> str:
+    """A relative change with its sign: 0.031 is `"+3.1%"`; None, an infinite bound, is `"unbounded"`."""
+    if change is None:
+        return "unbounded"
+    percent = 100 * change
+    if abs(percent) >= 1e6:
+        return f"{percent:+.1e}%"
+    decimals = 2 if abs(percent) < 1 else 1 if abs(percent) < 100 else 0
+    text = f"{percent:+.{decimals}f}%"
+    return text.replace("-0.00%", "0%").replace("+0.00%", "0%")
