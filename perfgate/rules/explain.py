@@ -1,0 +1,111 @@
+"""A rule in words: what it measures, what it is held against, and what it would need."""
+
+from __future__ import annotations
+
+import math
+
+from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.sentence import Change, Clause, Limit, Selector, is_per_run, selectors
+
+_STATISTICS = {
+    "median": "the median",
+    "mean": "the mean",
+    "min": "the smallest value",
+    "max": "the largest value",
+    "total": "the sum of all values",
+    "count": "the number of values",
+    "stddev": "the standard deviation",
+    "cv": "the standard deviation as a share of the mean",
+    "trimmed_mean": "the mean without the lowest and highest fifth",
+}
+_RANKS = {
+    "each": "every rank by itself, with a verdict for each",
+    "worst": "the rank that is worst in each run",
+    "slowest": "the slowest rank of each run",
+    "fastest": "the fastest rank of each run",
+    "median": "the median rank of each run",
+    "across": "all ranks together, pooled",
+}
+
+
+def explain(rule: Rule, ruleset: Ruleset) -> str:
+    """One rule as a short paragraph, one fact a line."""
+    lines = [f"{rule.name}  ({rule.at})", f"  {rule.sentence.text}"]
+    lines += [
+        f"  {line}"
+        for line in (_subject(rule, ruleset), *map(_clause_of(rule), rule.sentence.clauses), *_settings(rule))
+    ]
+    return "\n".join(lines)
+
+
+def _subject(rule: Rule, ruleset: Ruleset) -> str:
+    sentence = rule.sentence
+    if is_per_run(sentence.subject):
+        return f"computes {sentence.subject_text} once for each run, after its warm-up"
+    statistic = sentence.statistic
+    words = _STATISTICS.get(statistic or "") or (f"the {statistic[1:]}th percentile" if statistic else None)
+    words = words or "the median (of an aggregate the mean, of a single value the value)"
+    derived = [
+        f"{s.pattern} = {ruleset.metrics[s.pattern].text}"
+        for s in selectors(sentence.subject)
+        if s.pattern in ruleset.metrics
+    ]
+    where = f", where {'; '.join(derived)}, step by step" if derived else ""
+    each = (
+        " for every metric that matches" if isinstance(sentence.subject, Selector) and sentence.subject.is_glob else ""
+    )
+    return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks, {_RANKS[sentence.rank or 'worst']}"
+
+
+def _clause_of(rule: Rule):  # type: ignore[no-untyped-def]
+    return lambda clause: (
+        _limit(rule, clause.asks) if isinstance(clause.asks, Limit) else _change(rule, clause, clause.asks)
+    )
+
+
+def _limit(rule: Rule, limit: Limit) -> str:
+    confidence = f"{100 * rule.settings.confidence:g}%"
+    text = f"passes when it is {limit.comparator} {limit.bound} with {confidence} confidence, and fails when it is not with the same"
+    return text + _values_needed(rule, limit)
+
+
+def _values_needed(rule: Rule, limit: Limit) -> str:
+    """Effective values that a percentile limit needs before it can pass: ln .05 / ln q at 95 % confidence."""
+    if is_per_run(rule.sentence.subject):
+        return ""
+    statistic = rule.sentence.statistic or "median"
+    q = 0.5 if statistic == "median" else float(statistic[1:]) / 100 if statistic.startswith("p") else 0.0
+    inside = q if limit.upper else 1 - q
+    if not 0 < inside < 1:
+        return ""
+    needed = math.ceil(math.log(1 - rule.settings.confidence) / math.log(inside))
+    return f"; to pass, a run needs at least {needed} independent values"
+
+
+def _change(rule: Rule, clause: Clause, change: Change) -> str:
+    parts = [f"{100 * change.relative:g}%"] if change.relative is not None else []
+    parts += [str(change.absolute)] if change.absolute is not None else []
+    beyond = " and also ".join(parts)
+    side = {
+        "worse": "worse",
+        "both": "better or worse",
+        "upper": "higher",
+        "lower": "lower",
+    }[change.side]
+    if change.reference.endswith("rank"):
+        return f"compares with the {change.reference} of the same run: it may be at most {beyond} {side}"
+    runs = (
+        "the newest runs of the current level" if change.reference == "baseline" else "the runs that the anchor keeps"
+    )
+    return f"compares with {runs}: it fails when it is surely more than {beyond} {side}, passes when it surely is not"
+
+
+def _settings(rule: Rule) -> list[str]:
+    settings = rule.settings
+    lines = [f"judged only when {' and '.join(map(str, rule.when))}"] if rule.when else []
+    if rule.expect_fail:
+        lines.append(f"skipped until {rule.expect_fail.until}: {rule.expect_fail.reason}")
+    effect = "blocks (exit 1)" if settings.severity == "error" else "is only said"
+    unsure = {"warn": "is said, and exits 0", "fail": "counts as a failure (exit 1)", "error": "exits 3"}
+    lines.append(f"a failure {effect}; not being able to tell {unsure[settings.on_inconclusive or 'warn']}")
+    return [*lines, *([f"why: {rule.why}"] if rule.why else [])]

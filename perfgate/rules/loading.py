@@ -1,0 +1,254 @@
+"""Rule files in, a ruleset out; every mistake becomes a problem with file:line:column, and none hides another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from perfgate.model import Location, Problem
+from perfgate.rules.conditions import Condition, fact_text, parse_condition
+from perfgate.rules.document import Document, Path, load_document
+from perfgate.rules.grammar import parse_expression, parse_sentence
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, ExpectedFailure, Rule, Ruleset, Settings
+from perfgate.rules.sentence import Change, Expression, Sentence, is_per_run, selectors
+from perfgate.rules.tokens import SentenceError
+from perfgate.rules.validation import problem_at, schema_problems
+
+_PERCENTAGES = ("confidence", "power", "budget")
+
+
+def load_rules(files: Iterable[tuple[str, bytes]], suite: str | None = None) -> tuple[Ruleset | None, list[Problem]]:
+    """Load the rule files (name, bytes) of one suite; `suite` chooses where the files speak of several.
+
+    Returns the ruleset and all problems; the ruleset is None when any problem is an error.
+    """
+    loaders, problems = _load_files(files)
+    suites = sorted({loader.suite for loader in loaders})
+    if not problems and suite is None and len(suites) > 1:
+        message = f"the rules speak of several suites ({', '.join(suites)}): choose one with --suite"
+        problems.append(Problem("error", message, Location(loaders[0].document.name)))
+    chosen = [loader for loader in loaders if suite is None or loader.suite == suite]
+    if not problems and not chosen:
+        message = f"there are no rules for suite {suite!r}: the rule files hold {', '.join(suites)}"
+        problems.append(Problem("error", message, Location(loaders[0].document.name)))
+    if problems:
+        return None, problems
+    ruleset, clashes = _merge(chosen)
+    return (None if clashes else ruleset), clashes
+
+
+def check_rules(files: Iterable[tuple[str, bytes]]) -> tuple[dict[str, int], list[Problem]]:
+    """Validate rule files of any suites: how many rules each good file holds, and all problems."""
+    loaders, problems = _load_files(files)
+    for suite in sorted({loader.suite for loader in loaders}) if not problems else ():
+        problems += _merge([loader for loader in loaders if loader.suite == suite])[1]
+    counts = {loader.document.name: len(loader.rules) for loader in loaders if not loader.problems}
+    return counts, problems
+
+
+def _load_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[_FileLoader], list[Problem]]:
+    loaders = [_FileLoader(load_document(name, data)) for name, data in files]
+    return loaders, [problem for loader in loaders for problem in sorted(loader.load(), key=_position)]
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    return problem.at.line or 0, problem.at.column or 0
+
+
+def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
+    """One ruleset of several files; ids and derived metrics are unique over all of them."""
+    problems: list[Problem] = []
+    rules: list[Rule] = []
+    metrics: dict[str, DerivedMetric] = {}
+    ids: dict[str, Location] = {}
+    for loader in loaders:
+        for rule in loader.rules:
+            if rule.id in ids:
+                problems.append(Problem("error", f"the id {rule.id!r} is taken, by {ids[rule.id]}", rule.at))
+            if rule.id is not None:
+                ids.setdefault(rule.id, rule.at)
+            rules.append(rule)
+        for metric in loader.metrics.values():
+            if metric.name in metrics and metrics[metric.name].text != metric.text:
+                first = metrics[metric.name].at
+                problems.append(Problem("error", f"{metric.name!r} is defined otherwise at {first}", metric.at))
+            metrics.setdefault(metric.name, metric)
+    identities = {loader.identity for loader in loaders if loader.identity}
+    if len(identities) > 1:
+        at = loaders[-1].document.location(("environment",))
+        problems.append(Problem("error", "the files of one suite name different environment identities", at))
+    identity = next(iter(identities), DEFAULT_IDENTITY)
+    files = tuple(loader.document.name for loader in loaders)
+    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files), problems
+
+
+class _FileLoader:
+    """One file: validated, then turned into rules; problems are collected on the way."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = list(document.problems)
+        self.suite = "default"
+        self.identity: tuple[str, ...] = ()
+        self.rules: list[Rule] = []
+        self.metrics: dict[str, DerivedMetric] = {}
+
+    def load(self) -> list[Problem]:
+        if self.problems:
+            return self.problems
+        self.problems += schema_problems(self.document)
+        data = self.document.data
+        if not isinstance(data, dict):
+            return self.problems
+        if isinstance(data.get("suite"), str):
+            self.suite = data["suite"]
+        self.load_metrics(data.get("metrics"))
+        self.load_rules(data)
+        if not self.problems and data.get("environment"):
+            self.identity = tuple(data["environment"].get("identity", DEFAULT_IDENTITY))
+        return self.problems
+
+    def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:
+        self.problems.append(problem_at(self.document, message, path, start, end))
+
+    # --- derived metrics -----------------------------------------------------------------------------------------
+
+    def load_metrics(self, metrics: Any) -> None:
+        if not isinstance(metrics, dict):
+            return
+        for name, text in metrics.items():
+            path: Path = ("metrics", name)
+            if not isinstance(text, str):
+                continue  # the schema has said so
+            try:
+                expression = parse_expression(text)
+            except SentenceError as error:
+                self.fail(error.message, path, error.start, error.end)
+                continue
+            self.check_metric(name, expression, path)
+            self.metrics[name] = DerivedMetric(name, expression, text, self.document.location(path, key=True))
+        for name in self.metrics:
+            if name in _reached(name, self.metrics):
+                self.fail(f"{name!r} is defined by itself", ("metrics", name))
+
+    def check_metric(self, name: str, expression: Expression, path: Path) -> None:
+        for selector in selectors(expression):
+            if selector.is_glob:
+                self.fail(f"{selector.pattern!r} is a glob: a derived metric names single metrics", path)
+        if is_per_run(expression):
+            self.fail("a derived metric is computed step by step: put the statistic into the rule", path)
+
+    # --- rules ---------------------------------------------------------------------------------------------------
+
+    def load_rules(self, data: dict[str, Any]) -> None:
+        rules = data.get("rules")
+        if not isinstance(rules, list):
+            return
+        defaults = data.get("defaults")
+        base = self.settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))
+        for index, item in enumerate(rules):
+            if isinstance(item, str):
+                self.load_rule({"assert": item}, ("rules", index), ("rules", index), base)
+            elif isinstance(item, dict):
+                self.load_rule(item, ("rules", index), ("rules", index, "assert"), base)
+
+    def load_rule(self, item: Mapping[str, Any], path: Path, sentence_path: Path, base: Settings) -> None:
+        sentence = self.sentence(item.get("assert"), sentence_path)
+        settings = self.settings(base, item, path)
+        when = self.conditions(item.get("when"), path)
+        expected = self.expected_failure(item.get("expect_fail"), path)
+        better = item.get("better")
+        if sentence is None:
+            return
+        self.check_direction(sentence, better, sentence_path)
+        self.rules.append(
+            Rule(
+                sentence=sentence,
+                at=self.document.location(sentence_path),
+                settings=settings,
+                id=item.get("id"),
+                why=item.get("why"),
+                when=when,
+                better=better,
+                expect_fail=expected,
+                tags=tuple(item.get("tags") or ()),
+            )
+        )
+
+    def sentence(self, text: Any, path: Path) -> Sentence | None:
+        if not isinstance(text, str) or not text.strip():
+            return None  # the schema has said so
+        try:
+            return parse_sentence(text)
+        except SentenceError as error:
+            cut = self.document.excerpt(path).startswith(text) and " #" in self.document.excerpt(path)[len(text) :]
+            hint = (
+                "; YAML drops what follows ` #`: if it belongs to the name, wrap the sentence in single quotes"
+                if cut
+                else ""
+            )
+            self.fail(error.message + hint, path, error.start, error.end)
+            return None
+
+    def check_direction(self, sentence: Sentence, better: Any, path: Path) -> None:
+        wrong = {"higher": "upper", "lower": "lower"}.get(str(better))
+        for clause in sentence.clauses:
+            if isinstance(clause.asks, Change) and clause.asks.side == wrong:
+                start = sentence.text.find(clause.text)
+                message = f"`{clause.text}` bounds the improving side of a metric of which {better} is better"
+                self.fail(message, path, start, start + len(clause.text))
+
+    def settings(self, base: Settings, item: Mapping[str, Any], path: Path) -> Settings:
+        """The settings written in a mapping, over those of `base`; wrong types were said by the schema."""
+        found: dict[str, Any] = {}
+        for name in Settings.__dataclass_fields__:
+            if name in item:
+                found[name] = item[name]
+        for name in _PERCENTAGES:
+            if name in found:
+                found[name] = self.share(found[name], (*path, name), name)
+        return replace(base, **found)
+
+    def share(self, value: Any, path: Path, name: str) -> float:
+        try:
+            number = float(value.strip().removesuffix("%")) / 100 if isinstance(value, str) else float(value)
+        except (TypeError, ValueError):
+            return 0.95
+        if name != "budget" and not 0.5 < number < 1:
+            self.fail(f"{name} lies between 50% and 100%, not at {value}", path)
+        return number
+
+    def conditions(self, when: Any, path: Path) -> tuple[Condition, ...]:
+        found = []
+        for fact, value in when.items() if isinstance(when, dict) else ():
+            if not isinstance(value, (str, int, float)):
+                continue
+            try:
+                found.append(parse_condition(fact, fact_text(value)))
+            except ValueError as error:
+                self.fail(f"{value!r} {error}", (*path, "when", fact))
+        return tuple(found)
+
+    def expected_failure(self, item: Any, path: Path) -> ExpectedFailure | None:
+        if not isinstance(item, dict) or not isinstance(item.get("until"), str):
+            return None
+        try:
+            return ExpectedFailure(str(item.get("reason")), date.fromisoformat(item["until"]))
+        except ValueError:
+            self.fail(f"{item['until']!r} is not a date: write YYYY-MM-DD", (*path, "expect_fail", "until"))
+            return None
+
+
+def _reached(name: str, metrics: Mapping[str, DerivedMetric]) -> set[str]:
+    """Every metric that the definition of `name` leads to."""
+    reached: set[str] = set()
+    waiting = [name]
+    while waiting:
+        metric = metrics.get(waiting.pop())
+        for selector in selectors(metric.expression) if metric else ():
+            if selector.pattern not in reached:
+                reached.add(selector.pattern)
+                waiting.append(selector.pattern)
+    return reached

@@ -1,0 +1,82 @@
+"""Rules with everything that was written about them, ready to be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
+
+from perfgate.model import Better, Location, Severity
+from perfgate.rules.conditions import Condition
+from perfgate.rules.sentence import Expression, Sentence
+
+DEFAULT_IDENTITY = ("gpu", "gpu_count", "world_size")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFailure:
+    """A rule that is known to fail, and the last day on which that is accepted."""
+
+    reason: str
+    until: date
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What may be said of a rule beside its sentence; the defaults are those of the rule language."""
+
+    severity: Severity = "error"
+    warmup: Literal["auto"] | int = "auto"
+    confidence: float = 0.95
+    power: float = 0.8
+    min_runs: int = 1
+    min_samples: int = 4
+    on_missing: Literal["error", "warn", "skip"] = "error"
+    #: None where nobody said it: then `warn`, except that a tail too thin for the percentile is an error.
+    on_inconclusive: Literal["warn", "fail", "error"] | None = None
+    on_improvement: Literal["note", "fail"] = "note"
+    #: How far from the anchor the metric may drift in all, as a share.
+    budget: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: a sentence, its settings, and where it stands."""
+
+    sentence: Sentence
+    at: Location
+    settings: Settings = field(default_factory=Settings)
+    id: str | None = None
+    why: str | None = None
+    when: tuple[Condition, ...] = ()
+    better: Better | None = None
+    expect_fail: ExpectedFailure | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The id, or the sentence of a rule that has none."""
+        return self.id or self.sentence.text
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedMetric:
+    """A metric that is computed from others, step by step."""
+
+    name: str
+    expression: Expression
+    text: str
+    at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Ruleset:
+    """All rules of one suite."""
+
+    suite: str
+    rules: tuple[Rule, ...]
+    metrics: Mapping[str, DerivedMetric]
+    identity: tuple[str, ...] = DEFAULT_IDENTITY
+    #: The files, for messages.
+    files: tuple[str, ...] = ()
