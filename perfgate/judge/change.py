@@ -100,9 +100,7 @@ def measure_runs(runs: Sequence[RunValues], terms: ChangeTerms) -> list[RunMeasu
     return [describe(steady_run(run, terms.warmup, terms.better), terms.measured_by) for run in runs]
 
 
-def judge_measured_change(
-    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
-) -> ChangeResult:
+def judge_measured_change(base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms) -> ChangeResult:
     """`judge_change` for runs that are measured already."""
     missing = _missing(base, new, terms.min_samples)
     if missing is not None:
@@ -155,9 +153,7 @@ def _judge_ratio(change: LogChange, reason: Reason, new_runs: int, terms: Change
     )
 
 
-def _judge_without_ratio(
-    base_values: list[float], new_values: list[float], terms: ChangeTerms
-) -> ChangeResult:
+def _judge_without_ratio(base_values: list[float], new_values: list[float], terms: ChangeTerms) -> ChangeResult:
     """The outcome where a statistic is 0 or negative, so that there is no ratio."""
     unknown = replace(
         _unmeasured("not-positive", len(base_values), len(new_values), terms),

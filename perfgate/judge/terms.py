@@ -85,9 +85,7 @@ class LimitTerms:
         if not math.isfinite(self.bound):
             raise ValueError(f"bound is a finite number, not {self.bound!r}")
         if self.comparator not in ("under", "at most", "over", "at least"):
-            raise ValueError(
-                f'comparator is "under", "at most", "over" or "at least", not {self.comparator!r}'
-            )
+            raise ValueError(f'comparator is "under", "at most", "over" or "at least", not {self.comparator!r}')
         check_warmup(self.warmup, self.better)
         _check_evidence(self.confidence, self.prior, self.min_samples)
         object.__setattr__(self, "measured_by", parse_statistic(self.statistic))
@@ -125,8 +123,6 @@ def _check_evidence(confidence: float, prior: tuple[float, float], min_samples: 
         raise ValueError(f"confidence is between .5 and 1, not {confidence!r}")
     s0, d0 = prior
     if not (0 < s0 < math.inf and 0 < d0 < math.inf):
-        raise ValueError(
-            f"prior is a positive standard deviation and a positive number of runs, not {prior!r}"
-        )
+        raise ValueError(f"prior is a positive standard deviation and a positive number of runs, not {prior!r}")
     if min_samples < 1:
         raise ValueError(f"min_samples is at least 1, not {min_samples!r}")

@@ -1,0 +1,156 @@
+"""A clause that asks for a change: `within 5% of baseline`, `within 10% of anchor`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from perfgate.judge import messages
+from perfgate.judge.change import ChangeResult, judge_measured_change, measure_runs
+from perfgate.judge.finding import Finding, Undecidable
+from perfgate.judge.question import Question, Side
+from perfgate.judge.ranks import run_values
+from perfgate.judge.terms import ChangeTerms
+from perfgate.model import Change as ChangeEstimate
+from perfgate.model import Estimate
+from perfgate.rules.sentence import Change
+from perfgate.stats.describe import RunMeasure
+
+#: The anchor is held at this confidence, so that a long history of unchanged runs does not alarm.
+ANCHOR_CONFIDENCE = 0.99
+#: How many runs at the end of a history are held against the anchor.
+ANCHOR_WINDOW = 5
+
+
+def change_finding(question: Question, asks: Change) -> Finding:
+    """Judge new runs against stored ones. Raises Undecidable where there is nothing to compare with."""
+    _check_base(question, asks)
+    question.check_runs(len(question.base), asks.reference)
+    new, base = question.side(question.new), question.side(question.base)
+    if asks.reference == "anchor":
+        new = _latest(question, new)
+    terms = _terms(question, asks)
+    base_runs = measure_runs(run_values(base.series, question.reading), terms)
+    new_runs = measure_runs(run_values(new.series, question.reading), terms)
+    _check_lengths(question, base_runs, new_runs)
+    result = judge_measured_change(base_runs, new_runs, terms)
+    member = question.speaker(new)
+    subject = question.words(member)
+    if result.outcome == "error":
+        raise question.data_error(result.reason, subject)
+    if asks.reference == "anchor" and result.suspect:
+        # One history cannot be run again: a suspicion against the anchor never convicts.
+        result = replace(result, outcome="suspect")
+    return Finding(
+        result.outcome,
+        result.reason,
+        messages.change_message(subject, result, asks.reference, question.unit, tolerance_words(asks)),
+        messages.change_next_step(result, question.case.approve_command),
+        {
+            **_fields(result, terms, base_runs, new_runs),
+            "unit": question.unit,
+            "member": dict(member),
+        },
+        tuple(_notes(question, result, [*base_runs, *new_runs], new)),
+    )
+
+
+def tolerance_words(asks: Change) -> str:
+    """A tolerance as its author wrote it: `5% and 2 ms`."""
+    parts = [f"{100 * asks.relative:g}%"] if asks.relative is not None else []
+    if asks.absolute is not None:
+        parts.append(str(asks.absolute))
+    return ("±" if asks.side == "both" else "") + " and ".join(parts)
+
+
+def _check_base(question: Question, asks: Change) -> None:
+    case, key = question.case, question.subject.key
+    approve = f"approve runs that hold it: {case.approve_command}"
+    if not any(question.base):
+        if asks.reference == "baseline" and case.baseline.runs:
+            raise Undecidable("no-baseline", f"the baseline {case.baseline.place} does not hold {key}", approve)
+        message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
+        raise Undecidable("no-baseline", message, case.baseline.next_step or f"make one: {case.approve_command}")
+    if not all(question.base):
+        raise Undecidable("no-baseline", f"some runs of the {asks.reference} do not hold {key}", approve)
+
+
+def _check_lengths(question: Question, base: Sequence[RunMeasure], new: Sequence[RunMeasure]) -> None:
+    """A run with under half of the baseline's values is a job that died early."""
+    usual = [run.n for run in base if not run.single]
+    shortest = min((run.n for run in new if not run.single), default=math.inf)
+    if usual and shortest < median(usual) / 2:
+        message = (
+            f"{question.subject.key} has {shortest} values, under half of the {median(usual):g} of the baseline's runs"
+        )
+        raise Undecidable("too-few-samples", message, "the job seems to have died early: run it again to its end")
+
+
+def _latest(question: Question, new: Side) -> Side:
+    """The last runs of the history, new ones included: what is held against the anchor."""
+    stored = question.side([members for members in question.subject.base if members])
+    keep = max(ANCHOR_WINDOW, len(new.series))
+    return Side((stored.members + new.members)[-keep:], (stored.series + new.series)[-keep:])
+
+
+def _terms(question: Question, asks: Change) -> ChangeTerms:
+    settings, statistic = question.settings, question.reading.statistic
+    anchored = asks.reference == "anchor"
+    return ChangeTerms(
+        statistic=statistic,
+        tolerance=asks.relative,
+        tolerance_absolute=asks.absolute.value if asks.absolute else None,
+        better=question.reading.better,
+        two_sided=asks.side == "both",
+        confidence=ANCHOR_CONFIDENCE if anchored else settings.confidence,
+        power=settings.power,
+        warmup=settings.warmup,
+        prior=question.prior,
+        strict=question.case.strict and not anchored,
+        exact=question.unit == "B" or statistic == "count",
+        min_samples=settings.min_samples,
+    )
+
+
+def _fields(
+    result: ChangeResult, terms: ChangeTerms, base: Sequence[RunMeasure], new: Sequence[RunMeasure]
+) -> dict[str, Any]:
+    return {
+        "statistic": terms.statistic,
+        "better": terms.better,
+        "new": _estimate(result.new_value, new),
+        "base": _estimate(result.base_value, base),
+        "change": ChangeEstimate(result.estimate, result.low, result.high),
+        "tolerance": result.tolerance,
+        "two_sided": terms.worse == "either",
+        "confidence": terms.confidence,
+        "minimum_detectable_change": result.minimum_detectable_change,
+        "runs_needed": result.runs_needed,
+        "suspect": result.suspect,
+        "improved": result.improved,
+    }
+
+
+def _estimate(value: float | None, runs: Sequence[RunMeasure]) -> Estimate:
+    """One side; a run that is a single number has no values to count."""
+    effective = [run.n_effective for run in runs if run.n_effective is not None]
+    n = sum(run.n for run in runs) if effective else None
+    return Estimate(value, None, None, n, sum(effective) if len(effective) == len(runs) else None, len(runs))
+
+
+def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure], new: Side) -> list[str]:
+    baseline, notes = question.case.baseline, []
+    if result.base_runs == 1:
+        notes.append("one base run: weak evidence")
+    if not all(run.settled for run in runs):
+        notes.append("a run did not settle: a quarter of it was taken for warm-up")
+    if baseline.prior is None and result.reason == "interval":
+        notes.append("run-to-run noise is assumed to be 1%, not calibrated")
+    if baseline.unknown_facts:
+        notes.append(f"{messages.listed(baseline.unknown_facts)}: unknown on both sides")
+    if question.reading.better == "neither":
+        notes.append("nothing says which direction is better, so both are judged: set `better:` in the rule")
+    return notes + question.mode_notes(new.series)

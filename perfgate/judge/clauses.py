@@ -1,0 +1,83 @@
+"""One clause of a rule for one metric: what has to be there first, then the kind of answer that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfgate.judge import messages
+from perfgate.judge.changes import change_finding
+from perfgate.judge.evidence import Member, Members
+from perfgate.judge.finding import Finding, Undecidable
+from perfgate.judge.limits import limit_finding
+from perfgate.judge.question import Question
+from perfgate.judge.rank_ratios import rank_ratio_finding
+from perfgate.measure import NotAvailable
+from perfgate.rules.sentence import Limit
+
+
+def findings(question: Question) -> list[Finding]:
+    """One finding, or with `on each rank` one for every rank of either side."""
+    try:
+        _check_presence(question)
+    except Undecidable as error:
+        return [error.finding()]
+    if question.rank != "each":
+        return [_finding(question, ())]
+    members = sorted(question.subject.members((*question.new, *question.base)))
+    return [_finding(replace(question, new=_only(question.new, m), base=_only(question.base, m)), m) for m in members]
+
+
+def _finding(question: Question, member: Member) -> Finding:
+    """The answer to a question; what cannot be answered is an error that names the rank it is about."""
+    try:
+        return _answer(question)
+    except Undecidable as error:
+        found = error.finding()
+    except NotAvailable as error:
+        found = Finding("error", "not-available", str(error), "use a statistic that the source holds")
+    return replace(found, fields={"member": dict(member)})
+
+
+def _answer(question: Question) -> Finding:
+    if not all(question.new):
+        raise Undecidable("rank-gone", f"a run does not hold {question.subject.key} on every rank", "find out why")
+    question.check_terms()
+    asks = question.clause.asks
+    if isinstance(asks, Limit):
+        return limit_finding(question, asks)
+    if asks.reference.endswith("rank"):
+        return rank_ratio_finding(question, asks)
+    return change_finding(question, asks)
+
+
+def _only(runs: Sequence[Members], member: Member) -> tuple[Members, ...]:
+    """Each run with one rank alone."""
+    return tuple({member: members[member]} if member in members else {} for members in runs)
+
+
+def _check_presence(question: Question) -> None:
+    """An absent metric, a rank that is gone and a damaged series are errors, before anything is measured."""
+    subject = question.subject
+    if subject.trouble:
+        raise Undecidable("not-available", f"{subject.key}: {subject.trouble}", "see `perfgate inspect`")
+    for view, members in zip(question.evidence.new, subject.new, strict=True):
+        if not members:
+            where = "the baseline does" if subject.members(subject.base) else "other runs do"
+            message = f"{view.run.name} does not hold {subject.key}, though {where}"
+            raise Undecidable("metric-absent", message, "find out why it is no longer written, or change the rule")
+    gone = sorted(subject.members(subject.base) - subject.members(subject.new))
+    if gone:
+        names = [" ".join(f"{name} {value}" for name, value in member) or "the one without rank" for member in gone]
+        message = f"{subject.key}: {messages.listed(names)} was in the baseline and is gone"
+        raise Undecidable("rank-gone", message, "find out why that process wrote nothing")
+    _check_values(question)
+
+
+def _check_values(question: Question) -> None:
+    """A reader that left out a value of this metric said so: what is left may not be the whole truth."""
+    for view in question.evidence.new:
+        for problem in view.run.problems:
+            if problem.severity == "error" and problem.key is not None and question.subject.concerns(problem.key):
+                message = f"{question.subject.key}: a value was left out: {problem.at}: {problem.message}"
+                raise Undecidable("not-a-number", message, "find out why the job wrote it")

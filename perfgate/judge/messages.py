@@ -1,0 +1,104 @@
+"""The words of a verdict: what was measured, against what, the interval, and the shortest next step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from perfgate.judge.change import ChangeResult
+from perfgate.judge.limit import LimitResult
+from perfgate.model import Key, show_labels
+from perfgate.units import format_change, format_number, format_value
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def listed(words: Sequence[str], most: int = 5) -> str:
+    """Words with commas, and how many more there are."""
+    rest = len(words) - most
+    return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def what(key: Key, statistic: str | None, member: Mapping[str, str]) -> str:
+    """The subject of a message: `p95 of forward{name="small"} on rank 3`."""
+    place = " ".join(f"{name} {value}" for name, value in member.items())
+    return (
+        (f"{statistic} of " if statistic else "")
+        + key.metric
+        + show_labels(key.labels)
+        + (f" on {place}" if place else "")
+    )
+
+
+def limit_message(
+    subject: str, result: LimitResult, asks: str, unit: str, shown: str | None, *, confidence: float
+) -> str:
+    """What a limit was held against, and what it means."""
+    value, low, high = (format_value(number, unit, shown) for number in (result.estimate, result.low, result.high))
+    exact = result.low is not None and result.low == result.high
+    interval = "" if exact else f" [{low}, {high}] at {format_number(100 * confidence)}% confidence"
+    relation = {
+        "pass": f"it keeps `{asks}`",
+        "fail": f"it breaks `{asks}`",
+        "inconclusive": f"that interval holds the bound, so the data cannot tell whether it is {asks}",
+    }[result.outcome]
+    return f"{subject} is {value}{interval}: {relation}; {_values(result)}"
+
+
+def _values(result: LimitResult) -> str:
+    runs = counted(result.runs, "run")
+    if result.n is None:
+        return runs
+    worth = "" if result.n_effective is None else f", worth {format_number(result.n_effective, 3)} independent ones"
+    return f"{counted(result.n, 'value')}{worth}, of {runs}"
+
+
+def change_message(subject: str, result: ChangeResult, reference: str, unit: str, tolerance: str) -> str:
+    """How far the new runs are from the reference, and what it means."""
+    base, new = (format_value(number, unit) for number in (result.base_value, result.new_value))
+    if result.estimate is None:
+        return f"{subject} is {new}, as in the {reference}"
+    runs = f"{counted(result.base_runs, 'base run')}, {counted(result.new_runs, 'new run')}"
+    interval = "" if result.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
+    change = f"{format_change(result.estimate)}{interval}"
+    return f"{subject} went from {base} in the {reference} to {new}: {change}, {_relation(result, tolerance)}; {runs}"
+
+
+def _relation(result: ChangeResult, tolerance: str) -> str:
+    if result.reason == "thin-tail":
+        return f"but the tail is too thin for this percentile: a run needs more values to be held to {tolerance}"
+    if result.improved:
+        return f"an improvement beyond the tolerance of {tolerance}"
+    return {
+        "pass": f"within the tolerance of {tolerance}",
+        "fail": f"beyond the tolerance of {tolerance}",
+        "suspect": f"which looks worse than the tolerance of {tolerance} allows, but one look cannot convict",
+        "inconclusive": f"so the data cannot tell whether it is within {tolerance}",
+    }[result.outcome]
+
+
+def change_next_step(result: ChangeResult, approve: str) -> str:
+    """The shortest way on from the outcome of a change."""
+    if result.outcome == "fail":
+        return f"find what slowed it down; if the change is meant, approve it: {approve}"
+    if result.outcome == "suspect":
+        return "run the new side twice more and give all runs together: three runs settle it"
+    if result.reason == "thin-tail":
+        return "run longer, or hold a statistic nearer the middle (p90, median) to the tolerance"
+    if result.outcome == "inconclusive" and result.runs_needed:
+        return f"{counted(result.runs_needed, 'new run')} in all would settle an unchanged program at this tolerance"
+    if result.outcome == "inconclusive":
+        return "more base runs, a calibrated prior or a wider tolerance is needed: twenty new runs would not settle it"
+    return f"approve it to hold the gain: {approve}" if result.improved else ""
+
+
+def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None) -> str:
+    """The shortest way on from the outcome of a limit."""
+    if result.outcome == "fail":
+        return f"bring it {asks}, or change the rule at {place}"
+    if result.outcome == "inconclusive":
+        enough = f": about {needed} independent values would settle it" if needed else ""
+        return f"run longer or give more runs{enough}"
+    return ""

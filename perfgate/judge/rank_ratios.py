@@ -1,0 +1,60 @@
+"""A clause that holds one rank against another of the same run: `at most 1.1x the median rank`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import cast
+
+from perfgate.judge.finding import Finding, Undecidable
+from perfgate.judge.limits import judge_values
+from perfgate.judge.question import Question
+from perfgate.judge.ranks import Reading, choose
+from perfgate.rules.sentence import Change, RankChoice
+from perfgate.units import format_value
+
+
+def rank_ratio_finding(question: Question, asks: Change) -> Finding:
+    """Judge the ratio of two ranks' statistics, one number a run, against 1 + tolerance. Raises Undecidable."""
+    key, reading = question.subject.key, question.reading
+    if question.rank in ("across", "each"):
+        message = f"`{question.clause.text}` compares one rank with another"
+        raise Undecidable("not-comparable", message, "write `on the slowest rank`")
+    if any(len(members) < 2 for members in question.new):
+        raise Undecidable("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
+    question.check_runs(len(question.new), "new")
+    side = question.side(question.new)
+    other = cast(RankChoice, asks.reference.split()[0])
+    references = [choose(members, other, reading)[1] for members in question.new]
+    pairs = [(reading.value(a), reading.value(b)) for a, b in zip(side.series, references, strict=True)]
+    upper = asks.side == "upper" or (asks.side != "lower" and reading.better != "higher")
+    tolerance = _tolerance(asks, min(b for _, b in pairs))
+    member = question.speaker(side)
+    found = judge_values(
+        _as_numbers(question),
+        [a / b if b else math.nan for a, b in pairs],
+        "at most" if upper else "at least",
+        1 + tolerance if upper else 1 - tolerance,
+        unit="1",
+        shown="x",
+        confidence=question.settings.confidence,
+        member=member,
+    )
+    one, two = (format_value(value, question.unit) for value in pairs[-1])
+    message = f"{reading.statistic} of {key} is {one} on the {question.rank} rank, {two} on the {asks.reference}: "
+    fields = {**found.fields, "statistic": reading.statistic, "tolerance": tolerance}
+    return replace(found, message=message + found.message, fields=fields)
+
+
+def _tolerance(asks: Change, reference: float) -> float:
+    """The relative tolerance; of a relative and an absolute one the larger, since a failure exceeds both."""
+    absolute = asks.absolute.value / reference if asks.absolute and reference else 0.0
+    return max(asks.relative or 0.0, absolute)
+
+
+def _as_numbers(question: Question) -> Question:
+    """The same question about ratios, which are single numbers already."""
+    changed = replace(question)
+    changed.__dict__["reading"] = Reading("mean", question.reading.warmup, question.reading.better)
+    changed.__dict__["per_run"] = True
+    return changed

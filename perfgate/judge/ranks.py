@@ -1,0 +1,62 @@
+"""Which rank of a run speaks for the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfgate.judge.evidence import Member, Members
+from perfgate.measure import measure, pooled
+from perfgate.model import Better, Series
+from perfgate.rules.sentence import RankChoice
+from perfgate.stats.warmup import RunValues, WarmUpRule
+
+#: The choices that pick an extreme of several ranks, so that a limit has to allow for having picked it.
+PICKS_EXTREME = ("worst", "slowest", "fastest")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is measured, and how: the arguments that every rank of a rule shares."""
+
+    statistic: str
+    warmup: WarmUpRule
+    better: Better
+
+    @property
+    def steady(self) -> tuple[WarmUpRule, Better]:
+        """The arguments of `steady_run`."""
+        return self.warmup, self.better
+
+    def value(self, series: Series) -> float:
+        """The statistic of one rank; NaN where it does not exist. Raises NotAvailable."""
+        found = measure(series, self.statistic, self.warmup, self.better).value
+        return math.nan if found is None else found
+
+
+def choose(members: Members, choice: RankChoice, reading: Reading) -> tuple[Member, Series]:
+    """The rank that speaks for a run, and its series; `across` pools them all. Raises NotAvailable.
+
+    `worst` is the slowest for times and the lowest for rates. A rank whose statistic is no number is always the
+    worst. The median rank of an even number is the lower middle one.
+    """
+    if len(members) == 1:
+        return next(iter(members.items()))
+    if choice == "across":
+        return (), pooled(list(members.values()))
+    slow_is_high = reading.better != "higher"
+    slowest_first = sorted(
+        members, key=lambda member: _slowness(reading.value(members[member]), slow_is_high), reverse=True
+    )
+    index = {"median": len(members) // 2, "fastest": -1}.get(choice, 0)
+    return slowest_first[index], members[slowest_first[index]]
+
+
+def _slowness(value: float, slow_is_high: bool) -> float:
+    return math.inf if math.isnan(value) else value if slow_is_high else -value
+
+
+def run_values(series: Sequence[Series], reading: Reading) -> list[RunValues]:
+    """One entry a run: its samples, or the one number that an aggregate holds. Raises NotAvailable."""
+    return [one.values if one.kind == "samples" else reading.value(one) for one in series]
