@@ -1,0 +1,185 @@
+"""Reading: runs from files, directories and standard input, rule files, baselines, environment facts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from perfgate.app.errors import Refused
+from perfgate.model import Fact, Location, Problem, Run, SourceFile
+from perfgate.readers import join_runs, read
+from perfgate.readers.source import Source
+from perfgate.rules.conditions import fact_text
+from perfgate.rules.loading import load_rules
+from perfgate.rules.ruleset import Ruleset
+
+CHUNK = 1 << 18
+
+
+def shown_path(path: str) -> str:
+    """How reports name a file: relative to the working directory, outside of it by its bare name."""
+    relative = typed_path(path)
+    return os.path.basename(relative) if relative.startswith("..") else relative
+
+
+def typed_path(path: str) -> str:
+    """A path that works in a command typed in the working directory, and gives away nothing above it."""
+    if path == "-":
+        return path
+    try:
+        return Path(os.path.relpath(path)).as_posix()
+    except ValueError:  # another drive
+        return os.path.basename(path)
+
+
+# --- runs --------------------------------------------------------------------------------------------------------
+
+
+def read_runs(paths: Sequence[str], format: str | None = None, *, as_given: bool = False) -> tuple[Run, ...]:
+    """Read every run named on the command line; what is wrong with a file is in its run's problems.
+
+    Raises Refused for the same file given twice.
+    """
+    _refuse_twice(paths)
+    return tuple(run for path in paths for run in _read_argument(path, format, path if as_given else shown_path(path)))
+
+
+def _refuse_twice(paths: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for path in paths:
+        real = path if path == "-" else os.path.realpath(path)
+        if real in seen:
+            raise Refused(f"{path} is given twice: one run may count once only")
+        seen[real] = path
+
+
+def _read_argument(path: str, format: str | None, name: str) -> tuple[Run, ...]:
+    if path != "-" and os.path.isdir(path):
+        return (_read_directory(Path(path), format, name),)
+    return _read_file(path, format, name)
+
+
+def _read_file(path: str, format: str | None, name: str) -> tuple[Run, ...]:
+    digest = hashlib.sha256()
+    try:
+        with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
+            chunks = _chunks(file, digest)
+            runs = read(Source(name, chunks), format)
+            for _ in chunks:  # the hash is of the whole file, wherever the reader stopped
+                pass
+    except OSError as error:
+        return (_unreadable(name, f"cannot be read: {error.strerror or error}"),)
+    files = (SourceFile(name, runs[0].format, digest.hexdigest()),)
+    return tuple(replace(run, files=files) for run in runs)
+
+
+def _chunks(file: object, digest: object) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):  # type: ignore[attr-defined]
+        digest.update(chunk)  # type: ignore[attr-defined]
+        yield chunk
+
+
+def _unreadable(name: str, message: str) -> Run:
+    return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
+
+
+def _read_directory(folder: Path, format: str | None, name: str) -> Run:
+    """All files below a folder are one run; links that lead out of it are refused."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    if not files:
+        return _unreadable(name, "holds no files")
+    real = folder.resolve()
+    runs: list[Run] = []
+    for path in files:
+        shown = f"{name}/{path.relative_to(folder).as_posix()}"
+        if not path.resolve().is_relative_to(real):
+            runs.append(_unreadable(shown, "is a link that leads out of the folder"))
+        else:
+            runs += _read_file(str(path), format, shown)
+    return join_runs(name, runs)
+
+
+# --- rules -------------------------------------------------------------------------------------------------------
+
+
+def read_rules(paths: Sequence[str], suite: str | None) -> tuple[Ruleset | None, list[Problem], str]:
+    """Load rule files and folders of them: the ruleset, all problems, and the hash of what was read."""
+    files = list(rule_files(paths))
+    digest = hashlib.sha256()
+    for name, data in files:
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    ruleset, problems = load_rules(files, suite)
+    return ruleset, problems, digest.hexdigest()
+
+
+def rule_files(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Every rule file below the paths as (name, bytes). Raises Refused where there is none."""
+    for path in paths:
+        found = (
+            sorted([*Path(path).rglob("*.yaml"), *Path(path).rglob("*.yml")]) if os.path.isdir(path) else [Path(path)]
+        )
+        if not found:
+            raise Refused(f"{path} holds no rule file (*.yaml)")
+        for file in found:
+            try:
+                yield shown_path(str(file)), file.read_bytes()
+            except OSError as error:
+                raise Refused(
+                    f"{path}: cannot read the rules: {error.strerror or error}; give their place with --rules"
+                ) from None
+
+
+# --- facts -------------------------------------------------------------------------------------------------------
+
+
+def read_facts(options: Iterable[str]) -> dict[str, Fact]:
+    """Environment facts from `--env`: each a JSON file of facts, or KEY=VALUE. Raises Refused."""
+    facts: dict[str, Fact] = {}
+    for option in options:
+        name, sign, value = option.partition("=")
+        if sign and name and not os.path.exists(option):
+            facts[name] = _scalar(value)
+        else:
+            facts.update(_facts_file(option))
+    return facts
+
+
+def _scalar(text: str) -> Fact:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (int, float, bool)) and fact_text(value) == text else text
+
+
+def _facts_file(path: str) -> dict[str, Fact]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            facts = json.load(file)
+    except (OSError, ValueError) as error:
+        raise Refused(f"--env {path}: not a file of facts in JSON, nor KEY=VALUE ({error})") from None
+    if not isinstance(facts, dict) or not all(isinstance(v, (str, int, float, bool)) for v in facts.values()):
+        raise Refused(f"--env {path}: facts are a JSON object of names and plain values")
+    return facts
+
+
+def merge_facts(
+    runs: Iterable[Run], given: Mapping[str, Fact], identity: Sequence[str]
+) -> tuple[dict[str, Fact], list[Problem]]:
+    """The facts of all runs and of `--env`, which wins; runs whose identity differs are an error."""
+    facts: dict[str, Fact] = {}
+    problems: list[Problem] = []
+    for run in runs:
+        for name, value in run.environment.items():
+            if name in facts and fact_text(facts[name]) != fact_text(value) and name in identity and name not in given:
+                message = (
+                    f"the runs are of different environments: {name} is {fact_text(facts[name])} and {fact_text(value)}"
+                )
+                problems.append(Problem("error", message, Location(run.source)))
+            facts.setdefault(name, value)
+    return dict(sorted({**facts, **given}.items())), problems

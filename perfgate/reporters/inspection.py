@@ -1,0 +1,108 @@
+"""What was read, for `perfgate inspect`: a table for people, `perfgate.inspect/1` for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perfgate.model import Problem, show_labels
+from perfgate.model import SeriesSummary as Summary
+from perfgate.model import RunSummary
+from perfgate.reporters.text import one_line
+from perfgate.units import format_value
+
+_BARS = "▁▂▃▄▅▆▇█"
+_ASCII_BARS = ".:-=+*#@"
+_COLUMNS = ("median", "mean", "p95", "p99", "min", "max", "total")
+
+
+def render_json(runs: Sequence[RunSummary]) -> str:
+    """Every run with its series in base units, sorted; the values themselves where a summary holds them."""
+    import msgspec
+
+    document = {"schema": "perfgate.inspect/1", "runs": [_run(run) for run in runs]}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _run(run: RunSummary) -> dict[str, Any]:
+    part = {} if run.part is None else {"part": run.part}
+    return {
+        "source": run.source,
+        **part,
+        "format": run.format,
+        "recognised_by": run.recognised_by,
+        "environment": dict(run.environment),
+        "series": [_series(summary) for summary in run.series],
+        "problems": [_problem(problem) for problem in run.problems],
+    }
+
+
+def _series(summary: Summary) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "metric": summary.key.metric,
+        "labels": dict(summary.key.labels),
+        "unit": summary.unit,
+        "kind": summary.kind,
+        "n": summary.n,
+        "statistics": dict(summary.statistics),
+    }
+    if summary.printed_as:
+        row["printed_as"] = summary.printed_as
+    if summary.values is not None:
+        row["values"] = list(summary.values)
+    return row
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "severity": problem.severity,
+        "message": problem.message,
+        "file": problem.at.file,
+        "line": problem.at.line,
+        "column": problem.at.column,
+        "metric": problem.key.metric if problem.key else None,
+        "labels": dict(problem.key.labels) if problem.key else None,
+    }
+
+
+def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False) -> str:
+    """A table a run: each series with its statistics in a unit that a person would choose, and a small histogram."""
+    return "\n".join(_table(run, ascii_only) for run in runs)
+
+
+def _table(run: RunSummary, ascii_only: bool) -> str:
+    facts = ", ".join(f"{name} {value}" for name, value in run.environment.items())
+    part = "" if run.part is None else f" (run {run.part})"
+    title = f"{run.source}{part}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
+    lines = [one_line(title)] + ([one_line(f"environment: {facts}")] if facts else [])
+    shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in run.series)]
+    rows = [["metric", "n", *shown, "distribution"]]
+    rows += [_row(summary, shown, ascii_only) for summary in run.series]
+    if run.series:
+        lines += ["", *_aligned(rows)]
+    lines += [""] + [one_line(str(problem)) for problem in run.problems] if run.problems else []
+    return "\n".join(lines) + "\n"
+
+
+def _row(summary: Summary, shown: Sequence[str], ascii_only: bool) -> list[str]:
+    name = one_line(summary.key.metric + show_labels(summary.key.labels))
+    if summary.printed_as:
+        name += one_line(f" ({summary.printed_as})")
+    cells = [format_value(summary.statistics[s], summary.unit) if s in summary.statistics else "-" for s in shown]
+    bars = _ASCII_BARS if ascii_only else _BARS
+    return [name, "-" if summary.n is None else str(summary.n), *cells, sparkline(summary.histogram, bars)]
+
+
+def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
+    """Counts as a row of bars; a count that is not zero is never shown as nothing."""
+    highest = max(counts, default=0)
+    return "".join(" " if not count else bars[(count * (len(bars) - 1) + highest - 1) // highest] for count in counts)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    last = len(widths) - 1
+    return [
+        "  ".join(cell.ljust(w) if i in (0, last) else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]

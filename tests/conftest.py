@@ -1,0 +1,101 @@
+"""What the tests share: the command line as a function, logs and result files with known values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that read ../shared are skipped where it is absent."""
+    if SHARED.is_dir():
+        return
+    for item in items:
+        if item.get_closest_marker("shared"):
+            item.add_marker(pytest.mark.skip(reason="../shared is not here"))
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of samples and reference values beside the repository."""
+    return SHARED
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return self.out + self.err
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, with a fixed date, and nothing of the machine's surroundings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")  # 2026-01-01
+    monkeypatch.setenv("GITHUB_ACTOR", "ada")
+    for name in ("FORCE_COLOR", "NO_COLOR", "CI", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def perfgate(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Done]]:
+    """The command line, in this process and in the test's folder: `perfgate("check", "new.log")`."""
+    from perfgate.cli import run
+
+    def command(*words: str | Path) -> Done:
+        capsys.readouterr()
+        code = run([str(word) for word in words])
+        found = capsys.readouterr()
+        return Done(code, found.out, found.err)
+
+    yield command
+
+
+def steady(centre: float, n: int = 200, spread: float = 0.01, seed: int = 1) -> list[float]:
+    """n values around a centre, in no particular unit, without any warm-up."""
+    return [float(x) for x in centre * (1 + spread * np.random.default_rng(seed).standard_normal(n))]
+
+
+def write_rules(folder: Path, *sentences: str, name: str = "rules/rules.yaml", head: str = "") -> Path:
+    """A rule file with these sentences, each quoted as YAML asks for."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join("  - '" + sentence.replace("'", "''") + "'\n" for sentence in sentences)
+    path.write_text(f"version: 1\n{head}rules:\n{lines}", encoding="utf-8")
+    return path
+
+
+def write_log(path: Path, ranks: Sequence[dict[str, Sequence[float]]] = (), **timers: Sequence[float]) -> Path:
+    """A DeepSpeed log of timers in milliseconds: of one rank, or of several whose records alternate."""
+    lines = []
+    for rank, columns in enumerate(ranks or [timers]):
+        for step in range(max(map(len, columns.values()))):
+            cells = "".join(f" | {name}: {x[step]:.4f}" for name, x in columns.items() if step < len(x))
+            lines.append(
+                (step, f"[2026-01-01 00:00:00,000] [INFO] [logging.py:77:log_dist] [Rank {rank}] time (ms){cells}")
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(line + "\n" for _, line in sorted(lines, key=lambda pair: pair[0])))
+    return path
+
+
+def write_results(path: Path, *series: dict[str, Any], **fields: Any) -> Path:
+    """A `perfgate.results/1` document."""
+    path.write_text(json.dumps({"schema": "perfgate.results/1", **fields, "series": list(series)}))
+    return path

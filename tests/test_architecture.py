@@ -1,0 +1,142 @@
+"""The shape of the code: who imports whom, where each package lives, and who may touch the world."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "perfgate"
+MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
+
+#: The stages, and what each may import of perfgate beside itself. Everything flows one way.
+MAY_IMPORT = {
+    "model": set(),
+    "units": set(),
+    "positions": {"model"},
+    "schemas": set(),
+    "stats": set(),
+    "readers": {"model", "units", "positions"},
+    "measure": {"model", "stats"},
+    "rules": {"model", "units", "schemas", "measure"},
+    "judge": {"model", "units", "measure", "rules", "stats"},
+    "baselines": {"model", "units", "positions", "rules"},
+    "reporters": {"model", "units"},
+    "app": {"model", "units", "positions", "readers", "measure", "rules", "judge", "baselines", "reporters"},
+    "cli": {"model", "schemas", "app", "reporters"},
+    "__main__": {"cli"},
+    "__init__": {"stats", "judge"},
+}
+
+#: The home of each third-party package: the parts of perfgate that may import it.
+HOMES = {
+    "click": {"cli"},
+    "scipy": {"stats"},
+    "yaml": {"rules.document"},
+    "jsonschema": {"rules.validation"},
+    "junit_xml": {"reporters.junit"},
+    "rich": {"reporters"},
+    "msgspec": {"baselines", "readers", "reporters"},
+    "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
+}
+
+#: What reads or changes the world, and the only places that may.
+WORLD = {"app", "cli", "baselines.stores"}
+WORLDLY_NAMES = {"open", "print", "input"}
+WORLDLY_MODULES = {"subprocess", "socket", "shutil", "tempfile", "getpass", "time"}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1]) if parts[-1] == "__init__" and len(parts) > 1 else ".".join(parts)
+
+
+def stage_of(path: Path) -> str:
+    return name_of(path).split(".")[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            module = node.module or ""
+            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "perfgate" else [module]
+
+
+def within(name: str, homes: set[str]) -> bool:
+    return any(name == home or name.startswith(home + ".") for home in homes)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_flow_one_way(path: Path) -> None:
+    stage = stage_of(path)
+    for module in imports(path):
+        parts = module.split(".")
+        if parts[0] == "perfgate" and len(parts) > 1 and parts[1] != "__version__":
+            assert parts[1] in MAY_IMPORT[stage] | {stage}, f"{stage} must not import {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_third_party_packages_stay_at_home(path: Path) -> None:
+    for module in imports(path):
+        package = module.split(".")[0]
+        if package not in {"perfgate", *sys.stdlib_module_names}:
+            assert package in HOMES, f"{package} is not a dependency"
+            assert within(name_of(path), HOMES[package]), f"{package} belongs in {HOMES[package]}"
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if not within(name_of(p), WORLD)], ids=name_of)
+def test_only_app_stores_and_cli_touch_the_world(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    attributes = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not called & WORLDLY_NAMES
+    assert not set(imports(path)) & WORLDLY_MODULES
+    assert not attributes & {"os.environ", "os.getenv", "datetime.now", "date.today", "sys.argv", "sys.stdin"}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
+                lines = node.end_lineno - node.lineno
+                assert lines <= 60, f"{path}:{node.lineno}: {node.name} has {lines} lines"
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after running some code."""
+    program = f"{code}\nimport sys; print(*{{m.split('.')[0] for m in sys.modules}}, *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split()[-5000:])
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import perfgate", {"numpy", "scipy", "click"}),
+        (
+            "from perfgate.cli import run; run(['--version'])",
+            {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec"},
+        ),
+        ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
+        ("import perfgate.app.check", {"scipy.stats", "junit_xml", "click"}),
+    ],
+    ids=["package", "command line", "judge", "check"],
+)
+def test_heavy_packages_are_imported_where_they_are_used(code: str, absent: set[str]) -> None:
+    assert not loaded_by(code) & absent
+
+
+def test_public_names_resolve() -> None:
+    import perfgate
+
+    for name in perfgate.__all__:
+        assert getattr(perfgate, name) is not None
+    with pytest.raises(AttributeError):
+        _ = perfgate.no_such_name  # type: ignore[attr-defined]

@@ -1,0 +1,253 @@
+"""Stored baselines as a user meets them: approve, add, list, show, and what damage does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Done, steady, write_log, write_results, write_rules
+
+from perfgate.baselines.files import KEEP_WHOLE, kept_positions
+from perfgate.baselines.identity import differences, environment_name
+from perfgate.baselines.stores import DirectoryStore, UnsafeName
+from perfgate.schemas import schema
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def gate(perfgate: Command, folder: Path) -> Command:
+    """A folder with one rule and four unchanged runs, of which the first is the baseline."""
+    write_rules(folder, "forward within 5% of baseline")
+    for seed in range(4):
+        write_log(folder / f"run{seed}.log", forward=steady(100, seed=seed), other=steady(7, seed=seed))
+    assert perfgate("baseline", "approve", "run0.log", "--reason", "first").code == 0
+    return perfgate
+
+
+def stored(folder: Path) -> list[Path]:
+    return sorted((folder / "baselines").rglob("*.json"))
+
+
+def test_a_file_holds_what_later_decisions_need(gate: Command, folder: Path) -> None:
+    import jsonschema
+
+    (path,) = stored(folder)
+    assert len(path.relative_to(folder / "baselines").parts) == 4  # suite, environment, level, run
+    document = json.loads(path.read_text())
+    jsonschema.validate(document, schema("baseline"))
+    assert document["level"] == {"name": path.parent.name, "reason": "first", "by": "ada", "anchor": True}
+    assert document["identity"] == {"gpu": None, "gpu_count": None, "world_size": None}
+    assert [source["path"] for source in document["sources"]] == ["run0.log"]
+    assert [series["metric"] for series in document["series"]] == ["forward"]  # only what rules name
+    assert "run0.log" not in path.name
+
+
+def test_all_keeps_every_series(gate: Command, folder: Path) -> None:
+    gate("baseline", "add", "run1.log", "--all")
+    metrics = {series["metric"] for path in stored(folder) for series in json.loads(path.read_text())["series"]}
+    assert metrics == {"forward", "other"}
+
+
+def test_the_parts_of_a_derived_metric_are_kept(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "share within 50% of baseline", head="metrics: {share: forward / other}\n")
+    write_log(folder / "run.log", forward=steady(100), other=steady(7), third=steady(1))
+    perfgate("baseline", "approve", "run.log", "--reason", "first")
+    assert [s["metric"] for s in json.loads(stored(folder)[0].read_text())["series"]] == ["forward", "other"]
+    assert perfgate("check", "run.log").code == 0
+
+
+def test_the_same_approval_writes_the_same_bytes(gate: Command, folder: Path) -> None:
+    (first,) = stored(folder)
+    name, data = first.relative_to(folder), first.read_bytes()
+    first.unlink()
+    first.parent.rmdir()
+    gate("baseline", "approve", "run0.log", "--reason", "first")
+    assert (folder / name).read_bytes() == data
+
+
+def test_added_runs_are_compared_with_and_approved_ones_replace_them(gate: Command, folder: Path) -> None:
+    assert gate("baseline", "add", "run1.log", "run2.log").code == 0
+    assert base_runs(gate) == 3
+    write_log(folder / "slow.log", forward=steady(130, seed=8))
+    assert gate("check", "slow.log").code == 1
+    assert gate("baseline", "approve", "slow.log", "--reason", "meant", "--pr", "7").code == 0
+    assert gate("check", "slow.log").code == 0
+    assert gate("check", "run3.log").code == 0  # faster than the new level: an improvement
+    assert base_runs(gate) == 1
+    lines = gate("baseline", "list").out.splitlines()
+    assert len(lines) == 2
+    assert "in #7: meant" in lines[1]
+
+
+def base_runs(perfgate: Command) -> int:
+    perfgate("check", "run3.log", "--json", "report.json")
+    return int(json.loads(Path("report.json").read_text())["verdicts"][0]["base"]["runs"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["add", "run0.log"], 1, "counts once"),
+        (["add", "slow.log"], 1, "does not pass its own rules"),
+        (["add", "nan.log"], 3, "cannot become a baseline"),
+        (["add", "elsewhere.json"], 3, "open a level first"),
+        (["approve", "nan.log", "--reason", "x"], 3, "cannot become a baseline"),
+        (["approve", "run1.log", "--reason", " "], 2, "needs a reason"),
+        (["approve", "run1.log"], 2, "--reason"),
+        (["approve", "unnamed.log", "--reason", "x"], 3, "none of the metrics"),
+        (["show", "nowhere"], 3, "no baseline at nowhere"),
+        (["show", ".."], 2, "not a name"),
+    ],
+)
+def test_what_is_refused(gate: Command, folder: Path, words: list[str], code: int, said: str) -> None:
+    write_log(folder / "slow.log", forward=steady(130, seed=8))
+    write_log(folder / "unnamed.log", other=steady(1))
+    (folder / "nan.log").write_text("[Rank 0] time (ms) | forward: nan\n" * 9)
+    write_results(
+        folder / "elsewhere.json", {"metric": "forward", "unit": "ms", "values": steady(100)}, environment={"gpu": "X"}
+    )
+    before = stored(folder)
+    done = gate("baseline", *words)
+    assert done.code == code
+    assert said in " ".join(done.said.split())
+    assert stored(folder) == before
+
+
+def test_a_level_keeps_ten_runs_and_rotates(gate: Command, folder: Path) -> None:
+    paths = [write_log(folder / f"more{i}.log", forward=steady(100, seed=20 + i)) for i in range(10)]
+    assert gate("baseline", "add", *paths[:9]).code == 0
+    full = gate("baseline", "add", paths[9])
+    assert (full.code, len(stored(folder))) == (1, 10)
+    assert "--rotate" in full.err
+    assert gate("baseline", "add", paths[9], "--rotate").code == 0
+    assert len(stored(folder)) == 10
+
+
+def test_show_says_what_a_stored_run_holds(gate: Command) -> None:
+    done = gate("baseline", "show", "default")
+    assert done.code == 0
+    for word in ("forward", "100", "approved by ada", "run0.log"):
+        assert word in done.out
+
+
+# --- damage ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data[: len(data) // 2], "restore it from git"),
+        (lambda data: data.replace(b'"reason": "first"', b'"reason": "other"'), "altered"),
+        (lambda data: data.replace(b"baseline/1", b"baseline/2"), "perfgate.baseline/2"),
+        (lambda data: b"", "restore it from git"),
+        (lambda data: b"\xff\xfe", "not UTF-8"),
+        (lambda data: b"[" * 100_000, "restore it from git"),
+        (lambda data: data.replace(b'"suite"', b'"suite": "x", "suite"', 1), "suite"),
+    ],
+)
+def test_a_damaged_file_is_named_and_never_skipped(
+    gate: Command, folder: Path, damage: Callable[[bytes], bytes], said: str
+) -> None:
+    gate("baseline", "add", "run1.log")
+    path = stored(folder)[0]
+    path.write_bytes(damage(path.read_bytes()))
+    done = gate("check", "run2.log")
+    assert done.code == 3
+    assert path.name in "".join(done.out.split())
+    assert said in " ".join(done.out.split())
+
+
+def test_two_approvals_side_by_side_have_to_be_settled(gate: Command, folder: Path) -> None:
+    first = {path: path.read_bytes() for path in stored(folder)}
+    gate("baseline", "approve", "run1.log", "--reason", "on one branch")
+    one = {path: path.read_bytes() for path in stored(folder) if path not in first}
+    for path in one:
+        path.unlink()
+        path.parent.rmdir()
+    gate("baseline", "approve", "run2.log", "--reason", "on another")
+    for path, data in one.items():  # the merge of both branches
+        path.parent.mkdir()
+        path.write_bytes(data)
+    done = gate("check", "run3.log")
+    assert done.code == 3
+    assert "two approvals stand side by side" in " ".join(done.out.split())
+
+
+def test_a_linked_baseline_is_refused(gate: Command, folder: Path) -> None:
+    (path,) = stored(folder)
+    path.rename(folder / "moved.json")
+    path.symlink_to(folder / "moved.json")
+    assert gate("check", "run1.log").code == 3
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-x", "x\0", "a" * 200, ".hidden"])
+def test_names_cannot_lead_out_of_the_store(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnsafeName):
+        DirectoryStore(tmp_path, "store").write(f"{name}/run.json" if "/" not in name else name + "/../../x", b"")
+
+
+def test_many_writers_lose_nothing(tmp_path: Path) -> None:
+    def write(i: int) -> None:
+        store = DirectoryStore(tmp_path / "store", "store")
+        with store.lock():
+            store.write(f"suite/env/level/{i}.json", b"x" * 1000)
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    data, problems = DirectoryStore(tmp_path / "store", "store").read("suite", "env")
+    assert (len(data), problems) == (20, [])
+
+
+# --- parts -------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_series_is_thinned_evenly_and_keeps_its_extremes() -> None:
+    n = 100_000
+    values = np.sin(np.arange(n) / 50) + np.arange(n) / n
+    values[77_777], values[3] = 9.0, -9.0
+    kept = kept_positions(values)
+    assert KEEP_WHOLE * 0.99 < len(kept) <= KEEP_WHOLE
+    assert np.all(np.diff(kept) > 0)
+    assert {3, 77_777} <= set(kept.tolist())
+    assert np.quantile(values[kept], [0.05, 0.5, 0.95]) == pytest.approx(
+        np.quantile(values, [0.05, 0.5, 0.95]), abs=0.01
+    )
+
+
+def test_a_stored_run_stays_under_a_mebibyte(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    write_results(folder / "run.json", {"metric": "forward", "unit": "s", "values": steady(0.1, n=200_000)})
+    assert perfgate("baseline", "approve", "run.json", "--reason", "first").code == 0
+    assert stored(folder)[0].stat().st_size < 1 << 20
+    assert perfgate("check", "run.json").code == 0
+
+
+@pytest.mark.shared
+def test_every_series_of_the_seed_log_fits_in_256_kib(perfgate: Command, folder: Path, shared: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    log = next((shared / "seeds").glob("001*.txt"))
+    assert perfgate("baseline", "approve", log, "--reason", "first", "--all").code == 0
+    assert stored(folder)[0].stat().st_size < 256 << 10
+
+
+@pytest.mark.parametrize(
+    ("stored", "seen", "said"),
+    [
+        ({"gpu": "A"}, {"gpu": "A"}, []),
+        ({"world_size": 8}, {"world_size": "8"}, []),
+        ({"gpu": "A"}, {"gpu": "B"}, ["gpu is B, in the baseline A"]),
+        ({"gpu": None}, {"gpu": "B"}, ["gpu is B, in the baseline unknown"]),
+        ({"gpu": "A"}, {}, ["gpu is unknown, in the baseline A"]),
+    ],
+)
+def test_identities_differ_field_by_field(stored: dict[str, object], seen: dict[str, object], said: list[str]) -> None:
+    assert differences(stored, seen) == said  # type: ignore[arg-type]
+    assert (environment_name(stored) == environment_name(seen)) == (not said)  # type: ignore[arg-type]

@@ -1,0 +1,468 @@
+"""`perfgate check`, as a user meets it: every outcome, every exit code, and what the reports say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Done, steady, write_log, write_results, write_rules
+
+Command = Callable[..., Done]
+
+
+def report(perfgate: Command, *words: str | Path) -> tuple[int, dict[str, Any]]:
+    """A check's exit code and its JSON report."""
+    done = perfgate("check", *words, "--json", "report.json")
+    return done.code, json.loads(Path("report.json").read_text())
+
+
+def verdict(perfgate: Command, *words: str | Path) -> dict[str, Any]:
+    """The only verdict of a check."""
+    _, found = report(perfgate, *words)
+    (only,) = found["verdicts"]
+    return only
+
+
+@pytest.fixture
+def based(perfgate: Command, folder: Path) -> Command:
+    """A command line in a folder with rules on `forward` and three base runs of 100 ms."""
+    write_rules(folder, "forward within 5% of baseline")
+    for seed in (1, 2, 3):
+        write_log(folder / f"base{seed}.log", forward=steady(100, seed=seed))
+    assert perfgate("baseline", "approve", "base1.log", "--reason", "first").code == 0
+    assert perfgate("baseline", "add", "base2.log", "base3.log").code == 0
+    return perfgate
+
+
+# --- outcomes and exit codes -------------------------------------------------------------------------------------
+
+LIMITS = [
+    ("forward median under 120 ms", "pass", 0),
+    ("forward median under 80 ms", "fail", 1),
+    ("forward p95 under 101.7 ms", "inconclusive", 0),
+    ("forward p99 under 120 ms", "inconclusive", 0),  # 200 values are too few for p99 to pass
+    ("forward mean at most 0.12 s", "pass", 0),
+    ("forward max under 104 ms", "pass", 0),
+    ("forward min over 90 ms", "pass", 0),
+    ("forward count at least 150", "pass", 0),
+    ("forward cv under 5%", "pass", 0),
+    ("forward total over 1 h", "fail", 1),
+    ("p99(forward) / p50(forward) under 3", "pass", 0),
+    ("forward p95 under 50", "error", 2),  # no unit
+    ("forward p95 under 50 GB", "error", 3),
+    ("forwrad p95 under 50 ms", "error", 3),
+    ("forward within 5% of baseline", "error", 3),
+    ("forward at least 95% of baseline", "error", 2),  # bounds the improving side
+]
+
+
+@pytest.mark.parametrize(("sentence", "outcome", "code"), LIMITS, ids=[row[0] for row in LIMITS])
+def test_one_rule_on_one_run(perfgate: Command, folder: Path, sentence: str, outcome: str, code: int) -> None:
+    write_rules(folder, sentence)
+    write_log(folder / "new.log", forward=steady(100))
+    got, found = report(perfgate, "new.log")
+    assert (found["verdicts"][0]["outcome"], got, found["exit_code"]) == (outcome, code, code)
+
+
+CHANGES = [
+    (1.00, "pass", 0),
+    (0.97, "pass", 0),
+    (1.04, "inconclusive", 0),
+    (1.06, "suspect", 3),
+    (1.20, "fail", 1),
+]
+
+
+@pytest.mark.parametrize(("factor", "outcome", "code"), CHANGES)
+def test_a_change_against_the_baseline(based: Command, folder: Path, factor: float, outcome: str, code: int) -> None:
+    write_log(folder / "new.log", forward=steady(100 * factor, spread=0.06, seed=9))
+    got, found = report(based, "new.log")
+    assert (found["verdicts"][0]["outcome"], got) == (outcome, code)
+
+
+def test_three_new_runs_turn_a_suspicion_into_a_failure(based: Command, folder: Path) -> None:
+    runs = [write_log(folder / f"new{s}.log", forward=steady(107, spread=0.06, seed=s)) for s in (10, 9, 11)]
+    assert verdict(based, *runs[:1])["outcome"] == "suspect"
+    assert verdict(based, *runs)["outcome"] == "fail"
+    assert verdict(based, runs[0], "--strict")["outcome"] == "fail"
+
+
+def test_an_improvement_is_noted_and_never_fails(based: Command, folder: Path) -> None:
+    write_log(folder / "new.log", forward=steady(80, seed=9))
+    found = verdict(based, "new.log")
+    assert (found["outcome"], found["improved"]) == ("pass", True)
+    assert "approve it to hold the gain" in found["next_step"]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "code"),
+    [
+        (["forward under 1 s"], 0),
+        (["forward under 1 s", "forward under 1 ms"], 1),
+        (["forward under 1 s", "nothing under 1 ms"], 3),
+        (["forward under 1 ms", "nothing under 1 ms"], 1),
+        (["forward under 1 ms", "nothing under 1 ms", "forward under 5"], 2),
+    ],
+)
+def test_the_worst_verdict_gives_the_exit_code(
+    perfgate: Command, folder: Path, sentences: list[str], code: int
+) -> None:
+    write_rules(folder, *sentences)
+    write_log(folder / "new.log", forward=steady(100))
+    assert perfgate("check", "new.log").code == code
+
+
+def test_a_warning_is_said_and_does_not_block(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 ms", head="defaults: {severity: warning}\n")
+    write_log(folder / "new.log", forward=steady(100))
+    done = perfgate("check", "new.log")
+    assert done.code == 0
+    assert "fail" in done.out
+
+
+@pytest.mark.parametrize(("policy", "code"), [("warn", 0), ("fail", 1), ("error", 3)])
+def test_on_inconclusive_says_what_not_knowing_means(perfgate: Command, folder: Path, policy: str, code: int) -> None:
+    write_rules(folder, "forward p99 under 120 ms", head=f"defaults: {{on_inconclusive: {policy}}}\n")
+    write_log(folder / "new.log", forward=steady(100))
+    assert perfgate("check", "new.log").code == code
+
+
+def test_a_tail_that_is_too_thin_blocks_unless_the_rule_says_otherwise(perfgate: Command, folder: Path) -> None:
+    write_log(folder / "run.log", forward=steady(100, n=30))
+    for head, code in (("", 3), ("defaults: {on_inconclusive: warn}\n", 0)):
+        write_rules(folder, "forward p95 within 5% of baseline", head=head)
+        perfgate("baseline", "approve", "run.log", "--reason", f"for {code}")
+        assert perfgate("check", "run.log").code == code
+
+
+# --- what is missing never passes --------------------------------------------------------------------------------
+
+
+def test_no_baseline_says_which_command_makes_one(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    write_log(folder / "new.log", forward=steady(100))
+    done = perfgate("check", "new.log")
+    assert done.code == 3
+    assert 'perfgate baseline approve new.log --reason "..."' in done.out
+
+
+@pytest.mark.parametrize("policy", ["warn", "skip"])
+def test_a_missing_baseline_may_be_accepted(perfgate: Command, folder: Path, policy: str) -> None:
+    write_rules(folder, "forward within 5% of baseline", "forward under 1 s")
+    write_log(folder / "new.log", forward=steady(100))
+    code, found = report(perfgate, "new.log", "--missing-baseline", policy)
+    assert (code, [v["outcome"] for v in found["verdicts"]]) == (0, ["skipped", "pass"])
+
+
+def test_another_machine_is_named_field_by_field(based: Command, folder: Path) -> None:
+    write_log(folder / "new.log", forward=steady(100))
+    done = based("check", "new.log", "--env", "gpu=NVIDIA A100")
+    assert done.code == 3
+    assert "gpu is NVIDIA A100, in the baseline unknown" in " ".join(done.out.split())
+
+
+def test_a_metric_that_disappeared_under_a_glob_is_an_error(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward* within 50% of baseline")
+    write_log(folder / "base.log", forward=steady(100), forward_late=steady(10))
+    perfgate("baseline", "approve", "base.log", "--reason", "first")
+    write_log(folder / "new.log", forward=steady(100))
+    code, found = report(perfgate, "new.log")
+    assert code == 3
+    assert {v["metric"]: v["outcome"] for v in found["verdicts"]} == {"forward": "pass", "forward_late": "error"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("absent.log", None, "cannot be read"),
+        ("empty.log", "", "empty"),
+        ("prose.log", "nothing to see here\n", "format"),
+        ("nan.log", "[Rank 0] time (ms) | forward: nan\n" * 3 + "[Rank 0] time (ms) | forward: 3.00\n" * 9, "nan"),
+        ("inf.log", "[Rank 0] time (ms) | forward: 3.00\n" * 9 + "[Rank 0] time (ms) | forward: inf\n", "inf"),
+        (
+            "negative.log",
+            "[Rank 0] time (ms) | forward: 3.00\n" * 9 + "[Rank 0] time (ms) | forward: -1.00\n",
+            "negative",
+        ),
+        ("short.log", "[Rank 0] time (ms) | forward: 3.00\n" * 3, "fewer than 4 values"),
+    ],
+)
+def test_damaged_input_is_never_a_pass(perfgate: Command, folder: Path, name: str, text: str | None, said: str) -> None:
+    write_rules(folder, "forward under 1 h")
+    if text is not None:
+        (folder / name).write_text(text)
+    done = perfgate("check", name, "--junit", "junit.xml")
+    assert done.code == 3
+    assert said in done.out.lower()
+    assert "<error" in (folder / "junit.xml").read_text()
+
+
+def test_a_job_that_died_early_is_not_compared(based: Command, folder: Path) -> None:
+    write_log(folder / "new.log", forward=steady(100, n=80))
+    found = verdict(based, "new.log")
+    assert (found["outcome"], found["reason"]) == ("error", "too-few-samples")
+
+
+def test_min_runs_asks_for_more_base_runs(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline", head="defaults: {min_runs: 2}\n")
+    write_log(folder / "run.log", forward=steady(100))
+    perfgate("baseline", "approve", "run.log", "--reason", "first")
+    assert verdict(perfgate, "run.log")["reason"] == "too-few-runs"
+
+
+# --- ranks -------------------------------------------------------------------------------------------------------
+
+RANKS = [{"forward": steady(centre, seed=i)} for i, centre in enumerate((100, 101, 130, 102))]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "outcomes"),
+    [
+        ("forward under 120 ms", ["fail"]),
+        ("forward on the worst rank under 120 ms", ["fail"]),
+        ("forward on the fastest rank under 120 ms", ["pass"]),
+        ("forward on the median rank under 120 ms", ["pass"]),
+        ("forward across ranks under 120 ms", ["pass"]),
+        ("forward on each rank under 120 ms", ["pass", "pass", "fail", "pass"]),
+        ('forward{rank="2"} under 120 ms', ["fail"]),
+        ('forward{rank!="2"} under 120 ms', ["pass"]),
+        ("forward on the slowest rank at most 1.1x the median rank", ["fail"]),
+        ("forward on the slowest rank at most 1.5x the median rank", ["pass"]),
+        ("forward on the slowest rank within 10% and 50 ms of the fastest rank", ["pass"]),
+    ],
+)
+def test_which_rank_speaks(perfgate: Command, folder: Path, sentence: str, outcomes: list[str]) -> None:
+    write_rules(folder, sentence)
+    write_log(folder / "new.log", RANKS)
+    _, found = report(perfgate, "new.log")
+    assert [v["outcome"] for v in found["verdicts"]] == outcomes
+
+
+def test_the_worst_rank_is_named_and_judged_more_strictly(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 120 ms")
+    write_log(folder / "new.log", RANKS)
+    found = verdict(perfgate, "new.log")
+    assert found["member"] == {"rank": "2"}
+    assert found["confidence"] == pytest.approx(1 - 0.05 / 4)
+
+
+def test_a_rank_that_is_gone_is_an_error(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 50% of baseline")
+    write_log(folder / "base.log", RANKS)
+    perfgate("baseline", "approve", "base.log", "--reason", "first")
+    write_log(folder / "new.log", RANKS[:3])
+    found = verdict(perfgate, "new.log")
+    assert (found["outcome"], found["reason"]) == ("error", "rank-gone")
+    assert "rank 3" in found["message"]
+
+
+def test_a_folder_is_one_run_of_several_files(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward on each rank under 120 ms")
+    for rank in range(2):
+        write_results(folder / f"out_rank{rank}.json", {"metric": "forward", "unit": "ms", "values": steady(100)})
+    (folder / "run").mkdir()
+    for rank in range(2):
+        (folder / f"out_rank{rank}.json").rename(folder / "run" / f"out_rank{rank}.json")
+    _, found = report(perfgate, "run")
+    assert [v["member"] for v in found["verdicts"]] == [{"rank": "0"}, {"rank": "1"}]
+
+
+def test_a_link_that_leads_out_of_a_folder_is_refused(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "outside.log", forward=steady(100))
+    (folder / "run").mkdir()
+    (folder / "run" / "a.log").symlink_to(folder / "outside.log")
+    done = perfgate("check", "run")
+    assert done.code == 3
+    assert "leads out of the folder" in done.out
+
+
+# --- rules that are not judged -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "outcome", "code"),
+    [
+        ("when: {world_size: '>= 8'}", ["--env", "world_size=8"], "pass", 0),
+        ("when: {world_size: '>= 8'}", ["--env", "world_size=4"], "skipped", 3),
+        ("when: {gpu: '*H100*'}", ["--env", "gpu=NVIDIA H100 80GB"], "pass", 0),
+        ("when: {gpu: '*H100*'}", [], "error", 3),
+        ("when: {world_size: '>= 8'}", ["--env", "world_size=many"], "error", 3),
+        ("expect_fail: {reason: known, until: '2026-01-01'}", [], "skipped", 3),
+        ("expect_fail: {reason: known, until: '2025-12-31'}", [], "pass", 0),
+    ],
+)
+def test_when_and_expect_fail(
+    perfgate: Command, folder: Path, fields: str, words: list[str], outcome: str, code: int
+) -> None:
+    (folder / "rules.yaml").write_text(f"version: 1\nrules:\n  - assert: forward under 1 s\n    {fields}\n")
+    write_log(folder / "new.log", forward=steady(100))
+    got, found = report(perfgate, "new.log", "--rules", "rules.yaml", *words)
+    assert (found["verdicts"][0]["outcome"], got) == (outcome, code)
+
+
+@pytest.mark.parametrize(
+    ("only", "judged"),
+    [
+        ("forward", ["forward"]),
+        ("back*", ["backward"]),
+        ("slow", ["backward"]),
+        ("*", ["forward", "backward"]),
+        ("x", []),
+    ],
+)
+def test_only_chooses_by_rule_and_by_metric(perfgate: Command, folder: Path, only: str, judged: list[str]) -> None:
+    (folder / "rules.yaml").write_text(
+        "version: 1\nrules:\n  - forward under 1 s\n  - {id: slow, assert: backward under 1 s}\n"
+    )
+    write_log(folder / "new.log", forward=steady(100), backward=steady(200))
+    code, found = report(perfgate, "new.log", "--rules", "rules.yaml", "--only", only)
+    assert [v["metric"] for v in found["verdicts"]] == judged
+    assert code == (0 if judged else 3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome", "code"), [("error", "error", 3), ("warn", "skipped", 0), ("skip", "skipped", 0)]
+)
+def test_on_missing(perfgate: Command, folder: Path, policy: str, outcome: str, code: int) -> None:
+    write_rules(folder, "optional under 1 s", head=f"defaults: {{on_missing: {policy}}}\n")
+    write_log(folder / "new.log", forward=steady(100))
+    got, found = report(perfgate, "new.log")
+    assert (found["verdicts"][0]["outcome"], got) == (outcome, code)
+
+
+# --- reports and files -------------------------------------------------------------------------------------------
+
+
+def test_two_checks_give_the_same_bytes(based: Command, folder: Path) -> None:
+    write_log(folder / "new.log", forward=steady(110, spread=0.06))
+    seen = []
+    for _ in range(2):
+        done = based("check", "new.log", "--json", "r.json", "--junit", "r.xml", "--markdown", "r.md")
+        seen.append([done.out, *(Path(name).read_bytes() for name in ("r.json", "r.xml", "r.md"))])
+    assert seen[0] == seen[1]
+    assert all(str(folder) not in str(text) for text in seen[0])
+
+
+def test_a_mistake_in_the_rules_makes_a_report_too(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward undr 5 ms")
+    write_log(folder / "new.log", forward=steady(100))
+    code, found = report(perfgate, "new.log", "--junit", "r.xml")
+    assert (code, found["outcome"], found["exit_code"]) == (2, "error", 2)
+    assert found["problems"][0]["line"] == 3
+    assert "<error" in Path("r.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--json", "a", "--junit", "a"],
+        ["--json", "new.log"],
+        ["--junit", "no/such/folder/r.xml"],
+        ["--junit", "rules"],
+        ["new.log"],
+        ["--rules", "nowhere"],
+        ["--env", "no-such-file"],
+        ["--missing-baseline", "sometimes"],
+    ],
+)
+def test_usage_errors_are_found_before_anything_is_judged(perfgate: Command, folder: Path, words: list[str]) -> None:
+    write_rules(folder, "forward under 1 s")
+    log = write_log(folder / "new.log", forward=steady(100))
+    before = log.read_bytes()
+    done = perfgate("check", "new.log", *words)
+    assert (done.code, done.out) == (2, "")
+    assert "error" in done.err.lower()
+    assert log.read_bytes() == before
+
+
+def test_json_on_stdout_is_nothing_but_json(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "new.log", forward=steady(100))
+    done = perfgate("check", "new.log", "--json", "-")
+    assert json.loads(done.out)["schema"] == "perfgate.report/1"
+
+
+def test_quiet_prints_the_answer_alone(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "new.log", forward=steady(100))
+    done = perfgate("check", "new.log", "--quiet")
+    assert len(done.out.splitlines()) == 1
+    assert "1 passed" in done.out
+
+
+def test_derived_metrics_are_joined_step_by_step(perfgate: Command, folder: Path) -> None:
+    write_rules(
+        folder, "share p50 under 35%", "share p50 over 31%", head="metrics: {share: forward / (forward + backward)}\n"
+    )
+    write_log(folder / "new.log", forward=steady(100), backward=steady(200))
+    code, found = report(perfgate, "new.log")
+    assert code == 0
+    assert found["verdicts"][0]["new"]["estimate"] == pytest.approx(1 / 3, rel=0.02)
+
+
+# --- the user's own documents ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seed_log(shared: Path) -> Path:
+    return next((shared / "seeds").glob("001*.txt"))
+
+
+@pytest.fixture
+def timing_results(shared: Path) -> Path:
+    return next((shared / "seeds").glob("002*.txt"))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("bound", "outcome", "code"), [(50, "fail", 1), (75, "inconclusive", 0), (120, "pass", 0)])
+def test_the_allreduce_tail_of_a_real_log(
+    perfgate: Command, folder: Path, seed_log: Path, bound: int, outcome: str, code: int
+) -> None:
+    write_rules(folder, f"backward_allreduce p95 under {bound} ms")
+    done = perfgate("check", seed_log, "--json", "report.json")
+    (found,) = json.loads(Path("report.json").read_text())["verdicts"]
+    assert (found["outcome"], done.code) == (outcome, code)
+    new = found["new"]
+    assert (new["n"], new["estimate"]) == (1662, pytest.approx(0.07261, abs=1e-5))
+    assert "p95" in done.out
+    assert f"{round(new['n_effective'])} independent" in " ".join(found["message"].split())
+    if bound == 50:
+        assert (new["low"], new["high"]) == (pytest.approx(0.0581, abs=1e-4), pytest.approx(0.1231, abs=1e-4))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("bound", [50, 75, 120])
+def test_a_hundred_steps_cannot_vouch_for_a_p95(perfgate: Command, folder: Path, seed_log: Path, bound: int) -> None:
+    write_rules(folder, f"backward_allreduce p95 under {bound} ms")
+    lines = seed_log.read_text(errors="replace").splitlines(keepends=True)
+    last = [i for i, line in enumerate(lines) if "| forward: " in line][99]
+    (folder / "start.log").write_text("".join(lines[: last + 1]))
+    assert verdict(perfgate, "start.log")["outcome"] != "pass"
+
+
+@pytest.mark.shared
+def test_timing_results_against_themselves_and_a_slower_version(
+    perfgate: Command, folder: Path, timing_results: Path
+) -> None:
+    write_rules(folder, "forward_backward within 5% of baseline")
+    done = perfgate("check", timing_results)
+    assert done.code == 3
+    assert "perfgate baseline approve" in done.out
+    assert perfgate("baseline", "approve", timing_results, "--reason", "first").code == 0
+    code, same = report(perfgate, timing_results)
+    assert (code, {v["outcome"] for v in same["verdicts"]}, len(same["verdicts"])) == (0, {"pass"}, 10)
+    code, slower = report(perfgate, slowed(folder, perfgate, timing_results))
+    assert (code, {v["outcome"] for v in slower["verdicts"]}) == (1, {"fail"})
+
+
+def slowed(folder: Path, perfgate: Command, path: Path) -> Path:
+    """The same results, each time 20 % longer."""
+    read = json.loads(perfgate("inspect", path, "--json", "--values").out)["runs"][0]["series"]
+    series = [
+        {k: s[k] for k in ("metric", "labels", "unit")} | {"values": [1.2 * v for v in s["values"]]} for s in read
+    ]
+    return write_results(folder / "slower.json", *series)
