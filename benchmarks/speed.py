@@ -1,0 +1,165 @@
+"""How fast perfgate is, as ratios to something that everybody knows, measured in one run.
+
+    python benchmarks/speed.py [--json FILE] [--repeat 7]
+
+Each figure is a median of fresh processes or repetitions that alternate with what they are compared with, so that a
+busy machine slows both sides. `--json` writes `perfgate.results/1`, which the rules in `rules/` judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+GOALS = {
+    "help_to_python": "perfgate --help against `python -c pass` (and under 100 ms)",
+    "check_to_scipy_stats": "a small check against `python -c 'import scipy.stats'`; the goal is under 0.75",
+    "read_to_plain_loop": "reading a log against a plain loop with one regular expression; the goal is under 1.5",
+    "memory_to_file": "peak memory while reading a log against the size of the log",
+    "log_check_time": "checking a log of 1.1 MB from start to end; the goal is under a second",
+    "rule_time": "judging one rule, of 200; the goal is at most 2 ms",
+}
+
+RULES = "version: 1\nrules:\n  - forward p95 under 1 s\n  - backward median under 2 s\n"
+
+
+def write_log(path: Path, steps: int = 1664) -> None:
+    """A DeepSpeed log: three timer lines a step, and a line of the trainer now and then."""
+    rng = random.Random(7)
+    stamp = "[2026-02-20 09:55:01,105] [INFO] [logging.py:77:log_dist] [Rank 0] rank=0 time (ms)"
+    with path.open("w") as file:
+        for step in range(steps):
+            f, b, a, s = (rng.gauss(mean, mean / 50) for mean in (362.0, 1030.0, 9.0, 160.0))
+            if step % 100 == 0:
+                file.write(
+                    f"2026-02-20,09:55:01 | INFO | Global Steps: {step + 1} Train Epoch: 0 Data (t): 0.001 Batch (t): 1.8, 1057.4/s\n"
+                )
+            file.write(
+                f"{stamp} | optimizer_allgather: {s / 2:.2f} | optimizer_gradients: {a:.2f} | optimizer_step: {a:.2f}\n"
+            )
+            for suffix in ("_microstep", ""):
+                timers = {"forward": f, "backward": b + a, "backward_inner": b, "backward_allreduce": a, "step": s}
+                file.write(stamp + "".join(f" | {name}{suffix}: {value:.2f}" for name, value in timers.items()) + "\n")
+
+
+def plain_loop(path: Path) -> int:
+    """What anybody would write in five minutes; the yardstick for the reader."""
+    timers: dict[str, list[float]] = {}
+    pattern = re.compile(r"\| (\w+): ([\d.]+)")
+    with path.open() as file:
+        for line in file:
+            for name, value in pattern.findall(line):
+                timers.setdefault(name, []).append(float(value))
+    return len(timers)
+
+
+def read_log(path: Path) -> int:
+    """The same through the reader."""
+    from perfgate.app.inputs import read_runs
+
+    return len(read_runs([str(path)])[0].series)
+
+
+def alternate(one: Callable[[], object], two: Callable[[], object], repeat: int) -> tuple[float, float]:
+    """The median seconds of two functions that take turns."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeat):
+        for function, found in zip((one, two), times, strict=True):
+            began = time.perf_counter()
+            function()
+            found.append(time.perf_counter() - began)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def process(*words: str, folder: Path) -> Callable[[], object]:
+    """A fresh Python process; a command that fails stops the benchmark."""
+    environment = {**os.environ, "NO_COLOR": "1"}
+    return lambda: subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True
+    )
+
+
+def rule_seconds(path: Path, rules: int = 200) -> float:
+    """Seconds a rule of a check with many rules against five base runs."""
+    from datetime import date
+
+    from perfgate.app.inputs import read_runs
+    from perfgate.judge.verdicts import Case, judge
+    from perfgate.model import Baseline
+    from perfgate.rules.loading import load_rules
+
+    names = ("forward", "backward", "backward_inner", "step")
+    sentences = "".join(f"  - {names[i % 4]} p{90 - i % 40} within 5% of baseline\n" for i in range(rules))
+    ruleset, _ = load_rules([("many.yaml", f"version: 1\nrules:\n{sentences}".encode())])
+    assert ruleset is not None
+    run = read_runs([str(path)])[0]
+    case = Case(ruleset, (run,), Baseline("benchmark", (run,) * 5), date(2026, 1, 1))
+    judge(case)
+    began = time.perf_counter()
+    assert len(judge(case)) == rules
+    return (time.perf_counter() - began) / rules
+
+
+def peak_memory(path: Path) -> int:
+    """Bytes that reading allocates at most, beside what the result holds anyway."""
+    tracemalloc.start()
+    read_log(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def measure(folder: Path, repeat: int) -> dict[str, tuple[float, str]]:
+    """Every figure, with its unit."""
+    log, rules = folder / "train.log", folder / "rules.yaml"
+    write_log(log)
+    write_log(folder / "small.log", steps=60)
+    rules.write_text(RULES)
+    check = ("-m", "perfgate", "check", "--rules", "rules.yaml")
+    help_time, python = alternate(
+        process("-m", "perfgate", "--help", folder=folder), process("-c", "pass", folder=folder), repeat
+    )
+    small, scipy_stats = alternate(
+        process(*check, "small.log", folder=folder), process("-c", "import scipy.stats", folder=folder), repeat
+    )
+    whole, _ = alternate(process(*check, "train.log", folder=folder), lambda: None, repeat)
+    read, plain = alternate(lambda: read_log(log), lambda: plain_loop(log), repeat)
+    return {
+        "help_time": (help_time, "s"),
+        "help_to_python": (help_time / python, "x"),
+        "check_to_scipy_stats": (small / scipy_stats, "x"),
+        "log_check_time": (whole, "s"),
+        "read_to_plain_loop": (read / plain, "x"),
+        "memory_to_file": (peak_memory(log) / log.stat().st_size, "x"),
+        "rule_time": (rule_seconds(log), "s"),
+    }
+
+
+def main() -> None:
+    """Measure, print, and write what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", metavar="FILE", help="write perfgate.results/1")
+    parser.add_argument("--repeat", type=int, default=7)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(Path(folder), options.repeat)
+    for name, (value, unit) in figures.items():
+        print(f"{name:22s} {value:8.3f} {unit}   {GOALS.get(name, '')}")
+    if options.json:
+        series = [{"metric": name, "unit": unit, "value": value} for name, (value, unit) in figures.items()]
+        Path(options.json).write_text(json.dumps({"schema": "perfgate.results/1", "series": series}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
