@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perfgate.model import Problem, show_labels
-from perfgate.model import SeriesSummary as Summary
-from perfgate.model import RunSummary
-from perfgate.reporters.text import one_line
+from perfgate.model import RunSummary, SeriesSummary, show_labels
+from perfgate.reporters.plain_json import encode, problem
+from perfgate.reporters.text import one_line, without_commands
 from perfgate.units import format_value
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -18,10 +17,7 @@ _COLUMNS = ("median", "mean", "p95", "p99", "min", "max", "total")
 
 def render_json(runs: Sequence[RunSummary]) -> str:
     """Every run with its series in base units, sorted; the values themselves where a summary holds them."""
-    import msgspec
-
-    document = {"schema": "perfgate.inspect/1", "runs": [_run(run) for run in runs]}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return encode({"schema": "perfgate.inspect/1", "runs": [_run(run) for run in runs]})
 
 
 def _run(run: RunSummary) -> dict[str, Any]:
@@ -33,11 +29,11 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "recognised_by": run.recognised_by,
         "environment": dict(run.environment),
         "series": [_series(summary) for summary in run.series],
-        "problems": [_problem(problem) for problem in run.problems],
+        "problems": [problem(found) for found in run.problems],
     }
 
 
-def _series(summary: Summary) -> dict[str, Any]:
+def _series(summary: SeriesSummary) -> dict[str, Any]:
     row: dict[str, Any] = {
         "metric": summary.key.metric,
         "labels": dict(summary.key.labels),
@@ -53,21 +49,9 @@ def _series(summary: Summary) -> dict[str, Any]:
     return row
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {
-        "severity": problem.severity,
-        "message": problem.message,
-        "file": problem.at.file,
-        "line": problem.at.line,
-        "column": problem.at.column,
-        "metric": problem.key.metric if problem.key else None,
-        "labels": dict(problem.key.labels) if problem.key else None,
-    }
-
-
 def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False) -> str:
     """A table a run: each series with its statistics in a unit that a person would choose, and a small histogram."""
-    return "\n".join(_table(run, ascii_only) for run in runs)
+    return without_commands("\n".join(_table(run, ascii_only) for run in runs))
 
 
 def _table(run: RunSummary, ascii_only: bool) -> str:
@@ -84,7 +68,7 @@ def _table(run: RunSummary, ascii_only: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(summary: Summary, shown: Sequence[str], ascii_only: bool) -> list[str]:
+def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool) -> list[str]:
     name = one_line(summary.key.metric + show_labels(summary.key.labels))
     if summary.printed_as:
         name += one_line(f" ({summary.printed_as})")
@@ -103,6 +87,9 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     last = len(widths) - 1
     return [
-        "  ".join(cell.ljust(w) if i in (0, last) else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        "  ".join(
+            cell.ljust(w) if i in (0, last) else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in rows
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfgate.model import RunSummary, SourceFile
 from perfgate.reporters.inspection import render_text
-from perfgate.reporters.text import one_line
+from perfgate.reporters.text import one_line, without_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class StoredSummary:
 
 def render_levels(levels: Sequence[LevelSummary]) -> str:
     """One line a level, oldest first: where, how many runs, who approved it, and why."""
-    return "\n".join(_level(level) for level in levels) or "no baselines are stored"
+    return without_commands("\n".join(_level(level) for level in levels)) or "no baselines are stored"
 
 
 def _level(level: LevelSummary) -> str:
@@ -48,7 +48,7 @@ def _level(level: LevelSummary) -> str:
 
 def render_runs(runs: Sequence[StoredSummary], *, ascii_only: bool = False) -> str:
     """Each stored run with its decision, its environment and the statistics of its metrics."""
-    return "\n".join(_run(run, ascii_only) for run in runs)
+    return without_commands("\n".join(_run(run, ascii_only) for run in runs))
 
 
 def _run(stored: StoredSummary, ascii_only: bool) -> str:

@@ -1,0 +1,39 @@
+"""Reports as text: one file per format, and the registry of those that are written to files.
+
+A reporter is a module with one pure function, `render(report: Report) -> str`, that
+
+* shows what the report says and decides nothing: it never imports `perfgate.stats` or `perfgate.judge`;
+* knows no clock, no environment variable and no file, so that the same report gives the same bytes;
+* treats every text of the report as untrusted, by the means of `perfgate.reporters.text`;
+* says what it leaves out, where it must leave out something.
+
+To add one: its module here, its line in RENDERERS, its goldens in tests/reporters. The terminal's table is not in
+the registry, because it also wants a width and colours: see `perfgate.reporters.table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TypeAlias, cast
+
+from perfgate.model import Report
+
+Renderer: TypeAlias = Callable[[Report], str]
+
+
+def _imported_when_used(module: str) -> Renderer:
+    """The `render` of a module that is imported at its first call: a check without JUnit needs no junit_xml."""
+
+    def render(report: Report) -> str:
+        return cast(Renderer, import_module(f"perfgate.reporters.{module}").render)(report)
+
+    return render
+
+
+#: Every format that a report can be written in, by the name of its option.
+RENDERERS: Mapping[str, Renderer] = {
+    "json": _imported_when_used("json_report"),
+    "junit": _imported_when_used("junit"),
+    "markdown": _imported_when_used("markdown"),
+}

@@ -1,0 +1,65 @@
+"""The report as JSON, `perfgate.report/1`: every number in full, in base units; `report.schema.json` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from perfgate.model import Report, Verdict
+from perfgate.reporters.plain_json import encode, problem
+
+SCHEMA = "perfgate.report/1"
+
+#: The fields of a verdict that come first; all others follow in the order of the class.
+_FIRST = (
+    "rule",
+    "metric",
+    "labels",
+    "statistic",
+    "outcome",
+    "severity",
+    "kind",
+    "unit",
+    "against",
+    "new",
+    "bound",
+    "base",
+    "change",
+    "tolerance",
+    "minimum_detectable_change",
+    "confidence",
+    "suspect",
+    "message",
+    "next_step",
+    "at",
+)
+_VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
+
+
+def render(report: Report) -> str:
+    """The report as indented JSON with a final newline; verdicts in the order of the rules."""
+    document = {
+        "schema": SCHEMA,
+        "outcome": report.outcome,
+        "exit_code": report.exit_code,
+        "counts": report.counts,
+        "verdicts": [_verdict(verdict) for verdict in report.verdicts],
+        "problems": [problem(found) for found in report.problems],
+        "inputs": report.inputs,
+        "environment": _sorted(report.environment),
+        "policy": report.policy,
+        "suite": report.suite,
+        "baseline": report.baseline,
+        "approve_command": report.approve_command,
+    }
+    return encode(document)
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    values = {name: getattr(verdict, name) for name in _VERDICT_FIELDS}
+    return {**values, "labels": _sorted(verdict.labels), "member": _sorted(verdict.member)}
+
+
+def _sorted(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(sorted(mapping.items()))

@@ -1,0 +1,167 @@
+"""The report as GitHub's Markdown, for step summaries and comments: the answer first, then the worst.
+
+Names, paths and messages are untrusted. What in them is not a plain word or number becomes a code span, where
+nothing is a link, a mention, an image or HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from perfgate.model import Problem, Report, Verdict
+from perfgate.reporters import phrases
+from perfgate.reporters.text import clip, one_line, plural
+
+#: In bytes of UTF-8, of which there are never fewer than characters; GitHub refuses a summary of 1 MiB.
+LIMIT = 900_000
+#: In characters: one name, path or message.
+_LONGEST_TEXT = 2_000
+
+_TABLE = ("| outcome | metric | measured | allowed | n_eff |", "|---|---|---|---|---:|")
+_LEFT_OUT = "{} left out, to keep this short; the JSON report has everything."
+
+_TOKEN = re.compile(r"`([^`]+)`|(\s+)|([^\s`]+|`)")
+_WORD = r"/?[A-Za-zµ]+(?:[-'/][A-Za-z]+)*"
+_NUMBER = r"[-+±]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
+_PLAIN = re.compile(rf"[(\[]*(?:{_WORD}|{_NUMBER}|→)?[)\].,;:!?]*")
+
+
+def render(report: Report, *, limit: int = LIMIT) -> str:
+    """The report in at most `limit` bytes: where it would be longer, whole rows are left out and counted."""
+    lines = _title(report)
+    room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
+    left_out = 0
+    for section in _sections(report):
+        fitting, omitted = section.within(room)
+        lines += fitting
+        room -= _size(fitting)
+        left_out += omitted
+    if left_out:
+        lines.append(_LEFT_OUT.format(plural(left_out, "row")))
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Rows that can be left out one by one from the last, and the lines around them."""
+
+    head: Sequence[str]
+    rows: Sequence[str]
+    tail: Sequence[str] = ("",)
+
+    def within(self, room: int) -> tuple[list[str], int]:
+        """The lines of as many rows as fit into `room` bytes, and how many rows do not."""
+        room -= _size([*self.head, *self.tail])
+        kept = sum(size <= room for size in accumulate(_size([row]) for row in self.rows))
+        lines = [*self.head, *self.rows[:kept], *self.tail] if kept else []
+        return lines, len(self.rows) - kept
+
+
+def _size(lines: Iterable[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
+
+
+def _title(report: Report) -> list[str]:
+    word, counts = phrases.answer(report)
+    origin = ", ".join(f"{name} {code(value)}" for name, value in phrases.origin(report))
+    return [f"**{phrases.SIGNS[report.outcome]} {word}: {counts}**", "", origin, ""]
+
+
+def _sections(report: Report) -> Iterator[_Section]:
+    """What follows the title; what matters less comes later, and is left out first."""
+    verdicts = phrases.worst_first(report.verdicts)
+    news = [verdict for verdict in verdicts if phrases.is_news(verdict)]
+    skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
+    passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
+    yield _Section(_TABLE, [_row(verdict) for verdict in news])
+    yield _Section((), [_item(verdict) for verdict in news])
+    yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
+    if report.approve_command and report.outcome != "pass":
+        yield _Section(("To approve what was seen:", ""), [fenced([report.approve_command])])
+    yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
+    yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
+    facts = sorted(report.environment.items())
+    yield _folded("Environment", (), [f"- {code(name)}: {code(str(fact))}" for name, fact in facts])
+
+
+def _folded(summary: str, head: Sequence[str], rows: Sequence[str]) -> _Section:
+    return _Section((f"<details><summary>{summary}</summary>", "", *head), rows, ("", "</details>", ""))
+
+
+def _row(verdict: Verdict) -> str:
+    """A row of the table; the notes of a pass stand in it, those of other verdicts in their item."""
+    notes = [f"<br>{prose(note)}" for note in verdict.notes if verdict.outcome == "pass"]
+    cells = (
+        f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
+        code(phrases.what(verdict)) + "".join(notes),
+        "<br>".join(map(prose, phrases.measured(verdict))),
+        prose(phrases.allowed(verdict)),
+        phrases.n_effective(verdict),
+    )
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _item(verdict: Verdict) -> str:
+    """What is to be said of a verdict, as an item of a list; no line of it begins with untrusted text."""
+    warning = " (warning only)" if phrases.is_warning(verdict) else ""
+    details = [
+        f"**next:** {prose(verdict.next_step)}" if verdict.next_step else "",
+        f"rule: {code(str(verdict.at))} {code(verdict.rule)}{warning}",
+        f"why: {prose(verdict.why)}" if verdict.why else "",
+        *(f"note: {prose(note)}" for note in verdict.notes),
+    ]
+    lines = [f"- **{verdict.outcome}:** {prose(verdict.message)}", *(f"  - {detail}" for detail in details if detail)]
+    return "\n".join(lines)
+
+
+def _problem(problem: Problem) -> str:
+    line = f"- {problem.severity} at {code(str(problem.at))}: {prose(phrases.complaint(problem))}"
+    if problem.excerpt is None:
+        return line
+    excerpt = fenced(problem.excerpt.split("\n"))
+    return "\n".join([line, "", *(f"  {part}" for part in excerpt.split("\n"))])
+
+
+def prose(text: str) -> str:
+    """Untrusted text to be read as a sentence: plain words and numbers stay, all else becomes code spans."""
+    pieces: list[str] = []
+    for span, blank, word in _TOKEN.findall(clip(one_line(text), _LONGEST_TEXT)):
+        piece = code(span) if span else blank or _word(word)
+        if pieces and pieces[-1].endswith("`") and piece.startswith("`"):
+            pieces.append(" ")  # the fences of two spans must not become one
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def _word(word: str) -> str:
+    if _PLAIN.fullmatch(word):
+        return re.sub(r"[\[\]]", r"\\\g<0>", word)
+    name = word.rstrip(".,;:")
+    return code(name) + word[len(name) :] if name else word
+
+
+def code(text: str) -> str:
+    """Untrusted text as a code span, whatever backticks it holds."""
+    text = clip(one_line(text), _LONGEST_TEXT) or "(empty)"
+    fence = "`" * (_longest_fence(text) + 1)
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{blank}{text}{blank}{fence}"
+
+
+def fenced(lines: Sequence[str]) -> str:
+    """Untrusted lines as a code block."""
+    text = "\n".join(one_line(line) for line in lines)
+    fence = "`" * max(3, _longest_fence(text) + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _longest_fence(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _cell(markdown: str) -> str:
+    r"""Finished Markdown for a table, where bars end cells even in code; renderers disagree on `\\|`."""
+    return markdown.replace("\\|", "\\u007c").replace("|", "\\|")

@@ -1,0 +1,58 @@
+"""Domain values as JSON text that is safe wherever it is shown; shared by the report and by `inspect`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import msgspec
+
+from perfgate.model import Problem
+
+
+def encode(document: Mapping[str, Any]) -> str:
+    """Indented JSON with a final newline, fields in the order given; dataclasses become objects."""
+    return _harmless(msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()) + "\n"
+
+
+def problem(found: Problem) -> dict[str, Any]:
+    """A problem as every JSON document shows it."""
+    return {
+        "severity": found.severity,
+        "message": found.message,
+        "file": found.at.file,
+        "line": found.at.line,
+        "column": found.at.column,
+        "metric": found.key.metric if found.key else None,
+        "labels": dict(found.key.labels) if found.key else {},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The value in terms of JSON; lone surrogates, which UTF-8 cannot hold, become visible escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_plain(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def _harmless(json_text: str) -> str:
+    """The same JSON for screens and logs: what is not printable is escaped, and so is `##[`, a command of GitHub's.
+
+    Both occur only within strings, where an escape means the same.
+    """
+    escaped = re.sub(r"[^\x00-\x7e]", _escape_unprintable, json_text)
+    return escaped.replace("##[", "#\\u0023[")
+
+
+def _escape_unprintable(match: re.Match[str]) -> str:
+    char = match[0]
+    return char if char.isprintable() else json.dumps(char)[1:-1]

@@ -1,0 +1,68 @@
+r"""Untrusted text made safe to show: metric names, file names and labels are whatever an input says they are.
+
+What cannot be seen is made visible as `\uXXXX` and never deleted, so that two names never look the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: What ASCII can say of the signs that perfgate itself writes.
+_IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
+
+#: Where the runner of GitHub Actions sees a command: at the start of a line, and in its old form anywhere.
+_COMMAND = re.compile(r"^((?:[^\S\n]|\x1b\[[\d;]*m)*):(?=:)", re.MULTILINE)
+_OLD_COMMAND = "##["
+
+_SHELL_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")
+
+
+def one_line(text: str, *, ascii_only: bool = False) -> str:
+    r"""The text on one line, with everything that a screen does not show, or obeys, as `\uXXXX`.
+
+    These are control characters, line breaks, marks of writing direction, zero-width and odd blanks, lone
+    surrogates, and code points that are no characters. With `ascii_only` it is everything beyond ASCII.
+    """
+    if ascii_only:
+        text = text.translate(_IN_ASCII)
+    if text.isprintable() and (text.isascii() or not ascii_only):
+        return text
+    return "".join(
+        char if char.isprintable() and (char.isascii() or not ascii_only) else _escape(char) for char in text
+    )
+
+
+def _escape(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+
+
+def without_commands(text: str) -> str:
+    r"""Lines that GitHub Actions takes for no command: `::stop::` becomes `\:stop::`, `##[x]` becomes `#\[x]`.
+
+    Widths stay as they are. Names such as `aten::mm` are left alone where they do not begin a line.
+    """
+    return _COMMAND.sub(r"\1\\", text).replace(_OLD_COMMAND, "#\\[")
+
+
+def clip(text: str, longest: int) -> str:
+    """The text, or its beginning with the number of characters that were left out."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}… ({len(text) - longest} more characters)"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: `1 problem`, `2 problems`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def shell_lines(command: str, width: int) -> list[str]:
+    """A shell command over several lines that a shell joins again; a word longer than `width` stays whole."""
+    lines = [""]
+    for word in _SHELL_WORD.findall(command):
+        if lines[-1] and len(lines[-1]) + len(word) + 3 > width:  # 3: the blank before it, and " \"
+            lines[-1] += " \\"
+            lines.append(f"  {word}")
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return lines

@@ -1,0 +1,109 @@
+"""Reports with any text in every text field: what a hostile input could make of one."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from perfgate.model import OUTCOMES, Change, Estimate, Key, Location, Policy, Problem, Report, SourceFile, Verdict
+
+#: Reports have so many fields that making one takes longer than rendering it.
+briefly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+HOSTILE = [
+    "\x1b[31mred\x1b[0m",
+    "\x9b31m",
+    "a\u202eb",
+    "zero\u200bwidth",
+    "\ud800",
+    "\ufffe\uffff",
+    "]]><testcase name='x'/>",
+    "<img src=x onerror=alert(1)>",
+    "<!-- ",
+    "| fake | PASS |",
+    "x\n| fake | PASS |\n",
+    "a\\|b",
+    "a\r\nb",
+    "``` `` `",
+    "`a`b`c_d`<b>",
+    "[text](https://example.com)",
+    "![image](https://example.com/x.png)",
+    "https://example.com www.example.com a@example.com @octocat #1 GH-1",
+    "* _x_ **y** ~~z~~",
+    "::stop-commands::x",
+    "  ::error file=a::b",
+    "##[add-mask]secret",
+    "-",
+    "1. x",
+    "# x",
+    "[red]markup[/red] :smile:",
+    "漢字" * 40,
+    "e\u0301" * 30,
+    "x" * 300,
+    "../../etc/passwd",
+    "",
+    "  ",
+]
+
+text = st.sampled_from(HOSTILE) | st.text(st.characters(), max_size=10)
+number = st.floats(allow_nan=False, allow_infinity=False)
+maybe_number = st.none() | number
+maybe_text = st.none() | text
+labels = st.dictionaries(text, text, max_size=2)
+counts = st.integers(0, 10**9)
+
+locations = st.builds(Location, text, st.none() | counts, st.none() | counts)
+estimates = st.builds(Estimate, maybe_number, maybe_number, maybe_number, st.none() | counts, maybe_number, counts)
+changes = st.builds(Change, maybe_number, maybe_number, maybe_number)
+units = st.sampled_from([None, "s", "B", "1", "1/s", "FLOP/s", "\x1b|"])
+
+verdicts = st.builds(
+    Verdict,
+    rule=text,
+    metric=text,
+    labels=labels,
+    statistic=maybe_text,
+    outcome=st.sampled_from(OUTCOMES),
+    reason=text,
+    severity=st.sampled_from(["error", "warning"]),
+    exit_code=st.integers(0, 3),
+    kind=st.sampled_from(["limit", "change"]),
+    unit=units,
+    message=text,
+    next_step=text,
+    at=locations,
+    against=maybe_text,
+    member=labels,
+    new=st.none() | estimates,
+    bound=maybe_number,
+    comparator=maybe_text,
+    asks=text,
+    base=st.none() | estimates,
+    change=st.none() | changes,
+    tolerance=maybe_number,
+    minimum_detectable_change=maybe_number,
+    share=st.none() | estimates,
+    allowed_share=maybe_number,
+    notes=st.lists(text, max_size=2).map(tuple),
+    shown_unit=st.sampled_from([None, "ms", "%", "pp", "GiB", "\x1b"]),
+    why=maybe_text,
+)
+problems = st.builds(
+    Problem,
+    st.sampled_from(["error", "warning"]),
+    text,
+    locations,
+    st.none() | st.builds(Key, text, labels.map(lambda pairs: tuple(sorted(pairs.items())))),
+    maybe_text,
+)
+reports = st.builds(
+    Report,
+    outcome=st.sampled_from(OUTCOMES),
+    exit_code=st.integers(0, 4),
+    verdicts=st.lists(verdicts, max_size=4).map(tuple),
+    problems=st.lists(problems, max_size=2).map(tuple),
+    inputs=st.lists(st.builds(SourceFile, text, text, text), max_size=1).map(tuple),
+    environment=st.dictionaries(text, text | st.integers() | st.booleans() | number, max_size=2),
+    policy=st.builds(Policy, maybe_text, text, text),
+    suite=text,
+    baseline=maybe_text,
+    approve_command=maybe_text,
+)

@@ -1,0 +1,307 @@
+"""Reports of every kind, such as real checks give, and the comparison with golden files."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from perfgate.model import Change, Estimate, Key, Location, Policy, Problem, Report, SourceFile, Verdict
+
+GOLDEN = Path(__file__).parent / "golden"
+
+RULES = "rules/training.yaml"
+POLICY = Policy("origin/main", "5e" * 32, "b1" * 32)
+INPUTS = (SourceFile("train.log", "deepspeed", "a0" * 32),)
+ENVIRONMENT = {"world_size": 8, "gpu": "NVIDIA H200", "torch": "2.9.0"}
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare with a golden file; UPDATE_GOLDEN=1 writes it instead."""
+    path = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        path.write_text(text, encoding="utf-8", newline="\n")
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it anew"
+
+
+def limit(**fields) -> Verdict:
+    """A limit that passes, with these fields changed."""
+    given = {
+        "rule": "forward p95 under 500 ms",
+        "metric": "forward",
+        "labels": {},
+        "statistic": "p95",
+        "outcome": "pass",
+        "reason": "interval",
+        "severity": "error",
+        "exit_code": 0,
+        "kind": "limit",
+        "unit": "s",
+        "message": "p95 of forward is 448 ms [442.1 ms, 455 ms] at 95% confidence: it keeps `under 500 ms`; "
+        "1664 values, worth 612 independent ones, of 1 run",
+        "next_step": "",
+        "at": Location(RULES, 9, 5),
+        "new": Estimate(0.448, 0.4421, 0.455, 1664, 612.4, 1),
+        "bound": 0.5,
+        "comparator": "under",
+        "asks": "under 500 ms",
+        "shown_unit": "ms",
+    }
+    return Verdict(**{**given, **fields})
+
+
+def change(**fields) -> Verdict:
+    """A change that passes, with these fields changed."""
+    given = {
+        "rule": "forward within 5% of baseline",
+        "statistic": "median",
+        "kind": "change",
+        "message": "median of forward went from 361 ms in the baseline to 362.1 ms: +0.30% [-0.40%, +1.0%], "
+        "within the tolerance of 5%; 5 base runs, 1 new run",
+        "at": Location(RULES, 10, 5),
+        "against": "baseline",
+        "base": Estimate(0.361, 0.3592, 0.3628, 8320, 2750.0, 5),
+        "new": Estimate(0.3621, 0.3594, 0.3648, 1664, 551.0, 1),
+        "change": Change(0.003, -0.004, 0.010),
+        "tolerance": 0.05,
+        "better": "lower",
+        "minimum_detectable_change": 0.062,
+        "bound": None,
+        "comparator": None,
+        "asks": "within 5% of baseline",
+        "shown_unit": None,
+    }
+    return limit(**{**given, **fields})
+
+
+FAILED_LIMIT = limit(
+    rule="allreduce-tail",
+    metric="backward_allreduce",
+    labels={"stage": "train"},
+    member={"rank": "3"},
+    outcome="fail",
+    exit_code=1,
+    message='p95 of backward_allreduce{stage="train"} on rank 3 is 72.6 ms [58.1 ms, 123.1 ms] at 95% confidence: '
+    "it breaks `under 50 ms`; 1662 values, worth 567 independent ones, of 1 run",
+    next_step="bring it under 50 ms, or change the rule at rules/training.yaml:6:5",
+    asks="under 50 ms",
+    at=Location(RULES, 6, 5),
+    new=Estimate(0.0726, 0.0581, 0.1231, 1662, 567.0, 1),
+    bound=0.05,
+    share=Estimate(0.081, 0.066, 0.101, 1662, 567.0, 1),
+    allowed_share=0.05,
+    why="the optimizer hides at most 50 ms of communication",
+)
+FAILED_CHANGE = change(
+    rule="forward_backward within 5% of baseline",
+    metric="forward_backward",
+    outcome="fail",
+    exit_code=1,
+    message="median of forward_backward went from 361 ms in the baseline to 396.4 ms: +9.8% [+7.9%, +11.7%], "
+    "beyond the tolerance of 5%; 5 base runs, 2 new runs",
+    next_step="find what slowed it down; if the change is meant, approve it with the command below",
+    at=Location(RULES, 7, 5),
+    new=Estimate(0.3964, 0.3911, 0.4018, 1664, 488.0, 2),
+    change=Change(0.098, 0.079, 0.117),
+    notes=("the GPU's clocks were not locked",),
+)
+WARNED_CHANGE = change(
+    rule="peak-memory",
+    metric="memory.peak_allocated",
+    statistic=None,
+    unit="B",
+    outcome="fail",
+    severity="warning",
+    reason="exact",
+    message="memory.peak_allocated went from 61.5 GiB in the baseline to 63 GiB: +2.4%, beyond the tolerance of 1%; "
+    "5 base runs, 2 new runs",
+    next_step="find what slowed it down; if the change is meant, approve it with the command below",
+    asks="within 1% of baseline",
+    at=Location(RULES, 11, 5),
+    base=Estimate(61.5 * 1024**3, None, None, None, None, 5),
+    new=Estimate(63.0 * 1024**3, None, None, None, None, 2),
+    change=Change(63.0 / 61.5 - 1, 63.0 / 61.5 - 1, 63.0 / 61.5 - 1),
+    tolerance=0.01,
+)
+SUSPECT = change(
+    rule="throughput",
+    metric="samples_per_second",
+    statistic="mean",
+    unit="1/s",
+    outcome="suspect",
+    suspect=True,
+    exit_code=3,
+    message="mean of samples_per_second went from 212 /s in the baseline to 199.4 /s: -5.9% [-8.6%, -3.1%], "
+    "which looks worse than the tolerance of 5% allows, but one look cannot convict; 5 base runs, 1 new run",
+    next_step="run the new side twice more and give all runs together: three runs settle it",
+    asks="at least 95% of baseline",
+    at=Location(RULES, 13, 5),
+    base=Estimate(212.0, 208.3, 215.8, 415, 207.0, 5),
+    new=Estimate(199.4, 195.7, 203.2, 83, 41.0, 1),
+    change=Change(-0.059, -0.086, -0.031),
+    better="higher",
+    runs_needed=3,
+)
+INCONCLUSIVE = change(
+    rule="backward_inner within 2% of baseline",
+    metric="backward_inner",
+    outcome="inconclusive",
+    message="median of backward_inner went from 181 ms in the baseline to 183.4 ms: +1.3% [-0.80%, +3.5%], "
+    "so the data cannot tell whether it is within 2%; 5 base runs, 1 new run",
+    next_step="4 new runs in all would settle an unchanged program at this tolerance",
+    asks="within 2% of baseline",
+    at=Location(RULES, 14, 5),
+    base=Estimate(0.181, 0.179, 0.183, 8320, 2750.0, 5),
+    new=Estimate(0.1834, 0.1799, 0.1869, 1664, 551.0, 1),
+    change=Change(0.013, -0.008, 0.035),
+    tolerance=0.02,
+)
+ABSENT = change(
+    rule="optimizer_step within 5% of baseline",
+    metric="optimizer_step",
+    outcome="error",
+    reason="metric-absent",
+    exit_code=3,
+    unit=None,
+    message="no run holds optimizer_step: the nearest are optimizer_gradients, step",
+    next_step="correct the name, or see `perfgate inspect` for what the runs hold",
+    at=Location(RULES, 15, 5),
+    base=None,
+    new=None,
+    change=None,
+    minimum_detectable_change=None,
+)
+SKIPPED = limit(
+    rule="multi-node only",
+    metric="comm_share",
+    outcome="skipped",
+    reason="when",
+    unit="1",
+    message="`when` asks for world_size >= 16; here it is 8",
+    asks="under 20%",
+    at=Location(RULES, 17, 5),
+    new=None,
+    bound=0.2,
+    shown_unit="%",
+)
+PASSED_BOTH_WAYS = change(
+    rule="loss",
+    metric="loss",
+    unit="1",
+    statistic=None,
+    reason="exact",
+    message="loss went from 2.31 in the anchor to 2.31: 0%, within the tolerance of 0.1%; 5 base runs, 2 new runs",
+    asks="within ±0.1% of anchor",
+    at=Location(RULES, 19, 5),
+    against="anchor",
+    base=Estimate(2.31, None, None, None, None, 5),
+    new=Estimate(2.31, None, None, None, None, 2),
+    change=Change(0.0, 0.0, 0.0),
+    tolerance=0.001,
+    two_sided=True,
+    notes=("the GPU is not known on either side",),
+)
+
+
+def kernels(count: int) -> tuple[Verdict, ...]:
+    """One rule with a verdict for each of many kernels; the third one fails."""
+    rule = "kernel.* median at most 10% above baseline"
+    at = Location(RULES, 21, 5)
+    names = [f"kernel.at::native::reduce_{i}" for i in range(count)]
+    verdicts = [
+        change(
+            rule=rule,
+            metric=name,
+            at=at,
+            tolerance=0.1,
+            asks="at most 10% above baseline",
+            message=change().message.replace("forward", name).replace("5%;", "10%;"),
+        )
+        for name in names
+    ]
+    verdicts[2] = replace(
+        FAILED_CHANGE,
+        rule=rule,
+        at=at,
+        metric=names[2],
+        tolerance=0.1,
+        asks="at most 10% above baseline",
+        base=Estimate(41.2e-6, 41.0e-6, 41.4e-6, 9000, 4100.0, 5),
+        new=Estimate(57.7e-6, 57.0e-6, 58.4e-6, 1800, 790.0, 2),
+        change=Change(0.4, 0.36, 0.44),
+        message=f"median of {names[2]} went from 41.2 µs in the baseline to 57.7 µs: +40.0% [+36.0%, +44.0%], "
+        "beyond the tolerance of 10%; 5 base runs, 2 new runs",
+        notes=(),
+    )
+    return tuple(verdicts)
+
+
+EVERY_OUTCOME = Report(
+    outcome="fail",
+    exit_code=1,
+    verdicts=(
+        FAILED_LIMIT,
+        FAILED_CHANGE,
+        limit(),
+        change(),
+        WARNED_CHANGE,
+        SUSPECT,
+        INCONCLUSIVE,
+        ABSENT,
+        SKIPPED,
+        PASSED_BOTH_WAYS,
+        *kernels(9),
+    ),
+    problems=(
+        Problem("warning", "the last line is cut", Location("train.log", 7080)),
+        Problem("error", "the time is negative", Location("train.log", 512), Key.of("backward", rank="1")),
+    ),
+    inputs=INPUTS,
+    environment=ENVIRONMENT,
+    policy=POLICY,
+    suite="gpt-small",
+    baseline="gpt-small/nvidia-h200-8/1-4f2a9c",
+    approve_command='perfgate baseline approve train.log --suite gpt-small --reason "why it is slower now" --pr 123',
+)
+ALL_PASS = Report(
+    outcome="pass",
+    exit_code=0,
+    verdicts=(limit(), change()),
+    problems=(),
+    inputs=INPUTS,
+    environment=ENVIRONMENT,
+    policy=Policy(None, "5e" * 32, "b1" * 32),
+    suite="gpt-small",
+    baseline="gpt-small/nvidia-h200-8/1-4f2a9c",
+    approve_command="perfgate baseline approve train.log",
+)
+WARNINGS_ONLY = replace(
+    EVERY_OUTCOME,
+    outcome="inconclusive",
+    exit_code=0,
+    verdicts=(limit(), INCONCLUSIVE, WARNED_CHANGE),
+    problems=(),
+    policy=Policy(None, "5e" * 32, "b1" * 32),
+)
+NOTHING_JUDGED = Report(
+    outcome="error",
+    exit_code=2,
+    verdicts=(),
+    problems=(
+        Problem(
+            "error",
+            "50 has no unit, and forward is a time: write 50 ms",
+            Location(RULES, 6, 39),
+            excerpt="  - backward_allreduce p95 under 50\n                                ^^",
+        ),
+        Problem("error", "`basline` is no reference: did you mean `baseline`?", Location(RULES, 7, 30)),
+    ),
+    inputs=(),
+    environment={},
+    policy=Policy(None, "5e" * 32, "b1" * 32),
+)
+
+REPORTS = {
+    "every_outcome": EVERY_OUTCOME,
+    "all_pass": ALL_PASS,
+    "warnings_only": WARNINGS_ONLY,
+    "nothing_judged": NOTHING_JUDGED,
+}

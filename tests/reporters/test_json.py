@@ -1,0 +1,78 @@
+"""perfgate.report/1: goldens, the schema, and the same bytes for the same report."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from any_report import briefly, reports
+from hypothesis import given
+from samples import EVERY_OUTCOME, REPORTS, check_golden
+
+from perfgate.reporters.json_report import render
+from perfgate.schemas import schema
+
+SCHEMA = schema("report")
+VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
+
+#: As the design gives them.
+CORE = {
+    "report": "schema outcome exit_code counts verdicts problems inputs environment policy",
+    "verdict": "rule metric labels statistic outcome severity kind unit against new bound base change tolerance "
+    "minimum_detectable_change confidence suspect message next_step at",
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_golden(name):
+    check_golden(f"{name}.json", render(REPORTS[name]))
+
+
+@briefly
+@given(reports)
+def test_any_report_is_valid_and_says_the_same_when_read(report):
+    document = json.loads(render(report))
+    VALIDATOR.validate(document)
+    assert [verdict["bound"] for verdict in document["verdicts"]] == [verdict.bound for verdict in report.verdicts]
+    assert document["suite"] == report.suite.encode("utf-8", "backslashreplace").decode()
+
+
+@briefly
+@given(reports)
+def test_no_line_does_anything_to_a_screen_or_to_github(report):
+    text = render(report)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "##[" not in text
+
+
+def test_the_core_fields_come_first():
+    document = json.loads(render(EVERY_OUTCOME))
+    assert " ".join(document).startswith(CORE["report"])
+    assert " ".join(document["verdicts"][0]).startswith(CORE["verdict"])
+
+
+def test_the_order_of_mappings_does_not_matter():
+    backwards = dict(reversed(EVERY_OUTCOME.environment.items()))
+    assert render(replace(EVERY_OUTCOME, environment=backwards)) == render(EVERY_OUTCOME)
+
+
+def described_fields(part, path="report"):
+    for name, field in part.get("properties", {}).items():
+        yield f"{path}.{name}", field
+    for name, definition in part.get("definitions", {}).items():
+        yield name, definition
+        yield from described_fields(definition, name)
+
+
+@pytest.mark.parametrize(("path", "field"), list(described_fields(SCHEMA)))
+def test_every_field_has_a_description_and_a_valid_example(path, field):
+    assert field["description"]
+    assert field["examples"], path
+    for example in field["examples"]:
+        VALIDATOR.evolve(schema={**field, "definitions": SCHEMA["definitions"]}).validate(example)
+
+
+def test_the_schema_itself():
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    for example in SCHEMA["examples"]:
+        VALIDATOR.validate(example)

@@ -1,0 +1,100 @@
+"""Markdown: goldens, what a renderer makes of hostile names, and the budget."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from any_report import HOSTILE, briefly, reports, text
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from samples import EVERY_OUTCOME, REPORTS, change, check_golden
+
+from perfgate.model import OUTCOMES
+from perfgate.reporters.markdown import code, prose, render
+
+OUR_HTML = re.compile(r"<details><summary>(\d+ skipped|\d+ passed|Environment)</summary>\n|</details>\n|<br>")
+
+
+def tokens(markdown):
+    """All tokens as GitHub would see them, those within lines too."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    for token in parser.parse(markdown):
+        yield token
+        yield from token.children or []
+
+
+def rendered_text(markdown):
+    return "".join(token.content for token in tokens(markdown) if token.type in ("text", "code_inline"))
+
+
+def assert_harmless(markdown):
+    for token in tokens(markdown):
+        assert token.type not in ("link_open", "image", "s_open", "em_open", "heading_open", "hr", "blockquote_open")
+        if token.type in ("html_block", "html_inline"):
+            assert OUR_HTML.fullmatch(token.content)
+        if token.type == "text":  # what GitHub makes links of outside of code
+            assert not re.search(r"://|www\.|@|#\d|GH-\d", token.content)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_golden(name):
+    check_golden(f"{name}.md", render(REPORTS[name]))
+    assert_harmless(render(REPORTS[name]))
+
+
+@briefly
+@given(reports)
+def test_no_text_adds_a_row_a_link_or_html(report):
+    markdown = render(report)
+    assert_harmless(markdown)
+    found = [token.type for token in tokens(markdown)]
+    skipped = sum(verdict.outcome == "skipped" for verdict in report.verdicts)
+    passed = sum(verdict.outcome == "pass" for verdict in report.verdicts)
+    tables = (passed > 0) + (len(report.verdicts) > passed + skipped)
+    assert found.count("tr_open") == len(report.verdicts) - skipped + tables
+    assert found.count("td_open") == 5 * (len(report.verdicts) - skipped)
+    assert found.count("html_block") == 2 * ((skipped > 0) + (passed > 0) + bool(report.environment))
+
+
+@given(text)
+def test_code_shows_exactly_the_text(text):
+    [paragraph] = [token for token in tokens(code(text)) if token.type == "inline"]
+    assert [child.type for child in paragraph.children] == ["code_inline"]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_cell_holds_a_hostile_name(hostile):
+    report = replace(EVERY_OUTCOME, verdicts=(change(metric=hostile, outcome="fail", exit_code=1),), problems=())
+    cells = [token for token in tokens(render(report)) if token.type == "td_open"]
+    assert len(cells) == 5
+
+
+PROSE = [
+    ("p95 of forward is 72.6 ms [58.1, 123.1]", r"`p95` of forward is 72.6 ms \[58.1, 123.1\]"),
+    ("it keeps `under 5 ms`; 3 runs", "it keeps `under 5 ms`; 3 runs"),
+    ("see backward_inner, step.", "see `backward_inner`, step."),
+    ("+3.1% (of 5%) at tokens/s → run-to-run", "+3.1% (of 5%) at tokens/s → run-to-run"),
+    ("@octocat #1 GH-1 www.a.b", "`@octocat` `#1` `GH-1` `www.a.b`"),
+    ("a_b`c`d", "`a_b` `c`d"),
+]
+
+
+@pytest.mark.parametrize(("text", "markdown"), PROSE)
+def test_prose_keeps_words_and_wraps_the_rest(text, markdown):
+    assert prose(text) == markdown
+
+
+def test_every_outcome_appears():
+    markdown = render(EVERY_OUTCOME)
+    assert all(outcome in rendered_text(markdown) for outcome in OUTCOMES)
+
+
+@briefly
+@given(st.integers(600, 12_000))
+def test_the_budget_is_kept_and_what_is_left_out_is_counted(limit):
+    whole, markdown = render(EVERY_OUTCOME), render(EVERY_OUTCOME, limit=limit)
+    assert len(markdown.encode()) <= limit
+    assert_harmless(markdown)
+    assert ("left out" in markdown) == (markdown != whole)
+    assert markdown.count("<details>") == markdown.count("</details>")

@@ -1,0 +1,115 @@
+"""The terminal's table: goldens, widths, and text that would do something to a terminal or to a log of GitHub's."""
+
+import re
+
+import pytest
+from any_report import briefly, reports
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from samples import ALL_PASS, EVERY_OUTCOME, REPORTS, change, check_golden
+
+from perfgate.model import OUTCOMES
+from perfgate.reporters import phrases
+from perfgate.reporters.table import render
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+@pytest.mark.parametrize("name", REPORTS)
+def test_golden(name, width):
+    check_golden(f"{name}-{width}.txt", render(REPORTS[name], width=width))
+
+
+@pytest.mark.parametrize("option", ["colour", "ascii_only", "verbose", "quiet"])
+def test_golden_of_options(option):
+    check_golden(f"every_outcome-{option}.txt", render(EVERY_OUTCOME, **{option: True}))
+
+
+@pytest.mark.parametrize("width", range(60, 201))
+def test_nothing_is_cut_off(width):
+    squeezed = "".join(render(EVERY_OUTCOME, width=width).split())
+    for verdict in EVERY_OUTCOME.verdicts:
+        if verdict.outcome != "pass":
+            assert "".join(verdict.message.split()) in squeezed
+            assert "".join(verdict.next_step.split()) in squeezed
+            assert all(re.sub(r"\s", "", text) in squeezed for text in phrases.measured(verdict))
+
+
+@briefly
+@given(reports, st.integers(60, 200), st.booleans(), st.booleans())
+def test_any_text_stays_within_the_width_and_shows_nothing_unprintable(report, width, ascii_only, verbose):
+    plain = render(report, width=width, ascii_only=ascii_only, verbose=verbose)
+    assert all(cell_len(line) <= width for line in plain.split("\n"))
+    assert all(line.isprintable() for line in plain.split("\n"))
+    assert plain.isascii() or not ascii_only
+    coloured = render(report, width=width, ascii_only=ascii_only, verbose=verbose, colour=True)
+    assert [line.rstrip() for line in COLOUR.sub("", coloured).split("\n")] == plain.split("\n")
+
+
+def is_command(line):
+    """Whether the runner of GitHub Actions obeys a line of a log, by either of its two parsers."""
+    start = line.lstrip()
+    if start.startswith("::") and "::" in start[2:]:
+        return True
+    return "##[" in line and "]" in line[line.index("##[") :]
+
+
+@briefly
+@given(reports, st.integers(60, 200), st.booleans())
+def test_no_line_is_a_command_for_github(report, width, colour):
+    lines = render(report, width=width, colour=colour, verbose=True).split("\n")
+    assert not any(is_command(line) for line in lines)
+    assert not any(is_command(COLOUR.sub("", line)) for line in lines)
+
+
+@briefly
+@given(reports)
+def test_the_last_line_is_the_answer(report):
+    answer = "  ".join(phrases.answer(report))
+    assert render(report, width=200).split("\n")[-2] == answer
+    assert render(report, width=200, quiet=True) == answer + "\n"
+
+
+@pytest.mark.parametrize("options", [{}, {"ascii_only": True}, {"verbose": True}, {"colour": True}])
+def test_every_outcome_appears_with_a_sign_of_its_own(options):
+    text = render(EVERY_OUTCOME, **options)
+    signs = phrases.ASCII_SIGNS if options.get("ascii_only") else phrases.SIGNS
+    assert all(f"{signs[outcome]} {outcome}" in text for outcome in OUTCOMES)
+    assert len(set(signs.values())) == len(OUTCOMES)
+
+
+def test_the_environment_of_the_process_changes_nothing(monkeypatch):
+    plain, coloured = render(EVERY_OUTCOME), render(EVERY_OUTCOME, colour=True)
+    for name, value in [("COLUMNS", "20"), ("NO_COLOR", "1"), ("FORCE_COLOR", "1"), ("TERM", "dumb")]:
+        monkeypatch.setenv(name, value)
+    assert render(EVERY_OUTCOME) == plain
+    assert render(EVERY_OUTCOME, colour=True) == coloured
+
+
+def test_passes_of_one_rule_are_counted_unless_verbose():
+    assert "8 more" in render(EVERY_OUTCOME)
+    assert "reduce_7" not in render(EVERY_OUTCOME)
+    assert "reduce_7" in render(EVERY_OUTCOME, verbose=True)
+
+
+def test_the_approval_is_offered_only_where_something_does_not_pass():
+    assert "baseline approve" in render(EVERY_OUTCOME)
+    assert "baseline approve" not in render(ALL_PASS)
+
+
+MEASURED = [
+    # the verdict's fields                                       what is shown
+    ({"shown_unit": "s"}, ["0.361 → 0.3621 s", "+0.30% [-0.40%, +1.0%]"]),
+    ({"base": None}, ["unknown → 362.1 ms", "+0.30% [-0.40%, +1.0%]"]),
+    ({"new": None, "change": None}, ["361 ms → unknown"]),
+    ({"base": None, "new": None, "change": None}, ["not measured"]),
+    ({"unit": "1", "shown_unit": "pp"}, ["36.1 → 36.21%", "+0.30% [-0.40%, +1.0%]"]),
+    ({"unit": "B", "shown_unit": "ms"}, ["0.361 → 0.3621 B", "+0.30% [-0.40%, +1.0%]"]),
+]
+
+
+@pytest.mark.parametrize(("fields", "shown"), MEASURED)
+def test_a_change_is_shown_in_one_unit(fields, shown):
+    assert phrases.measured(change(**fields)) == shown
