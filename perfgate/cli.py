@@ -90,7 +90,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="perfgate")
 def main() -> None:
-    """A performance gate for people who train models on GPUs.
+    r"""A performance gate for people who train models on GPUs.
 
     Rules are sentences in YAML; runs are what profilers already write.
 
@@ -116,10 +116,16 @@ _runs = click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 _format = click.option(
     "--format", "format_", metavar="NAME", help="Read every run as this format, whatever it looks like."
 )
-_rules = click.option("--rules", multiple=True, default=("rules",), metavar="PATH", help="A rule file or a folder of them. [default: rules]")  # fmt: skip
-_baselines = click.option("--baselines", default="baselines", metavar="DIR", help="Where baselines are kept. [default: baselines]")  # fmt: skip
+_rules = click.option(
+    "--rules", multiple=True, default=("rules",), metavar="PATH", help="A rule file or a folder. [default: rules]"
+)
+_baselines = click.option(
+    "--baselines", default="baselines", metavar="DIR", help="Where baselines are kept. [default: baselines]"
+)
 _suite = click.option("--suite", metavar="NAME", help="Which suite, where the rules hold several.")
-_env = click.option("--env", multiple=True, metavar="FILE|KEY=VALUE", help="Facts of the environment that the runs do not hold.")  # fmt: skip
+_env = click.option(
+    "--env", multiple=True, metavar="FILE|KEY=VALUE", help="Facts of the environment that the runs do not hold."
+)
 _head = click.option("--head", metavar="SHA", help="The commit that was measured. [default: git's HEAD]")
 _judging = _options(_rules, _baselines, _suite, _env, _format, _head)
 
@@ -144,7 +150,12 @@ def _collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
 @main.command()
 @_runs
 @_judging
-@click.option("--missing-baseline", type=click.Choice(["error", "warn", "skip"]), default="error", help="What a missing baseline means. [default: error]")  # fmt: skip
+@click.option(
+    "--missing-baseline",
+    type=click.Choice(["error", "warn", "skip"]),
+    default="error",
+    help="What a missing baseline means. [default: error]",
+)
 @click.option("--only", multiple=True, metavar="GLOB", help="Judge only rules with this id or metric.")
 @click.option("--strict", is_flag=True, help="A suspicion is a failure.")
 @click.option("--junit", metavar="FILE", help="Write a JUnit report.")
@@ -156,7 +167,7 @@ def check(
     runs: tuple[str, ...], missing_baseline: Any, only: tuple[str, ...], strict: bool,
     junit: str | None, json_: str | None, markdown: str | None, quiet: bool, verbose: bool, **arguments: Any,
 ) -> int:  # fmt: skip
-    """Judge new runs by the rules and the stored baseline; the exit code is the answer.
+    r"""Judge new runs by the rules and the stored baseline; the exit code is the answer.
 
     \b
     Example: perfgate check train.log --junit perfgate.xml
@@ -193,7 +204,7 @@ def _print_report(report: Report, outputs: dict[str, str], quiet: bool, verbose:
 @click.option("--json", "json_", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json, print the values themselves, too.")
 def inspect(runs: tuple[str, ...], format_: str | None, json_: bool, values: bool) -> int:
-    """Show what was read: every metric with its statistics, and every problem.
+    r"""Show what was read: every metric with its statistics, and every problem.
 
     \b
     Example: perfgate inspect train.log
@@ -224,7 +235,7 @@ def baseline() -> None:
 def approve(
     runs: tuple[str, ...], reason: str, by: str | None, pr: int | None, keep_all: bool, **arguments: Any
 ) -> int:
-    """Open a new level with these runs: an approved change, or the first baseline.
+    r"""Open a new level with these runs: an approved change, or the first baseline.
 
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
@@ -241,7 +252,7 @@ def approve(
 @click.option("--all", "keep_all", is_flag=True, help="Keep every series, not only those that rules name.")
 @_judging
 def add(runs: tuple[str, ...], by: str | None, rotate: bool, keep_all: bool, **arguments: Any) -> int:
-    """Add unchanged runs to the current level; refused when they fail their own rules.
+    r"""Add unchanged runs to the current level; refused when they fail their own rules.
 
     \b
     Example: perfgate baseline add train.log
@@ -254,7 +265,7 @@ def add(runs: tuple[str, ...], by: str | None, rotate: bool, keep_all: bool, **a
 @baseline.command("list")
 @_baselines
 def list_(baselines: str) -> int:
-    """List every level: its runs, who approved it, and why.
+    r"""List every level: its runs, who approved it, and why.
 
     \b
     Example: perfgate baseline list
@@ -271,7 +282,7 @@ def list_(baselines: str) -> int:
 @click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
 @_baselines
 def show(place: str | None, baselines: str) -> int:
-    """Show stored runs: their environment, their decision, and their metrics.
+    r"""Show stored runs: their environment, their decision, and their metrics.
 
     \b
     Example: perfgate baseline show gpt-small
@@ -295,7 +306,7 @@ def rules() -> None:
 @rules.command("check")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 def rules_check(paths: tuple[str, ...]) -> int:
-    """Validate rule files; every mistake is shown with its line.
+    r"""Validate rule files; every mistake is shown with its line.
 
     \b
     Example: perfgate rules check rules/
@@ -314,7 +325,7 @@ def rules_check(paths: tuple[str, ...]) -> int:
 @_rules
 @_suite
 def explain(ids: tuple[str, ...], rules: tuple[str, ...], suite: str | None) -> int:
-    """Say in words what rules mean and what they need.
+    r"""Say in words what rules mean and what they need.
 
     \b
     Example: perfgate rules explain allreduce-tail
@@ -327,7 +338,7 @@ def explain(ids: tuple[str, ...], rules: tuple[str, ...], suite: str | None) -> 
 @main.command()
 @click.argument("name", type=click.Choice(["rules", "results", "baseline", "report"]))
 def schema(name: str) -> int:
-    """Print the JSON Schema of a document that perfgate reads or writes.
+    r"""Print the JSON Schema of a document that perfgate reads or writes.
 
     \b
     Example: perfgate schema rules > rules.schema.json

@@ -12,7 +12,7 @@ import numpy as np
 from perfgate.model import Better, Series, SeriesSummary, read_only
 from perfgate.stats.describe import RunMeasure, describe
 from perfgate.stats.statistics import parse_statistic
-from perfgate.stats.warmup import WarmUpRule, steady_run
+from perfgate.stats.warmup import SteadyRun, WarmUpRule, steady_run
 
 if TYPE_CHECKING:
     from perfgate.model import Values
@@ -22,12 +22,33 @@ class NotAvailable(Exception):
     """A value that the data do not hold: an absent metric, a percentile of an aggregate, units that do not fit."""
 
 
-def measure(series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> RunMeasure:
-    """One series as one number, with what the inside of the run says of its error. Raises NotAvailable."""
-    if series.kind == "samples" and statistic:
-        return describe(steady_run(series.values, warmup, better), parse_statistic(statistic))
-    number = single_number(series, statistic)
-    return RunMeasure(number if np.isfinite(number) else None, 1, None, 0.0, 0, True)
+class Measurer:
+    """Measures every series once, however many rules ask for it; remembers the warm-up, too."""
+
+    def __init__(self) -> None:
+        #: The series is kept with its answer, so that its id stays its own.
+        self._steady: dict[tuple[int, WarmUpRule, Better], tuple[Series, SteadyRun]] = {}
+        self._measures: dict[tuple[int, str, WarmUpRule, Better], RunMeasure] = {}
+
+    def steady(self, series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> SteadyRun:
+        """The series without its warm-up; of an aggregate, the one number that it holds. Raises NotAvailable."""
+        if series.kind != "samples":
+            return steady_run(single_number(series, statistic))
+        key = (id(series), warmup, better)
+        if key not in self._steady:
+            self._steady[key] = (series, steady_run(series.values, warmup, better))
+        return self._steady[key][1]
+
+    def measure(self, series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> RunMeasure:
+        """One series as one number, with what the inside of the run says of its error. Raises NotAvailable."""
+        key = (id(series), statistic, warmup, better)
+        if key not in self._measures:
+            run = self.steady(series, statistic, warmup, better)
+            found = describe(run, parse_statistic("mean" if run.single else statistic))
+            if series.kind != "samples":
+                return found
+            self._measures[key] = found
+        return self._measures[key]
 
 
 def single_number(series: Series, statistic: str) -> float:

@@ -72,7 +72,7 @@ def approve_command(options: Options) -> str:
 def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact], approve: str) -> Loaded:
     """The runs that new ones of this environment are compared with, or the reason why there are none."""
     identity = identity_of(facts, ruleset.identity)
-    environment = environment_name(identity)
+    environment, nearest = find_environment(store, ruleset.suite, identity)
     stored, problems, sha256 = read_stored(store, ruleset.suite, environment)
     history = History.of(stored)
     heads = history.heads()
@@ -83,7 +83,8 @@ def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact
             next_step="settle the problems first",
         )
     elif not heads:
-        baseline = Baseline(missing=_why_missing(store, ruleset, facts), next_step=f"make one: {approve}")
+        missing = nearest or f"there is no baseline for suite {ruleset.suite} in {store.shown}"
+        baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
     else:
         baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
     return Loaded(baseline, history, problems, sha256)
@@ -116,19 +117,25 @@ def _forked(store: DirectoryStore, suite: str, environment: str, heads: Sequence
     return Problem("error", message, store.location(f"{suite}/{environment}"))
 
 
-def _why_missing(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact]) -> str:
-    """No baseline at all, or one of another environment: then the facts that differ from the nearest."""
-    identity = identity_of(facts, ruleset.identity)
+def find_environment(store: DirectoryStore, suite: str, identity: dict[str, Fact | None]) -> tuple[str, str | None]:
+    """The folder of an environment, whatever it is called, and where there is none, what the nearest differs in."""
+    name = environment_name(identity)
+    known = store.environments(suite)
+    if name in known:
+        return name, None
     nearest: tuple[list[str], str] | None = None
-    for environment in store.environments(ruleset.suite):
-        data, _ = store.read(ruleset.suite, environment)
-        files = (decode(path, content)[0] for path, content in data[-1:])
-        for file in files:
-            if file is not None and (nearest is None or len(differences(file.identity, identity)) < len(nearest[0])):
-                nearest = (differences(file.identity, identity), environment)
+    for other in known:
+        stored, _, _ = read_stored(store, suite, other)
+        if not stored:
+            continue
+        differing = differences(stored[-1].file.identity, identity)
+        if not differing:
+            return other, None
+        if nearest is None or len(differing) < len(nearest[0]):
+            nearest = (differing, other)
     if nearest is None:
-        return f"there is no baseline for suite {ruleset.suite} in {store.shown}"
-    return f"there is no baseline for this environment: {'; '.join(nearest[0])} (nearest: {nearest[1]})"
+        return name, None
+    return name, f"there is no baseline for this environment: {'; '.join(nearest[0])} (nearest: {nearest[1]})"
 
 
 # --- approve and add ---------------------------------------------------------------------------------------------
@@ -146,7 +153,8 @@ class Candidates:
 
     @property
     def environment(self) -> str:
-        return environment_name(identity_of(self.facts, self.ruleset.identity))
+        """The folder of the runs' environment."""
+        return find_environment(self.store, self.ruleset.suite, identity_of(self.facts, self.ruleset.identity))[0]
 
 
 def approve(options: Options, reason: str, by: str | None, pr: int | None, keep_all: bool) -> list[str]:

@@ -12,7 +12,7 @@ from perfgate.reporters import RENDERERS
 
 
 def check_outputs(outputs: Mapping[str, str], inputs: Sequence[str]) -> None:
-    """Refuse, before anything is read, two reports to one file, a report over an input, and a place one cannot write."""
+    """Refuse two reports to one file, a report over an input, and a place that cannot be written to."""
     used = {os.path.realpath(path): "an input" for path in inputs if path != "-"}
     for name, path in outputs.items():
         place = path if path == "-" else os.path.realpath(path)

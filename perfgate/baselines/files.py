@@ -2,9 +2,9 @@
 
 History of the form:
 
-* 1: the first. Samples are kept whole up to KEEP_WHOLE values a series; a longer series is thinned to that many, one value of each of as
-  many equal stretches, at positions of a low-discrepancy sequence so that no period in the data can hide from it;
-  the smallest and the largest value are always kept. `thinned_from` then says how many there were.
+* 1: the first. Samples are kept whole up to KEEP_WHOLE values a series. A longer series is thinned to as many, one
+  value of each of as many equal stretches, at positions of a low-discrepancy sequence, so that no period in the data
+  can hide from it; the smallest and the largest value are always kept. `thinned_from` says how many there were.
 
 The bytes are deterministic: keys in a fixed order, series sorted, the shortest text of every number. `content_sha256`
 is the SHA-256 of the file's own JSON without that field.

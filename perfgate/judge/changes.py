@@ -9,10 +9,9 @@ from statistics import median
 from typing import Any
 
 from perfgate.judge import messages
-from perfgate.judge.change import ChangeResult, judge_measured_change, measure_runs
+from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.question import Question, Side
-from perfgate.judge.ranks import run_values
 from perfgate.judge.terms import ChangeTerms
 from perfgate.model import Change as ChangeEstimate
 from perfgate.model import Estimate
@@ -33,8 +32,8 @@ def change_finding(question: Question, asks: Change) -> Finding:
     if asks.reference == "anchor":
         new = _latest(question, new)
     terms = _terms(question, asks)
-    base_runs = measure_runs(run_values(base.series, question.reading), terms)
-    new_runs = measure_runs(run_values(new.series, question.reading), terms)
+    base_runs = [question.reading.measure(series) for series in base.series]
+    new_runs = [question.reading.measure(series) for series in new.series]
     _check_lengths(question, base_runs, new_runs)
     result = judge_measured_change(base_runs, new_runs, terms)
     member = question.speaker(new)
@@ -142,7 +141,8 @@ def _estimate(value: float | None, runs: Sequence[RunMeasure]) -> Estimate:
 
 
 def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure], new: Side) -> list[str]:
-    baseline, notes = question.case.baseline, []
+    baseline = question.case.baseline
+    notes = ["an improvement beyond the tolerance: approve it to hold the gain"] if result.improved else []
     if result.base_runs == 1:
         notes.append("one base run: weak evidence")
     if not all(run.settled for run in runs):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from perfgate.measure import NotAvailable
+from perfgate.measure import Measurer, NotAvailable
 from perfgate.model import Baseline, Key, Run, Series
 from perfgate.rules.evaluation import RunView, component_names
 from perfgate.rules.ruleset import DerivedMetric
@@ -25,6 +25,7 @@ class Evidence:
     base: tuple[RunView, ...]
     anchor: tuple[RunView, ...]
     metrics: Mapping[str, DerivedMetric]
+    measurer: Measurer = field(default_factory=Measurer)
 
     @classmethod
     def of(cls, new: Sequence[Run], baseline: Baseline, metrics: Mapping[str, DerivedMetric]) -> Evidence:

@@ -10,12 +10,12 @@ from perfgate.judge.evidence import Member
 from perfgate.judge.finding import Finding
 from perfgate.judge.limit import LimitResult, judge_steady_limit
 from perfgate.judge.question import Question
-from perfgate.judge.ranks import PICKS_EXTREME, run_values
+from perfgate.judge.ranks import PICKS_EXTREME
 from perfgate.judge.terms import Comparator, LimitTerms
 from perfgate.model import Estimate, Series
 from perfgate.rules.sentence import Limit
 from perfgate.stats.planning import values_to_settle
-from perfgate.stats.warmup import RunValues, steady_run
+from perfgate.stats.warmup import SteadyRun
 
 
 def limit_finding(question: Question, asks: Limit) -> Finding:
@@ -25,7 +25,7 @@ def limit_finding(question: Question, asks: Limit) -> Finding:
     ranks = max(len(members) for members in question.new) if question.rank in PICKS_EXTREME else 1
     return judge_values(
         question,
-        run_values(side.series, question.reading),
+        [question.reading.steady(series) for series in side.series],
         asks.comparator,
         asks.bound.value,
         unit=question.unit,
@@ -38,7 +38,7 @@ def limit_finding(question: Question, asks: Limit) -> Finding:
 
 def judge_values(
     question: Question,
-    values: Sequence[RunValues],
+    runs: Sequence[SteadyRun],
     comparator: Comparator,
     bound: float,
     *,
@@ -59,7 +59,7 @@ def judge_values(
         prior=question.prior,
         min_samples=settings.min_samples,
     )
-    result = judge_steady_limit([steady_run(run, terms.warmup, terms.better) for run in values], terms)
+    result = judge_steady_limit(runs, terms)
     subject = question.words(member)
     if result.outcome == "error":
         raise question.data_error(result.reason, subject)

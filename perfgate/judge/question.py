@@ -18,7 +18,6 @@ from perfgate.model import Better, Series
 from perfgate.rules.ruleset import Rule, Settings
 from perfgate.rules.sentence import Change, Clause, Limit, RankChoice, StatisticOf, is_per_run
 from perfgate.stats.modes import two_modes
-from perfgate.stats.warmup import steady_run
 from perfgate.units import UNITS, format_value
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Question:
             better: Better = "lower" if asks.upper else "higher"
         else:
             better = self._change_direction(statistic, asks)
-        return Reading(statistic, self.settings.warmup, better)
+        return Reading(statistic, self.settings.warmup, better, self.evidence.measurer)
 
     @property
     def unit(self) -> str:
@@ -148,7 +147,7 @@ class Question:
         if self.reading.statistic != "median":
             return []
         for one in series:
-            modes = two_modes(steady_run(one.values, *self.reading.steady).values) if one.kind == "samples" else None
+            modes = two_modes(self.reading.steady(one).values) if one.kind == "samples" else None
             if modes is not None:
                 low, high = format_value(modes.low_centre, one.unit), format_value(modes.high_centre, one.unit)
                 shares = f"{100 * modes.low_share:.0f}% near {low}, {100 * modes.high_share:.0f}% near {high}"

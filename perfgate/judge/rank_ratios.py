@@ -9,8 +9,9 @@ from typing import cast
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.limits import judge_values
 from perfgate.judge.question import Question
-from perfgate.judge.ranks import Reading, choose
+from perfgate.judge.ranks import choose
 from perfgate.rules.sentence import Change, RankChoice
+from perfgate.stats.warmup import steady_run
 from perfgate.units import format_value
 
 
@@ -32,7 +33,7 @@ def rank_ratio_finding(question: Question, asks: Change) -> Finding:
     member = question.speaker(side)
     found = judge_values(
         _as_numbers(question),
-        [a / b if b else math.nan for a, b in pairs],
+        [steady_run(a / b if b else math.nan) for a, b in pairs],
         "at most" if upper else "at least",
         1 + tolerance if upper else 1 - tolerance,
         unit="1",
@@ -55,6 +56,6 @@ def _tolerance(asks: Change, reference: float) -> float:
 def _as_numbers(question: Question) -> Question:
     """The same question about ratios, which are single numbers already."""
     changed = replace(question)
-    changed.__dict__["reading"] = Reading("mean", question.reading.warmup, question.reading.better)
+    changed.__dict__["reading"] = replace(question.reading, statistic="mean")
     changed.__dict__["per_run"] = True
     return changed

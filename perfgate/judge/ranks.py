@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.judge.evidence import Member, Members
-from perfgate.measure import measure, pooled
+from perfgate.measure import Measurer, pooled
 from perfgate.model import Better, Series
 from perfgate.rules.sentence import RankChoice
-from perfgate.stats.warmup import RunValues, WarmUpRule
+from perfgate.stats.describe import RunMeasure
+from perfgate.stats.warmup import SteadyRun, WarmUpRule
 
 #: The choices that pick an extreme of several ranks, so that a limit has to allow for having picked it.
 PICKS_EXTREME = ("worst", "slowest", "fastest")
@@ -23,15 +23,19 @@ class Reading:
     statistic: str
     warmup: WarmUpRule
     better: Better
+    measurer: Measurer
 
-    @property
-    def steady(self) -> tuple[WarmUpRule, Better]:
-        """The arguments of `steady_run`."""
-        return self.warmup, self.better
+    def steady(self, series: Series) -> SteadyRun:
+        """One rank without its warm-up. Raises NotAvailable."""
+        return self.measurer.steady(series, self.statistic, self.warmup, self.better)
+
+    def measure(self, series: Series) -> RunMeasure:
+        """One rank as one number. Raises NotAvailable."""
+        return self.measurer.measure(series, self.statistic, self.warmup, self.better)
 
     def value(self, series: Series) -> float:
         """The statistic of one rank; NaN where it does not exist. Raises NotAvailable."""
-        found = measure(series, self.statistic, self.warmup, self.better).value
+        found = self.measure(series).value
         return math.nan if found is None else found
 
 
@@ -55,8 +59,3 @@ def choose(members: Members, choice: RankChoice, reading: Reading) -> tuple[Memb
 
 def _slowness(value: float, slow_is_high: bool) -> float:
     return math.inf if math.isnan(value) else value if slow_is_high else -value
-
-
-def run_values(series: Sequence[Series], reading: Reading) -> list[RunValues]:
-    """One entry a run: its samples, or the one number that an aggregate holds. Raises NotAvailable."""
-    return [one.values if one.kind == "samples" else reading.value(one) for one in series]

@@ -50,12 +50,15 @@ class Cursor:
 
     @property
     def token(self) -> Token:
+        """The next token."""
         return self.tokens[self.position]
 
     def peek(self, ahead: int = 1) -> Token:
+        """A token further on; the last one beyond the end."""
         return self.tokens[min(self.position + ahead, len(self.tokens) - 1)]
 
     def take(self) -> Token:
+        """The next token, and go past it."""
         token = self.token
         self.position = min(self.position + 1, len(self.tokens) - 1)
         return token
@@ -65,6 +68,7 @@ class Cursor:
         return all(self.peek(i).kind in ("word", "sign") and self.peek(i).text == word for i, word in enumerate(words))
 
     def accept(self, *words: str) -> bool:
+        """Go past these words if they stand next."""
         found = self.at(*words)
         if found:
             self.position += len(words)
@@ -79,9 +83,11 @@ class Cursor:
         raise SentenceError(message, token.start, token.end)
 
     def is_number(self, token: Token) -> bool:
+        """Whether a token begins with a number."""
         return token.kind == "word" and NUMBER.match(token.text) is not None
 
     def quantity(self, *, signed: bool = False) -> Quantity:
+        """Read a number with its unit, glued or not; `signed` lets ± stand before it."""
         token = self.token
         text = token.text.removeprefix("±") if signed else token.text
         found = NUMBER.match(text) if token.kind == "word" else None

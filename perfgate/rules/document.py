@@ -20,7 +20,7 @@ from perfgate.model import Location, Problem
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 #: Far more than a rule file holds; every value may be a mistake that is explained.
-MAX_VALUES = 50_000
+MAX_VALUES = 100_000
 
 Path = tuple[str | int, ...]
 
@@ -50,11 +50,13 @@ _FIELD = re.compile(r"(?:id|why|severity|when|better|warmup|confidence|power|min
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: 1-based line and column, and the text of its line from there."""
+    """Where a value stands: 1-based line and column, the text of its line from there, and where it ends."""
 
     line: int
     column: int
     rest: str
+    #: The line of the last character of a scalar, and its column.
+    end: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -144,9 +146,11 @@ def _hint(lines: list[str], line: int) -> str:
     """Advice for a sentence that YAML reads as something else; looks at the line of the error and the one before."""
     for text in (lines[number - 1] for number in (line, line - 1) if 1 <= number <= len(lines)):
         sentence = re.sub(r"^\s*(?:- +)?(?:assert:\s+)?", "", text)
-        if sentence[:1] in _BENT_STARTS and not _WHOLE.fullmatch(sentence):
+        if _WHOLE.fullmatch(sentence) or _FIELD.match(sentence):
+            continue
+        if sentence[:1] in _BENT_STARTS:
             return "; " + bent_start(sentence)
-        if text.lstrip().startswith("- ") and ": " in sentence and not _FIELD.match(sentence):
+        if text.lstrip().startswith(("- ", "assert:")) and ": " in sentence:
             return "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"
     return ""
 
@@ -254,4 +258,4 @@ class _Builder:
     def place(self, event: Any) -> Place:
         line, column = event.start_mark.line, event.start_mark.column
         text = self.lines[line] if line < len(self.lines) else ""
-        return Place(line + 1, column + 1, text[column:])
+        return Place(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfgate.measure import NotAvailable, default_statistic, measure, single_number, statistic_unit
+from perfgate.measure import Measurer, NotAvailable, default_statistic, single_number, statistic_unit
 from perfgate.model import Key, Run, Series, read_only
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors
@@ -64,9 +64,16 @@ class RunView:
         if isinstance(expression, StatisticOf):
             inner = self.evaluate(expression.of)
             return {labels: _statistic_series(series, expression.statistic) for labels, series in inner.items()}
-        if isinstance(expression, Arithmetic):
-            return self._arithmetic(expression)
-        return {(): _constant(expression.value)}
+        if isinstance(expression, Number):
+            return {(): _constant(expression.value)}
+        chain = []  # a + b + c leans to the left: from its first operand on, without recursion
+        while isinstance(expression, Arithmetic):
+            chain.append(expression)
+            expression = expression.left
+        left = self.evaluate(expression)
+        for arithmetic in reversed(chain):
+            left = self._arithmetic(arithmetic, left, self.evaluate(arithmetic.right))
+        return left
 
     def _of(self, name: str) -> dict[Labels, Series]:
         """The series of one metric by labels, printed or derived."""
@@ -87,8 +94,9 @@ class RunView:
             )
         return known[name]
 
-    def _arithmetic(self, expression: Arithmetic) -> dict[Labels, Series]:
-        left, right = self.evaluate(expression.left), self.evaluate(expression.right)
+    def _arithmetic(
+        self, expression: Arithmetic, left: dict[Labels, Series], right: dict[Labels, Series]
+    ) -> dict[Labels, Series]:
         if isinstance(expression.left, Number):
             left = dict.fromkeys(right, _constant(expression.left.value))
         if isinstance(expression.right, Number):
@@ -113,7 +121,7 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 def _statistic_series(series: Series, statistic: str) -> Series:
     """A statistic of a run as a single value; a value that does not exist is NaN, which no rule passes."""
-    found = measure(series, statistic, "auto", "lower").value
+    found = Measurer().measure(series, statistic, "auto", "lower").value
     number = float("nan") if found is None else found
     return Series(series.key, statistic_unit(series, statistic), "value", read_only(np.array([number])))
 
@@ -144,7 +152,7 @@ def _combined_unit(operator: str, left: Series, right: Series) -> str:
         known = _PRODUCTS.get((a, b)) or _PRODUCTS.get((b, a))
         if known or "1" in (a, b):
             return known or (b if a == "1" else a)
-    elif a == b or b == "1" or (a, b) in _RATIOS:
+    elif b in (a, "1") or (a, b) in _RATIOS:
         return "1" if a == b else _RATIOS.get((a, b), a)
     raise NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no unit that rules know")
 
@@ -159,9 +167,8 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None]:
         return a[in_a], b[in_b], left.steps[in_a] if len(common) else None
     if len(a) == len(b):
         return a, b, right.steps if left.steps is None else left.steps
-    raise NotAvailable(
-        f"{left.key} has {len(a)} values and {right.key} {len(b)}, without step numbers: they cannot be joined step by step"
-    )
+    lengths = f"{left.key} has {len(a)} values and {right.key} {len(b)}"
+    raise NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
 
 
 def _occurrences(steps: Steps) -> Steps:

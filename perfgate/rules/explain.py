@@ -33,7 +33,11 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
     lines = [f"{rule.name}  ({rule.at})", f"  {rule.sentence.text}"]
     lines += [
         f"  {line}"
-        for line in (_subject(rule, ruleset), *map(_clause_of(rule), rule.sentence.clauses), *_settings(rule))
+        for line in (
+            _subject(rule, ruleset),
+            *(_clause(rule, clause) for clause in rule.sentence.clauses),
+            *_settings(rule),
+        )
     ]
     return "\n".join(lines)
 
@@ -54,18 +58,17 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
     each = (
         " for every metric that matches" if isinstance(sentence.subject, Selector) and sentence.subject.is_glob else ""
     )
-    return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks, {_RANKS[sentence.rank or 'worst']}"
+    ranks = _RANKS[sentence.rank or "worst"]
+    return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks, {ranks}"
 
 
-def _clause_of(rule: Rule):  # type: ignore[no-untyped-def]
-    return lambda clause: (
-        _limit(rule, clause.asks) if isinstance(clause.asks, Limit) else _change(rule, clause, clause.asks)
-    )
+def _clause(rule: Rule, clause: Clause) -> str:
+    return _limit(rule, clause.asks) if isinstance(clause.asks, Limit) else _change(clause.asks)
 
 
 def _limit(rule: Rule, limit: Limit) -> str:
     confidence = f"{100 * rule.settings.confidence:g}%"
-    text = f"passes when it is {limit.comparator} {limit.bound} with {confidence} confidence, and fails when it is not with the same"
+    text = f"passes when it is {limit.comparator} {limit.bound} at {confidence} confidence, fails when it is not at the same"
     return text + _values_needed(rule, limit)
 
 
@@ -82,7 +85,7 @@ def _values_needed(rule: Rule, limit: Limit) -> str:
     return f"; to pass, a run needs at least {needed} independent values"
 
 
-def _change(rule: Rule, clause: Clause, change: Change) -> str:
+def _change(change: Change) -> str:
     parts = [f"{100 * change.relative:g}%"] if change.relative is not None else []
     parts += [str(change.absolute)] if change.absolute is not None else []
     beyond = " and also ".join(parts)

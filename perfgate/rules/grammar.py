@@ -21,6 +21,7 @@ from typing import NoReturn, cast, get_args
 
 from perfgate.rules.cursor import Cursor
 from perfgate.rules.sentence import (
+    STATISTICS,
     Arithmetic,
     Change,
     Clause,
@@ -189,7 +190,7 @@ class _Parser(Cursor):
         name = self.take()
         if not is_statistic(name.text):
             self.fail(
-                f"{name.text!r} is not a statistic: use mean, median, min, max, total, count, stddev, cv, trimmed_mean or p0 to p100",
+                f"{name.text!r} is not a statistic: use p0 to p100, {', '.join(STATISTICS)}",
                 name,
             )
         inside = self.bracket(depth)
@@ -243,9 +244,7 @@ class _Parser(Cursor):
             if self.accept(*words):
                 return comparator
         if self.token.kind == "end":
-            self.fail(
-                "the sentence ends before it says what to hold the metric against: `under 50 ms`, `within 5% of baseline`"
-            )
+            self.fail("the sentence ends before it says what is asked: `under 50 ms`, `within 5% of baseline`")
         if re.fullmatch(r"p\d+(\.\d+)?", self.token.text) and not is_statistic(self.token.text):
             self.fail(f"{self.token.text} is not a percentile: they go from p0 to p100")
         self.fail(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from perfgate.model import Location, Problem
 from perfgate.rules.conditions import Condition, fact_text, parse_condition
+from perfgate.rules.cursor import MAX_LENGTH
 from perfgate.rules.document import Document, Path, load_document
 from perfgate.rules.grammar import parse_expression, parse_sentence
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, ExpectedFailure, Rule, Ruleset, Settings
@@ -16,7 +19,12 @@ from perfgate.rules.sentence import Change, Expression, Sentence, is_per_run, se
 from perfgate.rules.tokens import SentenceError
 from perfgate.rules.validation import problem_at, schema_problems
 
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget")
+#: How many definitions of derived metrics may lead to one another: computing them goes as deep.
+MAX_CHAIN = 10
+#: How many circles of definitions are named in one file.
+_MOST_CIRCLES = 20
 
 
 def load_rules(files: Iterable[tuple[str, bytes]], suite: str | None = None) -> tuple[Ruleset | None, list[Problem]]:
@@ -25,6 +33,8 @@ def load_rules(files: Iterable[tuple[str, bytes]], suite: str | None = None) -> 
     Returns the ruleset and all problems; the ruleset is None when any problem is an error.
     """
     loaders, problems = _load_files(files)
+    if not loaders:
+        return None, [Problem("error", "there are no rule files", Location("rules"))]
     suites = sorted({loader.suite for loader in loaders})
     if not problems and suite is None and len(suites) > 1:
         message = f"the rules speak of several suites ({', '.join(suites)}): choose one with --suite"
@@ -129,9 +139,7 @@ class _FileLoader:
                 continue
             self.check_metric(name, expression, path)
             self.metrics[name] = DerivedMetric(name, expression, text, self.document.location(path, key=True))
-        for name in self.metrics:
-            if name in _reached(name, self.metrics):
-                self.fail(f"{name!r} is defined by itself", ("metrics", name))
+        self.check_chains()
 
     def check_metric(self, name: str, expression: Expression, path: Path) -> None:
         for selector in selectors(expression):
@@ -139,6 +147,29 @@ class _FileLoader:
                 self.fail(f"{selector.pattern!r} is a glob: a derived metric names single metrics", path)
         if is_per_run(expression):
             self.fail("a derived metric is computed step by step: put the statistic into the rule", path)
+
+    def check_chains(self) -> None:
+        """Definitions that lead to one another in a circle, or in a chain too long to be meant."""
+        metrics = self.metrics
+        parts = {
+            name: dict.fromkeys(s.pattern for s in selectors(metric.expression) if s.pattern in metrics)
+            for name, metric in metrics.items()
+        }
+        for _ in range(_MOST_CIRCLES):
+            circle = _circle(parts)
+            if not circle:
+                self.check_depth(parts)
+                break
+            by = " by ".join(map(repr, circle[1:6]))
+            self.fail(f"{circle[0]!r} is defined by itself: by {by}", ("metrics", circle[0]))
+            parts[circle[0]] = {}
+
+    def check_depth(self, parts: Mapping[str, Iterable[str]]) -> None:
+        depth: dict[str, int] = {}
+        for name in TopologicalSorter(parts).static_order():
+            depth[name] = 1 + max((depth[part] for part in parts[name]), default=0)
+            if depth[name] == MAX_CHAIN + 1:
+                self.fail(f"{name!r} is defined by more than {MAX_CHAIN} definitions in a row", ("metrics", name))
 
     # --- rules ---------------------------------------------------------------------------------------------------
 
@@ -178,7 +209,7 @@ class _FileLoader:
         )
 
     def sentence(self, text: Any, path: Path) -> Sentence | None:
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or not 0 < len(text) <= MAX_LENGTH:
             return None  # the schema has said so
         try:
             return parse_sentence(text)
@@ -216,7 +247,7 @@ class _FileLoader:
             number = float(value.strip().removesuffix("%")) / 100 if isinstance(value, str) else float(value)
         except (TypeError, ValueError):
             return 0.95
-        if name != "budget" and not 0.5 < number < 1:
+        if isinstance(value, str) and name != "budget" and not 0.5 < number < 1:
             self.fail(f"{name} lies between 50% and 100%, not at {value}", path)
         return number
 
@@ -234,21 +265,20 @@ class _FileLoader:
     def expected_failure(self, item: Any, path: Path) -> ExpectedFailure | None:
         if not isinstance(item, dict) or not isinstance(item.get("until"), str):
             return None
+        until = item["until"].strip()
+        if not _DATE.fullmatch(until):
+            return None  # the schema has said so
         try:
-            return ExpectedFailure(str(item.get("reason")), date.fromisoformat(item["until"]))
+            return ExpectedFailure(str(item.get("reason")), date.fromisoformat(until))
         except ValueError:
             self.fail(f"{item['until']!r} is not a date: write YYYY-MM-DD", (*path, "expect_fail", "until"))
             return None
 
 
-def _reached(name: str, metrics: Mapping[str, DerivedMetric]) -> set[str]:
-    """Every metric that the definition of `name` leads to."""
-    reached: set[str] = set()
-    waiting = [name]
-    while waiting:
-        metric = metrics.get(waiting.pop())
-        for selector in selectors(metric.expression) if metric else ():
-            if selector.pattern not in reached:
-                reached.add(selector.pattern)
-                waiting.append(selector.pattern)
-    return reached
+def _circle(parts: Mapping[str, Iterable[str]]) -> list[str]:
+    """Metrics each of which is defined by the next, the last being the first again; empty where there are none."""
+    try:
+        TopologicalSorter(parts).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []

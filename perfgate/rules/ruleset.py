@@ -56,8 +56,8 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """The id, or the sentence of a rule that has none."""
-        return self.id or self.sentence.text
+        """The id, or the sentence of a rule that has none, on one line."""
+        return self.id or " ".join(self.sentence.text.splitlines())
 
 
 @dataclass(frozen=True, slots=True)

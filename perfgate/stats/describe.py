@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.stats.quantiles import FloatArray, sample_quantile
 from perfgate.stats.statistics import Count, Statistic, parse_statistic
 from perfgate.stats.warmup import Better, RunValues, SteadyRun, WarmUpRule, steady_run
 
@@ -62,24 +61,8 @@ def describe(run: SteadyRun, statistic: Statistic) -> RunMeasure:
     found = statistic.estimate(run.values)
     if not math.isfinite(found.value):  # a sum beyond the largest float, or a ratio to 0
         return RunMeasure(None, n, None, None, *rest)
-    clock = 0.0 if isinstance(statistic, Count) else clock_variance(run.values)
+    clock = 0.0 if isinstance(statistic, Count) else run.clock_variance
     return RunMeasure(found.value, n, found.n_effective, _usable(found.log_variance, clock), *rest)
-
-
-def clock_variance(x: FloatArray) -> float:
-    """The variance that the resolution of the clock adds to the logarithm of a statistic of n >= 1 values.
-
-    A clock with ticks rounds each value by up to half a tick: tick^2 / 12, relative to the median. Half of
-    the values have to be repeated before a gap between values is taken for a tick.
-    """
-    ordered = np.sort(x)
-    median = sample_quantile(ordered, 0.5)
-    gaps = np.diff(ordered)
-    distinct = 1 + np.count_nonzero(gaps)
-    ticks = gaps[gaps >= 1e-9 * np.abs(x).max()]  # a smaller gap is rounding in the last digits
-    if 2 * distinct > len(x) or not median > 0 or not len(ticks):
-        return 0.0
-    return float(np.square(ticks.min() / median)) / 12
 
 
 def _usable(log_variance: float | None, clock: float) -> float | None:

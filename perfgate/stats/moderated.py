@@ -82,9 +82,7 @@ class LogChange:
 
 
 @np.errstate(all="ignore")
-def moderated_t(
-    base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]
-) -> LogChange:
+def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]) -> LogChange:
     """The change from K >= 1 base runs to m >= 1 new runs, all with a logarithm (see `has_logarithm`).
 
     `prior` is (s0, d0): a relative standard deviation between runs, and how many runs that belief is worth;
@@ -112,9 +110,7 @@ def moderated_t(
     return LogChange(base_value, new_value, new_centre - centre, standard_error, df, run_variance, k, d0)
 
 
-def exact_change(
-    base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]
-) -> LogChange:
+def exact_change(base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]) -> LogChange:
     """The change between two positive values without any noise."""
     d = math.log(new_value) - math.log(base_value)
     return LogChange(base_value, new_value, d, 0.0, None, 0.0, base_runs, prior[1])

@@ -75,8 +75,7 @@ class Quantile:
         h = math.sqrt(self.q * (1 - self.q) / n_effective)
         # A neighbour at or below 0 has no logarithm: a millionth of the value stands for it.
         low, high = (
-            max(sample_quantile(ordered, q), 1e-6 * value)
-            for q in (max(self.q - h, 0.0), min(self.q + h, 1.0))
+            max(sample_quantile(ordered, q), 1e-6 * value) for q in (max(self.q - h, 0.0), min(self.q + h, 1.0))
         )
         return Estimate(value, n_effective, None, float(np.square(np.log(np.divide(high, low)) / 2)))
 

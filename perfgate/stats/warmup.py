@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from perfgate.stats.clock import clock_variance
 from perfgate.stats.quantiles import BoolArray, FloatArray
 
 #: A run: its values in order of time, in any unit, or one number where the source holds only one.
@@ -24,7 +26,7 @@ class WarmUp:
     settled: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SteadyRun:
     """A run without its warm-up.
 
@@ -37,6 +39,11 @@ class SteadyRun:
     finite: bool
     dropped: int
     settled: bool
+
+    @cached_property
+    def clock_variance(self) -> float:
+        """What the clock adds to the variance of the logarithm of any statistic; for n >= 1 finite values."""
+        return clock_variance(self.values)
 
 
 def warmup_length(values: RunValues, better: Better = "lower") -> WarmUp:

@@ -136,9 +136,7 @@ def test_the_applied_tolerance_is_the_wider_one():
 def test_measured_runs_are_judged_alike():
     terms = ChangeTerms(tolerance=0.05)
     base, new = [measure_run(r) for r in [STEADY] * 3], [measure_run(scaled(1.1))]
-    assert judge_measured_change(base, new, terms) == judge_change(
-        [STEADY] * 3, [scaled(1.1)], tolerance=0.05
-    )
+    assert judge_measured_change(base, new, terms) == judge_change([STEADY] * 3, [scaled(1.1)], tolerance=0.05)
 
 
 # Properties for any data.
@@ -204,9 +202,7 @@ def test_units_do_not_enter(base, new, exponent, statistic):
             assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-12)
 
 
-@given(
-    st.lists(st.floats(90, 130), min_size=1, max_size=5), st.lists(st.floats(90, 130), min_size=1, max_size=3)
-)
+@given(st.lists(st.floats(90, 130), min_size=1, max_size=5), st.lists(st.floats(90, 130), min_size=1, max_size=3))
 def test_better_higher_is_better_lower_of_the_reciprocals(base, new):
     """On numbers, where nothing is trimmed, only the tolerance differs: 1 - T is not 1 / (1 + T)."""
     up = judge_change(base, new, tolerance=0.05)

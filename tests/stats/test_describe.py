@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.stats.describe import RunMeasure, clock_variance, measure_run
+from perfgate.stats.clock import clock_variance
+from perfgate.stats.describe import RunMeasure, measure_run
 
 STATISTICS = ["mean", "median", "min", "max", "total", "count", "stddev", "cv", "trimmed_mean", "p95", "p0"]
 ANY_FLOATS = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=40)

@@ -60,9 +60,7 @@ def test_a_single_number_has_no_warm_up(number):
     assert (run.values.tolist(), run.dropped, run.finite) == ([float(number)], 0, True)
 
 
-@pytest.mark.parametrize(
-    "values", [[1.0, float("nan")], [float("inf")] * 9, [1, 10**2000], [None, 1.0], "abc"]
-)
+@pytest.mark.parametrize("values", [[1.0, float("nan")], [float("inf")] * 9, [1, 10**2000], [None, 1.0], "abc"])
 def test_what_is_no_finite_number_is_marked(values):
     run = steady_run(values)
     assert not run.finite
