@@ -25,11 +25,15 @@ USAGE, NOT_JUDGED, INTERNAL = 2, 3, 4
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; nothing that goes wrong ends in 0 or 1 by accident."""
+    if sys.stdout is None:  # closed by the caller: nobody would see the answer
+        return USAGE
     try:
         code = main.main(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except SystemExit:  # click's answer to a broken pipe is an exit with 1, which would read as a regression
+        return USAGE
     except click.ClickException as error:
         error.show()
         return USAGE

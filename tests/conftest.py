@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def perfgate(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Done]]:
+def perfgate(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """The command line, in this process and in the test's folder: `perfgate("check", "new.log")`."""
     from perfgate.cli import run
 
@@ -64,7 +64,7 @@ def perfgate(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Calla
         found = capsys.readouterr()
         return Done(code, found.out, found.err)
 
-    yield command
+    return command
 
 
 def steady(centre: float, n: int = 200, spread: float = 0.01, seed: int = 1) -> list[float]:

@@ -68,8 +68,8 @@ def _clause(rule: Rule, clause: Clause) -> str:
 
 def _limit(rule: Rule, limit: Limit) -> str:
     confidence = f"{100 * rule.settings.confidence:g}%"
-    text = f"passes when it is {limit.comparator} {limit.bound} at {confidence} confidence, fails when it is not at the same"
-    return text + _values_needed(rule, limit)
+    text = f"passes when it is {limit.comparator} {limit.bound} at {confidence} confidence, "
+    return text + "fails when it is not at the same" + _values_needed(rule, limit)
 
 
 def _values_needed(rule: Rule, limit: Limit) -> str:

@@ -1,0 +1,355 @@
+"""Expressions on the series of a run: joined by step and by rank, with units, and with nothing dropped."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.measure import NotAvailable
+from perfgate.model import Key, Location, Run, Series
+from perfgate.rules.evaluation import RunView, component_names
+from perfgate.rules.grammar import parse_expression, parse_sentence
+from perfgate.rules.ruleset import DerivedMetric
+from perfgate.rules.sentence import glob_matches
+
+NAN, INF = float("nan"), float("inf")
+
+
+def samples(metric, values, steps=None, unit="s", **labels):
+    steps = None if steps is None else np.array(steps, dtype=np.int64)
+    return Series(Key.of(metric, **labels), unit, "samples", np.array(values, dtype=float), steps)
+
+
+def single(metric, value, unit="s", **labels):
+    return Series(Key.of(metric, **labels), unit, "value", np.array([float(value)]))
+
+
+def aggregate(metric, unit="s", **printed):
+    return Series(Key(metric), unit, "aggregate", np.empty(0), aggregate=printed)
+
+
+def view(*series, **metrics):
+    run = Run("run", "test", series)
+    return RunView(run, {n: DerivedMetric(n, parse_expression(t), t, Location("r")) for n, t in metrics.items()})
+
+
+def evaluate(text, *series, **metrics):
+    """The series of a sentence's subject."""
+    return view(*series, **metrics).evaluate(parse_sentence(f"{text} under 1").subject)
+
+
+def only(text, *series, **metrics):
+    (found,) = evaluate(text, *series, **metrics).values()
+    return found
+
+
+def numbers(series):
+    return [None if np.isnan(value) else float(value) for value in series.values]
+
+
+# --- joining ---------------------------------------------------------------------------------------------------------
+
+JOINS = [
+    ("equal steps", ([1, 2, 3], [1, 2, 3]), ([10, 20, 30], [1, 2, 3]), [11, 22, 33], [1, 2, 3]),
+    ("a missing step on the right", ([1, 2, 3], [1, 2, 3]), ([10, 30], [1, 3]), [11, 33], [1, 3]),
+    ("a missing step on the left", ([1, 3], [1, 3]), ([10, 20, 30], [1, 2, 3]), [11, 33], [1, 3]),
+    ("steps in another order", ([1, 2], [1, 2]), ([20, 10], [2, 1]), [11, 22], [1, 2]),
+    (
+        "gradient accumulation",
+        ([1, 2, 3, 4], [1, 1, 2, 2]),
+        ([10, 20, 30, 40], [1, 1, 2, 2]),
+        [11, 22, 33, 44],
+        [1, 1, 2, 2],
+    ),
+    ("one accumulated value is missing", ([1, 2, 3], [1, 1, 2]), ([10, 30], [1, 2]), [11, 33], [1, 2]),
+    ("no step in common", ([1], [1]), ([10], [2]), [], None),
+    ("no steps, equal length", ([1, 2], None), ([10, 20], None), [11, 22], None),
+    ("steps on the left alone", ([1, 2], [5, 6]), ([10, 20], None), [11, 22], [5, 6]),
+    ("steps on the right alone", ([1, 2], None), ([10, 20], [5, 6]), [11, 22], [5, 6]),
+    ("no values at all", ([], []), ([], []), [], None),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "values", "steps"), [row[1:] for row in JOINS], ids=[row[0] for row in JOINS])
+def test_values_are_joined_by_step(a, b, values, steps):
+    found = only("a + b", samples("a", *a), samples("b", *b))
+    assert numbers(found) == values
+    assert (None if found.steps is None else found.steps.tolist()) == steps
+    assert (found.unit, found.kind) == ("s", "samples")
+
+
+@pytest.mark.parametrize("steps", [None, [1, 2, 3]])
+def test_unequal_lengths_without_steps_cannot_be_joined(steps):
+    with pytest.raises(NotAvailable, match="a has 3 values and b 2, without step numbers"):
+        evaluate("a / b", samples("a", [1, 2, 3], steps), samples("b", [1, 2]))
+
+
+def test_ranks_are_joined_with_their_own():
+    found = evaluate(
+        "a / b",
+        samples("a", [2, 4], rank="0"),
+        samples("a", [6], rank="1"),
+        samples("b", [2], rank="1"),
+        samples("b", [1, 2], rank="0"),
+        samples("b", [9], rank="2"),
+    )
+    assert {labels: numbers(series) for labels, series in found.items()} == {
+        (("rank", "0"),): [2, 2],
+        (("rank", "1"),): [3],
+    }
+
+
+def test_labels_that_never_meet_are_said():
+    with pytest.raises(NotAvailable, match="no labels"):
+        evaluate("a / b", samples("a", [1], rank="0"), samples("b", [1]))
+
+
+@pytest.mark.parametrize("text", ["a / b", "b / a", "p95(a) / p95(b)", "b"])
+def test_an_absent_part_leaves_nothing(text):
+    assert evaluate(text, samples("a", [1])) == {}
+
+
+NUMBERS = [
+    ("2 * a", [2, 4]),
+    ("a * 2", [2, 4]),
+    ("a / 4", [0.25, 0.5]),
+    ("a - a", [0, 0]),
+    ("a / a * 3 + 1", [4, 4]),
+    ("1 - a / a", [0, 0]),
+    ("2 * (a + a) - a", [3, 6]),
+    ("a - a - a", [-1, -2]),
+]
+
+
+@pytest.mark.parametrize(("text", "values"), NUMBERS)
+def test_constants_and_precedence(text, values):
+    assert numbers(only(text, samples("a", [1, 2]))) == values
+
+
+def test_a_constant_goes_with_every_rank():
+    assert len(evaluate("2 * a", samples("a", [1], rank="0"), samples("a", [1], rank="1"))) == 2
+
+
+def test_a_single_number_goes_with_every_value():
+    found = only("a / b", samples("a", [2, 4], [7, 8]), single("b", 2))
+    assert (numbers(found), found.steps.tolist(), found.kind) == ([1, 2], [7, 8], "samples")
+
+
+DIVISIONS = [([1, 0, -1], [0, 0, 0], [INF, None, -INF]), ([1, NAN], [2, 2], [0.5, None]), ([INF], [INF], [None])]
+
+
+@pytest.mark.parametrize(("a", "b", "values"), DIVISIONS)
+def test_what_is_no_number_stays_in_its_place(a, b, values):
+    assert numbers(only("a / b", samples("a", a), samples("b", b))) == values
+
+
+def test_the_longest_expression_is_evaluated():
+    assert numbers(only(" + ".join(["a"] * 101), samples("a", [1]))) == [101]
+    assert numbers(only("(" * 20 + "a" + ")" * 20, samples("a", [1]))) == [1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.floats(1, 9)), max_size=12), st.data())
+def test_joined_values_are_those_of_the_same_step(left, data):
+    right = data.draw(st.permutations(left))
+    found = only("a - b", *(samples(n, [v for _, v in x], [s for s, _ in x]) for n, x in (("a", left), ("b", right))))
+    per_step = {s: sorted(v for t, v in left if t == s) for s, _ in left}
+    assert len(found.values) == len(left)
+    assert all(
+        abs(difference) <= per_step[step][-1] - per_step[step][0]
+        for step, difference in zip(found.steps if found.steps is not None else [], found.values, strict=True)
+    )
+
+
+# --- units -----------------------------------------------------------------------------------------------------------
+
+UNITS = [
+    ("s", "/", "s", "1"),
+    ("B", "/", "B", "1"),
+    ("B", "/", "s", "B/s"),
+    ("FLOP", "/", "s", "FLOP/s"),
+    ("1", "/", "s", "1/s"),
+    ("1", "/", "1/s", "s"),
+    ("s", "/", "1", "s"),
+    ("1", "/", "1", "1"),
+    ("s", "*", "1", "s"),
+    ("1", "*", "B", "B"),
+    ("1/s", "*", "s", "1"),
+    ("s", "*", "B/s", "B"),
+    ("s", "*", "FLOP/s", "FLOP"),
+    ("s", "+", "s", "s"),
+    ("B", "-", "B", "B"),
+    ("s", "*", "s", None),
+    ("B", "*", "B", None),
+    ("s", "/", "B", None),
+    ("s", "+", "B", None),
+    ("s", "-", "1", None),
+    ("1", "+", "s", None),
+]
+
+
+@pytest.mark.parametrize(("left", "operator", "right", "unit"), UNITS)
+def test_units_of_results(left, operator, right, unit):
+    series = samples("a", [1], unit=left), samples("b", [1], unit=right)
+    if unit is None:
+        with pytest.raises(NotAvailable, match="has no unit that rules know"):
+            evaluate(f"a {operator} b", *series)
+    else:
+        assert only(f"a {operator} b", *series).unit == unit
+
+
+def test_a_time_plus_a_constant_has_no_unit():
+    with pytest.raises(NotAvailable, match="has no unit"):
+        evaluate("a + 1", samples("a", [1]))
+
+
+# --- aggregates and statistics ---------------------------------------------------------------------------------------
+
+AGGREGATES = [
+    ({"mean": 2.0, "total": 99.0, "count": 3}, 2.0),
+    ({"total": 6.0, "count": 3}, 2.0),
+    ({"total": 6.0}, 6.0),
+]
+
+
+@pytest.mark.parametrize(("printed", "value"), AGGREGATES)
+def test_aggregates_are_used_through_their_means(printed, value):
+    found = only("a / b", aggregate("a", **printed), aggregate("b", mean=2.0))
+    assert (numbers(found), found.kind, found.unit) == ([value / 2], "value", "1")
+
+
+def test_samples_over_an_aggregate():
+    assert numbers(only("a / b", samples("a", [2, 4]), aggregate("b", mean=2.0))) == [1, 2]
+
+
+def test_statistics_of_a_run():
+    found = only("max(a) / min(a)", samples("a", [2, 4, 8]))
+    assert (numbers(found), found.kind, found.unit) == ([4], "value", "1")
+
+
+def test_a_statistic_of_each_rank():
+    found = evaluate("max(a) - min(a)", samples("a", [2, 4], rank="0"), samples("a", [1, 9], rank="1"))
+    assert [numbers(series) for series in found.values()] == [[2], [8]]
+
+
+@pytest.mark.parametrize(("text", "unit"), [("2 * count(a)", "1"), ("2 * cv(a)", "1"), ("2 * max(a)", "s")])
+def test_units_of_statistics(text, unit):
+    assert only(text, samples("a", [1, 2, 3])).unit == unit
+
+
+def test_a_percentile_of_an_aggregate_is_not_available():
+    with pytest.raises(NotAvailable, match="p95 is not available: the source prints only count, mean, total of a"):
+        evaluate("2 * p95(a)", aggregate("a", mean=1.0, count=3, total=3.0))
+
+
+def test_a_statistic_of_values_that_are_no_numbers_is_no_number():
+    assert numbers(only("1 * max(a)", samples("a", [1, NAN, 2]))) == [None]
+
+
+# --- selection and derived metrics -----------------------------------------------------------------------------------
+
+SERIES = (
+    samples("fwd", [1, 2], rank="0"),
+    samples("fwd", [3, 4], rank="1"),
+    samples("fwd_inner", [5, 6], rank="0", name="warmup 1"),
+    samples("odd *", [7, 8]),
+)
+SELECTED = [
+    ("fwd", ['fwd{rank="0"}', 'fwd{rank="1"}']),
+    ("fwd{rank=1}", ['fwd{rank="1"}']),
+    ("fwd{rank!=1}", ['fwd{rank="0"}']),
+    ("fwd{rank=[01]}", ['fwd{rank="0"}', 'fwd{rank="1"}']),
+    ("fwd{device=0}", []),
+    ("fwd{device!=0}", ['fwd{rank="0"}', 'fwd{rank="1"}']),
+    ("fwd*{rank=0}", ['fwd{rank="0"}', 'fwd_inner{name="warmup 1", rank="0"}']),
+    ('fwd*{name="warm*"}', ['fwd_inner{name="warmup 1", rank="0"}']),
+    ("fwd?*", ['fwd_inner{name="warmup 1", rank="0"}']),
+    ("FWD", []),
+    ("fw", []),
+    ('"odd *"', ["odd *"]),
+    ('"fwd*"', []),
+    ("share", ['share{rank="0"}', 'share{rank="1"}']),
+    ("share{rank=0}", ['share{rank="0"}']),
+    ("sh*", ['share{rank="0"}', 'share{rank="1"}']),
+]
+
+
+@pytest.mark.parametrize(("text", "keys"), SELECTED)
+def test_selection(text, keys):
+    subject = parse_sentence(f"{text} under 1").subject
+    found = view(*SERIES, share="fwd / fwd", absent="fwd / gone").select(subject)
+    assert list(map(str, found)) == keys
+    assert all(str(key) == str(series.key) for key, series in found.items())
+
+
+def test_names_hold_what_can_be_derived():
+    found = view(*SERIES, share="fwd / fwd", twice="2 * share", absent="fwd / gone", too="2 * absent")
+    assert found.names() == ["fwd", "fwd_inner", "odd *", "share", "twice"]
+
+
+def test_a_derived_metric_of_derived_metrics():
+    found = only("twice", samples("a", [1, 2]), samples("b", [2, 2]), share="a / b", twice="2 * share")
+    assert (numbers(found), found.unit, str(found.key)) == ([1, 2], "1", "twice")
+
+
+def test_a_derived_metric_selects_labels_of_its_parts():
+    found = evaluate("gap", *SERIES, gap="fwd{rank=0} * 2")
+    assert {labels: numbers(series) for labels, series in found.items()} == {(("rank", "0"),): [2, 4]}
+
+
+def test_a_printed_metric_wins_over_a_definition_of_the_same_name():
+    assert numbers(only("a", samples("a", [1]), samples("b", [5]), a="2 * b")) == [1]
+
+
+def test_derived_values_are_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        only("2 * a", samples("a", [1])).values[0] = 0
+
+
+def test_the_parts_of_an_expression_through_derived_metrics():
+    metrics = view(x="a / y", y="b + c").metrics
+    assert component_names(parse_expression("x * d"), metrics) == {"x", "d", "a", "y", "b", "c"}
+
+
+def test_a_tree_of_definitions_takes_little_time():
+    metrics = {f"m{i}": f"m{i + 1} + m{i + 1}{'{a!=0}'}" for i in range(60)}
+    found = view(samples("m60", [1]), **metrics)
+    assert len(found.names()) == 61
+    assert len(component_names(parse_expression("m0"), found.metrics)) == 61
+
+
+GLOBS = [
+    ("*", "", True),
+    ("a*c", "abc", True),
+    ("a?c", "ac", False),
+    ("[ab]x", "bx", True),
+    ("[!ab]x", "bx", False),
+    ("[a-c]", "b", True),
+    ("[z-a]", "m", False),
+    ("[", "[", True),
+    ("[]", "[]", True),
+    ("a.c", "abc", False),
+    ("a+", "aa", False),
+    ("(a)", "(a)", True),
+    ("A", "a", False),
+    ("a", "ab", False),
+    ("a", "a\n", False),
+    ("a*", "a\nb", True),
+    ("[[a]", "[", True),
+    ("[a&&b]", "&", True),
+    ("[a||b~~c--d]", "|", True),
+    ("\\*", "\\x", True),
+    ("*a" * 500 + "b", "a" * 5000, False),
+    ("*[!b]" * 300 + "b", "a" * 3000, False),
+    ("?" * 2000, "a" * 2000, True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "matches"), GLOBS)
+def test_globs_are_no_regular_expressions_and_take_little_time(pattern, text, matches):
+    assert glob_matches(pattern, text) is matches
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_any_text_is_a_glob(pattern, text):
+    assert glob_matches("*", text)
+    assert glob_matches(pattern, text) in (True, False)

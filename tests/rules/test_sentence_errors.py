@@ -1,0 +1,276 @@
+"""Sentences that are not understood: the word that is underlined, and what is said of it."""
+
+import pytest
+
+from perfgate.rules.grammar import parse_expression, parse_sentence
+from perfgate.rules.loading import load_rules
+from perfgate.rules.tokens import SentenceError
+
+END = ""  # the place behind the sentence
+WRONG = [
+    # comparators and their misspellings
+    ("x undr 50 ms", "undr", "did you mean 'under'?"),
+    ("x belw 50 ms", "belw", "did you mean 'below'?"),
+    ("x wihtin 5% of baseline", "wihtin", "did you mean 'within'?"),
+    ("x is under 50 ms", "is", "expected a statistic, a comparator"),
+    ("x 50 ms", "50", "expected a statistic, a comparator"),
+    ("x at 50 ms", "at", "expected a statistic, a comparator"),
+    ("x = 50 ms", "=", "a lone = is not a comparator"),
+    ("x == 50 ms", "=", "a lone = is not a comparator"),
+    ("x", END, "the sentence ends before it says what"),
+    ("x p95", END, "the sentence ends before"),
+    ("x under 5 ms and", END, "the sentence ends before"),
+    ("x under 5 ms and p95", "p95", "expected a statistic, a comparator"),
+    ("x under 5 ms 3", "3", "should end here"),
+    ("x under 5 ms, over 3 ms", ",", "should end here"),
+    ("x under 5 ms)", ")", "should end here"),
+    ("x under 1,000 ms", ",", "should end here"),
+    ("p95 x under 5 ms", "x", "expected a statistic, a comparator"),
+    # statistics
+    ("x p101 under 5 ms", "p101", "they go from p0 to p100"),
+    ("x p٩٥ under 5 ms", "p٩٥", "they go from p0 to p100"),
+    ("p95(x) mean under 5 ms", "p95", "two statistics, p95 and mean"),
+    ("p95 of mean(x) under 5 ms", "p95", "two statistics"),
+    ("p95(mean(x)) under 5 ms", "p95", "a statistic of a statistic"),
+    ("p99(x) / p50(x) mean under 3", "p99", "already holds statistics"),
+    ("avg(x) under 5 ms", "avg", "'avg' is not a statistic: use "),
+    ("mean (x) under 5 ms", "(", "expected a statistic, a comparator"),
+    ("p99(x) / y under 3", "/", "STAT(...) on both"),
+    ("y - p99(x) under 3", "-", "STAT(...) on both"),
+    # quantities and units
+    ("x under", END, "a quantity is expected here"),
+    ("x under ms", "ms", "a quantity is expected here"),
+    ("x under five ms", "five", "a quantity is expected here"),
+    ("x under nan%", "nan%", "a quantity is expected here"),
+    ("x under inf ms", "inf", "a quantity is expected here"),
+    ("x under ٥ ms", "٥", "a quantity is expected here"),
+    ("x under +-5 ms", "+-5", "a quantity is expected here"),
+    ("x under 1e999 ms", "1e999", "1e999 ms is too large a number"),
+    ("x under 1e308 h", "1e308", "too large"),
+    ("x under 50 sec", "sec", "did you mean 's'?"),
+    ("x under 50 MS", "MS", "did you mean 'ms'?"),
+    ("x under 50 mb", "mb", "did you mean 'MB'?"),
+    ("x under 50 gib", "gib", "did you mean 'GiB'?"),
+    ("x under 5 percent", "percent", "did you mean '%'?"),
+    ("x over 5 token/s", "token/s", "did you mean 'tokens/s'?"),
+    ("x under 50seconds", "50seconds", "did you mean 's'?"),
+    ("x under 1_000 ms", "1_000", "unknown unit '_000'"),
+    ("x under 0x10 ms", "0x10", "unknown unit 'x10'"),
+    ("x under 3 bananas", "bananas", "known are ns, us"),
+    # references and tolerances
+    ("x within 5% of basline", "basline", "did you mean 'baseline'?"),
+    ("x within 5% of", END, "expected a reference"),
+    ("x within 5%", END, "expected `of baseline`"),
+    ("x within 5% off baseline", "off", "did you mean 'of'?"),
+    ("x within 5 ms baseline", "baseline", "expected `of baseline`"),
+    ("x within baseline", "baseline", "a quantity is expected"),
+    ("x within 5% and 3% of baseline", "3%", "joins one relative and one absolute"),
+    ("x within 5 ms and 3 s of baseline", "s", "joins one relative and one absolute"),
+    ("x within 1.1x of baseline", "1.1x", "a tolerance is a percentage or a quantity"),
+    ("x within -5% of baseline", "-5%", "a tolerance is not negative"),
+    ("x within ±±5% of baseline", "±±5%", "a quantity is expected"),
+    ("x at most -3% above baseline", "-3%", "a tolerance is not negative"),
+    ("x at most 3% and 2 ms of baseline", "of", "expected `above baseline`"),
+    ("x at most 5 ms of baseline", "5", "a percentage or a factor"),
+    ("x at most 1.1 baseline", "1.1", "a percentage or a factor"),
+    # bounds that ask for an improvement, or that nothing could break
+    ("x at least 3% above baseline", "3%", "improving side"),
+    ("x over 3% below baseline", "3%", "improving side"),
+    ("x at most 95% of baseline", "95%", "asks every change to be an improvement"),
+    ("x at least 105% of baseline", "105%", "asks every change to be an improvement"),
+    ("x at least 1.1x baseline", "1.1x", "write what may get worse"),
+    ("x at least 0% of baseline", "0%", "this could never fail"),
+    ("x at least -5% of baseline", "-5%", "this could never fail"),
+    # ranks
+    ("x on rank 3 under 5 ms", "rank", "expected worst, each, slowest, fastest or median"),
+    ("x on the wrost rank under 5 ms", "wrost", "expected worst, each"),
+    ("x on the worst under 5 ms", "under", "expected `rank` after `on worst`"),
+    ("x under 5 ms on rank", "rank", "expected worst, each"),
+    ("x on each rank under 5 ms on each rank", "on", "should end here"),
+    # metrics, labels and quotes
+    ("", END, "a metric is expected here"),
+    ("   ", END, "a metric is expected here"),
+    ("() under 5 ms", ")", "a metric is expected here, not ')'"),
+    ("< 5 ms", "<", "a metric is expected here"),
+    ('"" under 5 ms', '""', "name is empty"),
+    ('"x under 5 ms', '"', "is not closed"),
+    ("x` under 5 ms", "`", "is not closed"),
+    ("'x' under 5 ms", "'", "single quotes do not quote names"),
+    ("x{rank=0 under 5 ms", "{", "labels are written"),
+    ("x} under 5 ms", "}", "labels are written"),
+    ("x{rank} under 5 ms", "rank", "labels are written"),
+    ("x{rank==0} under 5 ms", "rank==0", "labels are written"),
+    ("x{rank='0'} under 5 ms", "rank='0'", "labels are written"),
+    ("x{rank=0,} under 5 ms", "rank=0,", "labels are written"),
+    ("x{a=1, b} under 5 ms", " b", "labels are written"),
+    ("x{ } under 5 ms", " ", "labels are written"),
+    # arithmetic
+    ("x + under 5 ms", "5", "expected a statistic, a comparator"),
+    ("(x + y under 5 ms", "under", "a closing bracket is missing"),
+    ("x * 1e999 under 5 ms", "1e999", "too large"),
+    ("fwd* / y under 3", "/", "'fwd*' may match several metrics"),
+    ("y / fwd* under 3", "/", "'fwd*' may match several metrics"),
+    ("+ - * /", END, "a metric is expected"),
+    # attacks
+    ("(" * 900 + "x" + ")" * 900 + " under 5", "(", "nested more than 20 deep"),
+    ("p99(" * 400, "p99", "nested more than 20 deep"),
+    ("a " * 999, "a", "expected a statistic"),
+    (" + ".join("a" * 102) + " under 5", "+", "at most 100 operators"),
+    ("{" * 2000, "{", "labels are written"),
+    ('{"' * 1000, "{", "labels are written"),
+    ("`" * 1999, "`", "is not closed"),
+    ("a" * 2001, "a", "at most 2000 characters"),
+]
+
+
+@pytest.mark.parametrize(("text", "word", "message"), WRONG, ids=[row[0][:40] for row in WRONG])
+def test_the_wrong_word_is_underlined_and_explained(text, word, message):
+    with pytest.raises(SentenceError) as caught:
+        parse_sentence(text)
+    error = caught.value
+    assert text[error.start : error.end] == word
+    assert message in error.message
+    assert word or error.start == len(text)
+
+
+@pytest.mark.parametrize(("text", "word"), [("a b", "b"), ("a / b under 3", "under"), ("a /", END), ("p٩٥(a)", "p٩٥")])
+def test_a_derived_metric_is_an_expression_alone(text, word):
+    with pytest.raises(SentenceError) as caught:
+        parse_expression(text)
+    assert text[caught.value.start : caught.value.end] == word
+
+
+def test_the_longest_sentence_is_read():
+    name = "a" * (2000 - len(" under 5 ms"))
+    assert parse_sentence(f"{name} under 5 ms").subject.pattern == name
+    assert len(parse_sentence(" + ".join("a" * 101) + " under 5").text) == 409
+
+
+# --- places in a file ------------------------------------------------------------------------------------------------
+
+HEAD = "version: 1\nrules:\n"
+PLACES = [
+    ("- x undr 5 ms", 3, 5, "undr"),
+    ("- 'x undr 5 ms'", 3, 6, "undr"),
+    ('- "x undr 5 ms"', 3, 6, "undr"),
+    ("- {assert: x undr 5 ms}", 3, 14, "undr"),
+    ("- {assert: 'x undr 5 ms', why: undr}", 3, 15, "undr"),
+    ("  -   assert:   x undr 5 ms", 3, 19, "undr"),
+    ("- id: a\n  assert: x undr 5 ms", 4, 13, "undr"),
+    ("- id: undr\n  assert: |\n    x undr 5 ms", 5, 7, "undr"),
+    ("- >-\n  x\n  undr 5 ms\n", 5, 3, "undr"),
+    ("- >-\n\n  x undr 5 ms\n", 5, 5, "undr"),
+    ("- x\n  undr 5 ms", 4, 3, "undr"),
+    ("- 'it''s undr 5 ms'", 3, 6, "'"),
+    ("- '`it''s` undr 5 ms'", 3, 12, "undr"),
+    ('- "\\"x\\" undr 5 ms"', 3, 10, "undr"),
+    ('- "x un\\x64r 5 ms"', 3, 3, '"x un\\x6'),
+    ("- `größe µ` undr 5 ms", 3, 3, ""),
+    ("- '`größe µ` undr 5 ms'", 3, 14, "undr"),
+    ("- größe undr 5 ms", 3, 9, "undr"),
+    ("- 数 undr 5 ms", 3, 5, "undr"),
+    ("- 🚀 undr 5 ms", 3, 5, "undr"),
+    ("- x\t undr 5 ms", 3, 6, "undr"),
+    ('- "x\t undr 5 ms"', 3, 7, "undr"),
+    ("- undr undr 5 ms and undr", 3, 8, "undr"),
+    ("- >-\n  undr undr 5 ms", 4, 8, "undr"),
+    ("- x under 5 ms and", 3, 19, ""),
+    ("- 'x under 5 ms and'", 3, 20, "'"),
+    ('- "x under \\x35 ms and"', 3, 23, '"'),
+    ("- |\n  x under 5 ms and\n\n- y < 1", 4, 19, ""),
+    ("- x under\n  5 ms and", 4, 11, ""),
+    ("- x under 5 ms and  # why not", 3, 19, ""),
+]
+
+
+def problems(text, head=HEAD):
+    return load_rules([("rules/r.yaml", (head + text).encode() if isinstance(text, str) else text)])[1]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(("text", "line", "column", "word"), PLACES, ids=[row[0] for row in PLACES])
+def test_the_place_of_a_wrong_word(text, line, column, word, newline):
+    found = problems((HEAD + text + "\n").replace("\n", newline).encode())
+    assert [(str(p.at)) for p in found] == [f"rules/r.yaml:{line}:{column}"]
+    assert (HEAD + text).splitlines()[line - 1][column - 1 :].startswith(word)
+
+
+@pytest.mark.parametrize(("text", "line", "column", "word"), [row for row in PLACES if row[3] == "undr"])
+def test_the_carets_stand_under_the_word(text, line, column, word):
+    source, carets = problems(text)[0].excerpt.splitlines()
+    assert source[4:] == (HEAD + text).splitlines()[line - 1].replace("\t", " ")
+    assert source[carets.index("^") : carets.rindex("^") + 1] == word
+
+
+def test_a_byte_order_mark_moves_no_column():
+    assert str(problems(b"\xef\xbb\xbfversion: 1\nrules:\n- x undr 5 ms\n")[0].at) == "rules/r.yaml:3:5"
+
+
+def test_all_errors_of_a_file_are_reported_in_order():
+    text = """\
+version: 2
+suit: a
+metrics:
+  b: x +
+  c d: x
+rules:
+  - x undr 5 ms
+  - {assert: y under 5 sec, severty: error, foo: 1}
+  - {}
+  - 3
+  - {assert: z at most 3% above baseline, better: higher, confidence: 100%, budget: 5, expect_fail: {}}
+  - {assert: "z within 5% of baseline", on_missing: wrn, when: {gpu: [a], n: "> x"}, tags: [a, a]}
+"""
+    found = [(p.at.line, p.at.column) for p in problems(text, "")]
+    assert found == sorted(found)
+    assert [line for line, _ in found] == [1, 2, 4, 5, 7, 8, 8, 8, 9, 10, *[11] * 5, *[12] * 4]
+    assert len(set(map(str, problems(text, "")))) == len(found)
+
+
+SCHEMA_WORDS = [
+    ("- {assert: x < 5, severty: error}", "severty", "unknown field 'severty'; did you mean 'severity'?"),
+    (
+        "- {assert: x < 5, severity: eror}",
+        "eror",
+        "severity is one of error, warning, not 'eror'; did you mean 'error'?",
+    ),
+    ("- {assert: x < 5, zzz: 1}", "zzz", "unknown field 'zzz'; known are id, assert"),
+    ("- {asert: x < 5}", "{", "the field 'assert' is missing"),
+    ("- {assert: 5}", "5", "assert is text, not 5"),
+    ("- {assert: x < 5, id: a b}", "a b", "id is 'a b', which has the wrong form; write for example allreduce-tail"),
+    ("- {assert: x < 5, id: 7}", "7", "id is text, not 7"),
+    ("- {assert: x < 5, warmup: soon}", "soon", "warmup"),
+    ("- {assert: x < 5, warmup: -1}", "-1", "warmup is at least 0, not -1"),
+    ("- {assert: x < 5, confidence: 0.3}", "0.3", "confidence is over 0.5, not 0.3"),
+    ("- {assert: x < 5, confidence: 95}", "95", "confidence is under 1, not 95"),
+    (
+        "- {assert: x < 5, confidence: high}",
+        "high",
+        "confidence is 'high', which has the wrong form; write for example 95%",
+    ),
+    ("- {assert: x < 5, confidence: 100%}", "100%", "confidence lies between 50% and 100%"),
+    ("- {assert: x < 5, power: 20%}", "20%", "power lies between 50% and 100%"),
+    ("- {assert: x < 5, min_runs: 11}", "11", "min_runs is at most 10, not 11"),
+    ("- {assert: x < 5, min_runs: 1.5}", "1.5", "min_runs is a whole number, not 1.5"),
+    ("- {assert: x < 5, min_runs: true}", "true", "min_runs is a whole number, not true"),
+    ("- {assert: x < 5, tags: [a, a]}", "[", "tags names nothing twice"),
+    ("- {assert: x < 5, when: {a b: 1}}", "a b", "the name 'a b' has the wrong form"),
+    ("- {assert: x < 5, when: {}}", "{", "when has at least 1 field(s)"),
+    ("- {assert: x < 5, why: " + "y" * 2001 + "}", "y" * 2001, "why has at most 2000 characters"),
+    ("- " + "y" * 2001, "y" * 2001, "has at most 2000 characters"),
+    ("- ''", "'", "has at least 1 character(s)"),
+]
+
+
+@pytest.mark.parametrize(("text", "word", "message"), SCHEMA_WORDS, ids=[row[2] for row in SCHEMA_WORDS])
+def test_a_wrong_field_is_said_in_words_where_it_stands(text, word, message):
+    found = [p for p in problems(text) if message in p.message]
+    assert len(found) == 1
+    column = found[0].at.column - 1
+    assert text[column:].startswith(word)
+    assert len(found[0].message) < 300
+
+
+def test_no_message_repeats_a_whole_file():
+    found = problems("- x under 1 s\n" * 10_001)
+    assert [p.message for p in found] == ["rules has at most 10000 items"]
