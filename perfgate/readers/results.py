@@ -1,0 +1,239 @@
+"""perfgate's own results, `perfgate.results/1`: what `perfgate.Recorder` writes, and anyone can by hand.
+
+    {"schema": "perfgate.results/1", "environment": {"gpu": "NVIDIA H200", "world_size": 8}, "commit": "4f2a9c1",
+     "series": [{"metric": "forward", "labels": {"rank": "0"}, "unit": "s", "values": [0.361, 0.362], "steps": [8, 9]},
+                {"metric": "load", "unit": "s", "aggregate": {"mean": 0.2, "count": 40, "total": 8.0}},
+                {"metric": "memory.peak", "unit": "GiB", "value": 22.9}]}
+
+`runs: [...]` of the same shape holds several runs. Units are those of `perfgate.units`; values come out in base units.
+Reading is strict: this format is written for perfgate, so whatever is unknown in it is a mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from perfgate.model import Key, Kind, Location, Problem, Run, Series
+from perfgate.positions import JsonDocument, Path, load_json
+from perfgate.readers.building import MAX_FAULTS, RunBuilder, frozen_array
+from perfgate.readers.sniffing import Shape
+from perfgate.readers.text import Document
+from perfgate.units import BASE_UNITS, UNITS, Unit, find_unit
+
+if TYPE_CHECKING:
+    from perfgate.model import Steps, Values
+    from perfgate.readers.results_form import Aggregate, RunForm, SeriesForm
+
+Form = TypeVar("Form")
+
+NAME = "perfgate"
+TITLE = "perfgate results (perfgate.results/1)"
+SCHEMA = "perfgate.results/1"
+MARKERS: Mapping[str, re.Pattern[str]] = {}
+
+#: The fields of every object, to suggest one of.
+_FIELDS = ("schema", "environment", "commit", "series", "runs", "metric", "labels", "unit", "values", "value", "steps")
+_STATISTICS = ("aggregate", "mean", "count", "total", "min", "max", "median", "stddev")
+
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
+_UNKNOWN = re.compile(r"unknown field `(.*)`")
+
+
+def fits(shape: Shape) -> str | None:
+    """An object whose `schema` is one of perfgate's results, of whatever version."""
+    schema = shape.text("schema") or ""
+    return f"a JSON document of schema {schema}" if schema.startswith("perfgate.results/") else None
+
+
+def read(document: Document) -> tuple[Run, ...]:
+    """The runs of a results document."""
+    text = document.whole()
+    if text is None:
+        return (RunBuilder(document, NAME).run(),)
+    loaded = load_json(text, document.name)
+    if loaded.data is None:
+        run = RunBuilder(document, NAME)
+        run.problems += loaded.problems
+        return (run.run(),)
+    return _Reading(document, loaded).runs()
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The series that is being read: where it goes, and where it stands."""
+
+    run: RunBuilder
+    key: Key
+    unit: Unit
+    path: Path
+
+    def finish(
+        self, kind: Kind, values: Values, steps: Steps | None, aggregate: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        """Hand the series to its run, in base units."""
+        self.run.finished[self.key] = Series(
+            self.key, self.unit.base, kind, values, steps, MappingProxyType(dict(aggregate))
+        )
+
+
+class _Reading:
+    """A results document while it is read."""
+
+    def __init__(self, document: Document, loaded: JsonDocument) -> None:
+        self.document = document
+        self.loaded = loaded
+
+    def runs(self) -> tuple[Run, ...]:
+        """Every run; a document of wrong form is one run with the error."""
+        from perfgate.readers.results_form import RunForm, SeveralForm, SingleForm
+
+        data = self.loaded.data
+        if not (isinstance(data, dict) and "runs" in data):
+            return (self._run(SingleForm, data, ()),)
+        first = RunBuilder(self.document, NAME)
+        several = self._convert(first, SeveralForm, data, ())
+        if several is None:
+            return (first.run(),)
+        return tuple(self._run(RunForm, run, ("runs", index), index + 1) for index, run in enumerate(several.runs))
+
+    def _run(self, form: type[RunForm], data: object, path: Path, part: int | None = None) -> Run:
+        from perfgate.readers.results_form import SeriesForm
+
+        run = RunBuilder(self.document, NAME)
+        run.problems += self._faults(path)
+        written = self._convert(run, form, data, path)
+        if written:
+            run.facts = dict(written.environment)
+            run.commit = written.commit
+            for index, member in enumerate(written.series):
+                place = (*path, "series", index)
+                series = self._convert(run, SeriesForm, member, place)
+                if series:
+                    self._add(run, series, place)
+        return run.run(part)
+
+    def _faults(self, path: Path) -> Iterable[Problem]:
+        """What the JSON itself has wrong in this run; numbers that are not finite are refused with their series."""
+        for fault in self.loaded.faults:
+            measured = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
+            if fault.path[: len(path)] == path and not measured:
+                yield fault.problem
+
+    def _convert(self, run: RunBuilder, form: type[Form], data: object, path: Path) -> Form | None:
+        """Data of a form; or None, and a problem at its place."""
+        import msgspec
+
+        try:
+            return msgspec.convert(data, form)
+        except msgspec.ValidationError as error:
+            message, _, place = str(error).partition(" - at `$")
+            unknown = _UNKNOWN.search(message)
+            inner = (*_path(place), unknown[1]) if unknown else _path(place)
+            nearest = difflib.get_close_matches(unknown[1], _FIELDS + _STATISTICS, 1) if unknown else []
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            self._say(run, message.replace("`", "'") + hint, (*path, *inner))
+            return None
+
+    def _say(self, run: RunBuilder, message: str, path: Path) -> None:
+        run.problems.append(Problem("error", message, self.loaded.locate(path)))
+
+    def _add(self, run: RunBuilder, written: SeriesForm, path: Path) -> None:
+        """One series, in base units."""
+        key = Key.of(written.metric, **written.labels)
+        unit = find_unit(written.unit) or (Unit("1", "1", 1.0) if written.unit == "1" else None)
+        if unit is None:
+            nearest = difflib.get_close_matches(written.unit, [*UNITS, *BASE_UNITS], 1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            self._say(run, f"unknown unit {written.unit!r}{hint}", (*path, "unit"))
+        elif key in run.finished:
+            self._say(run, f"the series {key} stands twice; the first is used", path)
+        elif fault := _mismatch(written):
+            self._say(run, f"{key}: {fault}", path)
+        elif written.aggregate:
+            self._aggregate(_Target(run, key, unit, path), written.aggregate)
+        else:
+            self._numbers(_Target(run, key, unit, path), written)
+
+    def _numbers(self, target: _Target, written: SeriesForm) -> None:
+        """`values` or `value`; numbers that cannot be true are refused, each with its place."""
+        single = [written.value] if isinstance(written.value, float) else []
+        values = np.array(written.values or single, np.float64)
+        good = _possible(values, target.unit)
+        bad = [int(index) for index in np.flatnonzero(~good)]
+        self._refuse(target, {("values", index) if written.values else ("value",): values[index] for index in bad})
+        if good.any():
+            kind: Kind = "samples" if written.values else "value"
+            steps = frozen_array(np.array(written.steps, np.int64)[good]) if written.steps else None
+            target.finish(kind, frozen_array(_scaled(values[good], target.unit)), steps)
+
+    def _aggregate(self, target: _Target, written: Aggregate) -> None:
+        """Statistics as they were written, in base units; `count` has none."""
+        kept = {}
+        for name, number in _statistics(written).items():
+            value = np.array([number], np.float64)
+            if name == "count":
+                kept[name] = float(number)
+            elif _possible(value, target.unit)[0]:
+                kept[name] = float(_scaled(value, target.unit)[0])
+            else:
+                self._refuse(target, {("aggregate", name): number})
+        if kept:
+            target.finish("aggregate", frozen_array(np.empty(0)), None, kept)
+
+    def _refuse(self, target: _Target, numbers: Mapping[Path, float]) -> None:
+        """Numbers of a series, by their paths in it, that cannot be measurements."""
+        shown = [(*target.path, *path) for path in [*numbers][:MAX_FAULTS]]
+        places = self.loaded.locate_all(shown)
+        for path, number in numbers.items():
+            at = places.get((*target.path, *path), Location(self.document.name))
+            why = f"{number} {target.unit.symbol} is no measurement; left out"
+            target.run.refuse(target.key, why, at.line, at.column)
+
+
+def _mismatch(written: SeriesForm) -> str | None:
+    """What is wrong with a series that its form does not say."""
+    from msgspec import UNSET
+
+    given = [name for name in ("values", "value", "aggregate") if getattr(written, name) is not UNSET]
+    if len(given) != 1:
+        return f"one of 'values', 'value' and 'aggregate' is needed; it has {' and '.join(given) or 'none'}"
+    if written.steps is not UNSET and (not written.values or len(written.steps) != len(written.values)):
+        return f"{len(written.steps)} steps for {len(written.values or ())} values"
+    if written.aggregate and not _statistics(written.aggregate):
+        return "an aggregate without statistics"
+    return None
+
+
+def _statistics(written: Aggregate) -> dict[str, float]:
+    """The statistics that were written."""
+    from msgspec import structs
+
+    return {name: number for name, number in structs.asdict(written).items() if isinstance(number, int | float)}
+
+
+def _possible(values: Values, unit: Unit) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which values can be measurements: finite ones, and no time below zero."""
+    finite = np.isfinite(values)
+    return finite & (values >= 0) if unit.base == "s" else finite
+
+
+def _scaled(values: Values, unit: Unit) -> Values:
+    """Values in base units; dividing by 1000 is exact where multiplying by 0.001 is not."""
+    return values * unit.factor if unit.factor >= 1 else values / round(1 / unit.factor)
+
+
+def _path(text: str) -> Path:
+    """A path as msgspec prints it, as far as it is told: `.series[3].labels[...]` ends before `[...]`."""
+    path: list[str | int] = []
+    for key, index, unknown in _STEP.findall(text):
+        if unknown:
+            break
+        path.append(key or int(index))
+    return tuple(path)

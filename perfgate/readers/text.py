@@ -1,0 +1,145 @@
+r"""Bytes of text -> numbered lines, as `formats.md` section 0 asks: terminals, progress bars and killed jobs included.
+
+Lines end at `\n` and at `\r`; numbers count only `\n`, as editors do. Escape sequences (ECMA-48 CSI and OSC) and
+NUL bytes are dropped, and bytes that are no UTF-8 become U+FFFD. Memory is bounded: a line over 1 MiB is handed on
+in pieces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from perfgate.model import Problem, Severity
+from perfgate.readers.inflate import Inflation
+from perfgate.readers.source import Source
+
+MAX_LINE = 1 << 20
+MAX_WHOLE = 64 << 20
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
+
+#: A line: its number from 1, its text without the line end, those of the words looked for that it may hold, and
+#: whether it had a line end. A last line without one may be cut in a number: nothing that touches its end is true.
+Line = tuple[int, str, Sequence[str], bool]
+
+
+class Document:
+    """One file while it is read: its text, once, and the problems met on the way.
+
+    Walk it by one of `lines`, `whole` and `blocks`; `head` may be looked at before.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.name = source.name
+        self._inflation = Inflation(source)
+        self._stream = self._inflation.blocks()
+        self._head: deque[bytes] = deque()
+        self._warned: list[Problem] = []
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What was wrong with the bytes and lines so far; complete once the document has been walked."""
+        return (*self._inflation.problems, *self._warned)
+
+    def problem(self, severity: Severity, message: str, line: int | None = None) -> Problem:
+        """A problem at a line of this document."""
+        return self.source.problem(severity, message, line)
+
+    def head(self, size: int) -> bytes:
+        """The first `size` bytes, or all there are, without consuming them."""
+        have = sum(map(len, self._head))
+        while have < size and (block := next(self._stream, b"")):
+            self._head.append(block)
+            have += len(block)
+        return b"".join(self._head)[:size]
+
+    def blocks(self) -> Iterator[bytes]:
+        """The inflated bytes, in blocks: for readers that parse bytes."""
+        while self._head:
+            yield self._head.popleft()
+        yield from self._stream
+
+    def whole(self) -> str | None:
+        """All the text, for documents that mean something only as a whole; None, and a problem, above 64 MiB."""
+        parts = []
+        size = 0
+        for block in self.blocks():
+            parts.append(block)
+            size += len(block)
+            if size > MAX_WHOLE:
+                message = f"a document of more than {MAX_WHOLE >> 20} MiB is not read"
+                self._warned.append(self.problem("error", message))
+                return None
+        return b"".join(parts).decode("utf-8", "replace")
+
+    def lines(self, words: Sequence[str] = ("",)) -> Iterator[Line]:
+        """The lines in order; with `words`, only lines that hold one of them, which is a good deal faster."""
+        number = 1
+        rest = b""
+        for block in self.blocks():
+            data = rest + block
+            end = data.rfind(b"\n") + 1
+            rest = data[end:]
+            if end:
+                text = data[: end - 1].decode("utf-8", "replace")
+                yield from _select(text, number, words)
+                number += text.count("\n") + 1
+            while len(rest) > MAX_LINE:
+                piece, rest = self._cut(rest, number)
+                yield from _last(piece, number, words)
+        yield from _last(rest, number, words)
+
+    def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
+        """A piece of an endless line and what is left of it: cut after a line end, else a blank, else anywhere."""
+        end = rest.rfind(b"\r", 0, MAX_LINE) + 1
+        if end:
+            return rest[:end], rest[end:]
+        if not self._warned or self._warned[-1].at.line != number:
+            message = "a line of more than 1 MiB is read in pieces"
+            self._warned.append(self.problem("warning", message, number))
+        end = rest.rfind(b" ", 0, MAX_LINE) + 1
+        if end:
+            return rest[: end - 1] + b"\r", rest[end:]
+        end = MAX_LINE
+        while end > MAX_LINE - 4 and rest[end] & 0xC0 == 0x80:  # inside a UTF-8 character
+            end -= 1
+        return rest[:end], rest[end:]
+
+
+def _select(text: str, number: int, words: Sequence[str]) -> Iterator[Line]:
+    """The lines that hold a word, of a text without its last line end, whose first line is `number`."""
+    text = clean(text)
+    present = [word for word in words if word in text]
+    if not present:
+        return
+    carriage_returns = "\r" in text
+    for at, line in enumerate(text.split("\n"), number):
+        for word in present:
+            if word in line:
+                if carriage_returns:
+                    yield from _parts(line.removesuffix("\r").split("\r"), at, present, True)
+                else:
+                    yield (at, line, present, True)
+                break
+
+
+def _last(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
+    """The parts of a line that has not ended; all but the last part have."""
+    *ended, last = clean(rest.decode("utf-8", "replace")).split("\r")
+    yield from _parts(ended, number, words, True)
+    if last:
+        yield from _parts([last], number, words, False)
+
+
+def _parts(parts: list[str], number: int, words: Sequence[str], ended: bool) -> Iterator[Line]:
+    return ((number, part, words, ended) for part in parts if any(word in part for word in words))
+
+
+def clean(text: str) -> str:
+    """Text without NUL bytes and terminal escape sequences."""
+    if "\0" in text:
+        text = text.replace("\0", "")
+    return _ESCAPES.sub("", text) if "\x1b" in text else text

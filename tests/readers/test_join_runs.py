@@ -1,0 +1,52 @@
+import pytest
+from reading import errors, runs_of, said, values_of
+
+from perfgate.readers import join_runs
+
+LOG = "time (ms) | forward: {:.2f}\n"
+
+
+def run(name, value, text=LOG):
+    return runs_of(text.format(value), name=name)
+
+
+def test_files_of_ranks_get_the_label_rank():
+    joined = join_runs("dir", [*run("dir/rank0.log", 1), *run("dir/trace_rank-12.log", 2)])
+    assert values_of(joined) == {'forward{rank="0"}': [0.001], 'forward{rank="12"}': [0.002]}
+    assert (joined.source, joined.format, joined.problems) == ("dir", "deepspeed", ())
+
+
+def test_what_only_one_file_holds_keeps_its_name():
+    other = runs_of("time (ms) | save: 3.00\n", name="dir/rank0.log")
+    joined = join_runs("dir", [*other, *run("dir/rank1.log", 2)])
+    assert [*values_of(joined)] == ["save", "forward"]
+
+
+def test_ranks_in_the_text_count_more_than_names():
+    text = "[Rank 5] " + LOG
+    joined = join_runs("dir", [*run("dir/rank0.log", 1, text), *run("dir/rank1.log", 2, text)])
+    assert values_of(joined) == {'forward{rank="5"}': [0.001]}
+    assert errors(joined) == [
+        'dir/rank1.log: error: forward{rank="5"} stands in dir/rank0.log and in dir/rank1.log; the first is used'
+    ]
+
+
+def test_files_that_nothing_tells_apart_are_an_error():
+    joined = join_runs("rank3", [*run("rank3/a.log", 1), *run("rank3/b.log", 2)])
+    assert values_of(joined) == {"forward": [0.001]}
+    assert str(joined.problems[0].key) == "forward"
+
+
+def test_a_file_of_several_runs_is_an_error():
+    restarted = LOG + "Initializing TorchBackend in DeepSpeed\n" + LOG.replace("{:.2f}", "9.00")
+    joined = join_runs("dir", [*run("dir/rank0.log", 1), *run("dir/rank1.log", 2, restarted)])
+    assert values_of(joined) == {"forward": [0.001]}
+    assert errors(joined) == ["dir/rank1.log: error: a file of several runs cannot be one of the files of a run"]
+
+
+@pytest.mark.parametrize(("second", "warnings"), [(8, 0), (4, 1)])
+def test_facts_are_merged(second, warnings):
+    text = "dist_world_size={}\n" + LOG.format(1)
+    joined = join_runs("dir", [*run("dir/rank0.log", 8, text), *run("dir/rank1.log", second, text)])
+    assert joined.environment == {"world_size": 8}
+    assert len(said(joined)) == warnings
