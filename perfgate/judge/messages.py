@@ -87,6 +87,8 @@ def change_next_step(result: ChangeResult, approve: str) -> str:
         return "run the new side twice more and give all runs together: three runs settle it"
     if result.reason == "thin-tail":
         return "run longer, or hold a statistic nearer the middle (p90, median) to the tolerance"
+    if result.outcome == "inconclusive" and result.runs_needed and result.runs_needed <= result.new_runs:
+        return "an unchanged program would most likely pass with this many runs: look at what changed, or give two more"
     if result.outcome == "inconclusive" and result.runs_needed:
         return f"{counted(result.runs_needed, 'new run')} in all would settle an unchanged program at this tolerance"
     if result.outcome == "inconclusive":

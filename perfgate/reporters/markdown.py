@@ -93,7 +93,7 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str]) -> _Section:
 
 def _row(verdict: Verdict) -> str:
     """A row of the table; the notes of a pass stand in it, those of other verdicts in their item."""
-    notes = [f"<br>{prose(note)}" for note in verdict.notes if verdict.outcome == "pass"]
+    notes = [f"<br>{prose(note)}" for note in verdict.notes if verdict.outcome == "pass" and phrases.is_told(verdict)]
     cells = (
         f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
         code(phrases.what(verdict)) + "".join(notes),
@@ -111,7 +111,7 @@ def _item(verdict: Verdict) -> str:
         f"**next:** {prose(verdict.next_step)}" if verdict.next_step else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{warning}",
         f"why: {prose(verdict.why)}" if verdict.why else "",
-        *(f"note: {prose(note)}" for note in verdict.notes),
+        *([f"note: {prose('; '.join(verdict.notes))}"] if verdict.notes else []),
     ]
     lines = [f"- **{verdict.outcome}:** {prose(verdict.message)}", *(f"  - {detail}" for detail in details if detail)]
     return "\n".join(lines)

@@ -46,6 +46,11 @@ def is_news(verdict: Verdict) -> bool:
     return verdict.outcome not in ("pass", "skipped")
 
 
+def is_told(verdict: Verdict) -> bool:
+    """Whether there is more to say of a verdict than its row: the notes of a plain pass are for `--verbose`."""
+    return verdict.outcome != "pass" or verdict.improved
+
+
 def is_warning(verdict: Verdict) -> bool:
     """Whether a verdict is news that blocks nothing."""
     return is_news(verdict) and verdict.exit_code == 0
@@ -138,7 +143,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
         ("evidence", evidence(verdict)),
         ("rule", f"{verdict.at} {verdict.rule}{warning}"),
         ("why", verdict.why or ""),
-        *(("note", note) for note in verdict.notes),
+        *([("note", "; ".join(verdict.notes))] if verdict.notes else []),
     ]
     return [(word, text) for word, text in pairs if text]
 

@@ -124,7 +124,7 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
 
 def _write_group(page: Page, group: list[Verdict], layout: _Layout, *, verbose: bool) -> None:
     """The verdicts of one rule under its name; many passes are only counted."""
-    told = [verdict for verdict in group if verdict.outcome != "pass" or verdict.notes]
+    told = [verdict for verdict in group if phrases.is_told(verdict)]
     shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
     page.blank()
     page.paragraph(f"{group[0].rule} ({group[0].at})", "bold")
@@ -150,7 +150,12 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     elif verdict.outcome == "skipped":
         page.paragraph(verdict.message, "dim", indent=_INDENT)
     names_rule = alone or phrases.is_warning(verdict)
-    shown = {"note": True, "why": is_told, "evidence": verbose, "rule": is_told and names_rule}
+    shown = {
+        "note": verbose or phrases.is_told(verdict),
+        "why": is_told,
+        "evidence": verbose,
+        "rule": is_told and names_rule,
+    }
     for name, text in phrases.facts(verdict):
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=_INDENT)
