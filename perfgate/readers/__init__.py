@@ -59,6 +59,8 @@ READERS: tuple[Reader, ...] = (
 
 #: How much of a file is looked at, a little first: the seed log's first timer is on line 2022.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
+#: No marker is longer.
+_MARKER_LENGTH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +131,21 @@ def _look(text: str) -> tuple[Reader, str] | None:
                 return reader, why
         if not _text_follows(text):
             return None
-    found = [
-        (match.start(), order, words)
-        for order, reader in enumerate(READERS)
-        for words, pattern in reader.MARKERS.items()
-        if (match := pattern.search(text))
-    ]
-    if not found:
+    return _earliest(text)
+
+
+def _earliest(text: str) -> tuple[Reader, str] | None:
+    """The reader whose marker comes first in a text; each is looked for only as far as an earlier one was found."""
+    best: tuple[int, Reader, str] | None = None
+    for reader in READERS:
+        for words, pattern in reader.MARKERS.items():
+            match = pattern.search(text, 0, best[0] + _MARKER_LENGTH if best else len(text))
+            if match and (best is None or match.start() < best[0]):
+                best = (match.start(), reader, words)
+    if best is None:
         return None
-    position, order, words = min(found)
-    return READERS[order], f"found {words!r} on line {text.count(chr(10), 0, position) + 1}"
+    position, reader, words = best
+    return reader, f"found {words!r} on line {text.count(chr(10), 0, position) + 1}"
 
 
 def _text_follows(text: str) -> bool:

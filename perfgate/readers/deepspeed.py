@@ -32,7 +32,7 @@ NAME = "deepspeed"
 TITLE = "a DeepSpeed log: wall_clock_breakdown, throughput, or open_clip training lines"
 MARKERS = {
     "time (ms)": re.compile(r"time \(ms\)[ \t]*(?:\||\r?$)", re.MULTILINE),
-    "SamplesPerSec=": re.compile(r"\d, (?:RunningAvg)?SamplesPerSec="),
+    "SamplesPerSec=": re.compile(r", (?:RunningAvg)?SamplesPerSec="),
     "Batch (t):": re.compile(r"Data \(t\): .{1,200}Batch \(t\): "),
 }
 
@@ -75,15 +75,16 @@ class _LogRun(RunBuilder):
     def __init__(self, document: Document) -> None:
         super().__init__(document, NAME)
         self.timers = Timers(self)
-        self.traceback: int | None = None
+        #: The line of the last traceback, and how many timer records stood before it.
+        self.traceback: tuple[int, int] | None = None
 
     def run(self, part: int | None = None) -> Run:
         """The finished run, with what is odd about it."""
         world_size = self.facts.get("world_size")
         if isinstance(world_size, int) and 1 < self.timers.ranks < world_size:
             self.say("warning", f"{self.timers.ranks} ranks printed timers, and world_size is {world_size}")
-        if self.traceback is not None:
-            self.say("warning", "the log ends in a traceback", self.traceback)
+        if self.traceback is not None and self.traceback[1] == self.timers.records:
+            self.say("warning", "the log ends in a traceback", self.traceback[0])
         self.timers.finish()
         return super().run(part)
 
@@ -97,9 +98,7 @@ class _Log:
 
     def timers(self, number: int, line: str) -> None:
         """`time (ms) | NAME: 1.23 | ...`, several of them on a line where two writers met."""
-        run = self.runs.run
-        if run.timers.read(number, line):
-            run.traceback = None
+        self.runs.run.timers.read(number, line)
 
     def throughput(self, number: int, line: str) -> None:
         """`epoch=0/micro_step=10/global_step=10, ..., CurrSamplesPerSec=..., MemAllocated=3.96GB, ...`.
@@ -165,7 +164,8 @@ class _Log:
 
     def traceback(self, number: int, line: str) -> None:
         """A traceback; the next record forgets it."""
-        self.runs.run.traceback = number
+        run = self.runs.run
+        run.traceback = (number, run.timers.records)
 
     def whole_records(self, number: int, line: str) -> str:
         """A last line without a line end up to its last record, which may be cut in a number."""
@@ -198,6 +198,8 @@ def read(document: Document) -> tuple[Run, ...]:
     """The runs of a log, one unless a restart was appended; every run has at least one series or an error."""
     log = _Log(document)
     for number, line, words, ended in document.lines(tuple(_LINES)):
+        if ended and log.runs.run.timers.read_usual(line):  # nearly every line, so it comes first
+            continue
         text = line if ended else log.whole_records(number, line)
         for word in words:
             if word in text:

@@ -109,21 +109,21 @@ class Document:
         return rest[:end], rest[end:]
 
 
-def _select(text: str, number: int, words: Sequence[str]) -> Iterator[Line]:
+def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
     """The lines that hold a word, of a text without its last line end, whose first line is `number`."""
     text = clean(text)
     present = [word for word in words if word in text]
     if not present:
-        return
-    carriage_returns = "\r" in text
-    for at, line in enumerate(text.split("\n"), number):
-        for word in present:
-            if word in line:
-                if carriage_returns:
-                    yield from _parts(line.removesuffix("\r").split("\r"), at, present, True)
-                else:
-                    yield (at, line, present, True)
-                break
+        return []
+    first, *others = present
+    found: list[Line] = [
+        (at, line, present, True)
+        for at, line in enumerate(text.split("\n"), number)
+        if first in line or (others and any(word in line for word in others))
+    ]
+    if "\r" not in text:
+        return found
+    return [part for at, line, _, _ in found for part in _parts(line.removesuffix("\r").split("\r"), at, present, True)]
 
 
 def _last(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:

@@ -29,7 +29,7 @@ from perfgate.readers.text import Document
 
 NAME = "timeit"
 TITLE = "timing results: lists of seconds under `times`, as JSON or as printed Python objects"
-MARKERS = {'"times": [': re.compile(r'"times"\s*:\s*\['), "times=[": re.compile(r"\btimes=\[")}
+MARKERS = {'"times": [': re.compile(r'"times"\s*:\s*\['), "times=[": re.compile(r"times=\[")}
 
 _RUNNING = re.compile(r"Running profile for:\s*(.*\S)")
 

@@ -43,14 +43,13 @@ class _Table:
         self.names = frozenset(names)
         self.columns = columns
         self.ends_step = any(column.key.metric in ENDS_STEP for column in columns)
+        #: What the rest of a record looks like; None until the third one has come.
+        self.pattern: re.Pattern[str] | None = None
         #: Row by row, in ms.
         self.values = array("d")
         #: Of each row, its step and its place among all the records of the run.
         self.steps = array("q")
         self.places = array("q")
-
-
-_UNUSUAL = (re.compile("(?!)"), _Table((), []))
 
 
 class _Rank:
@@ -59,8 +58,6 @@ class _Rank:
     def __init__(self, label: str | None) -> None:
         self.label = label
         self.tables: dict[tuple[str, ...], _Table] = {}
-        #: The tables of records that came often, with the text of such a record, by its first name.
-        self.usual: dict[str, tuple[re.Pattern[str], _Table]] = {}
         self.step = 0
         #: The last record was the last one of its step.
         self.ended = False
@@ -89,7 +86,10 @@ class Timers:
         self._run = run
         self._ranks: dict[str | None, _Rank] = {}
         self._rank_after: dict[str, _Rank] = {}
-        self._records = 0
+        #: By the text of a record up to its first name: what the whole of such a record looks like.
+        self._usual: dict[str, tuple[re.Pattern[str], _Rank, _Table]] = {}
+        #: How many records held a timer.
+        self.records = 0
         self._lost = 0
 
     @property
@@ -97,29 +97,43 @@ class Timers:
         """How many ranks printed records and said which they are."""
         return len(self._ranks.keys() - {None})
 
+    def read_usual(self, line: str) -> bool:
+        """Read a line that is one record like those before it, and nothing else; False where it is not."""
+        start = line.find(WORD)
+        # The text up to the first name (rank, word and name) tells which record to expect.
+        known = self._usual.get(line[start - 24 if start > 24 else 0 : line.find(":", start)])
+        if known is None:
+            return False
+        pattern, rank, table = known
+        usual = pattern.fullmatch(line, start + len(WORD))
+        if usual is None:
+            return False
+        table.values.extend(map(float, usual.groups()))
+        table.steps.append(rank.count(table))
+        table.places.append(self.records)
+        self.records += 1
+        return True
+
     def read(self, number: int, line: str) -> bool:
-        """Read all the records of a line; False where there was none with a timer in it."""
-        before = self._records
+        """Read all the records of any line; False where there was none with a timer in it."""
+        before = self.records
         start = line.find(WORD)
         while start >= 0:
-            rank = self._rank(line[start - 24 if start > 24 else 0 : start])
-            start += len(WORD)
-            first_name = line[start + 3 : start + 99].partition(":")[0]
-            pattern, table = rank.usual.get(first_name) or _UNUSUAL
-            usual = pattern.fullmatch(line, start)
-            if usual:
-                self._row(table, rank.count(table), usual.groups())
-                break
-            following = line.find(WORD, start)
-            self._careful(rank, line[start:] if following < 0 else line[start:following], number)
+            prefix = start - 24 if start > 24 else 0
+            rank = self._rank(line[prefix:start])
+            begin = start + len(WORD)
+            following = line.find(WORD, begin)
+            table = self._careful(rank, line[begin:] if following < 0 else line[begin:following], number)
+            if table is not None and table.pattern is not None and following < 0 and len(self._usual) < _MAX_CACHED:
+                self._usual[line[prefix : line.find(":", start)]] = (table.pattern, rank, table)
             start = following
-        return self._records > before
+        return self.records > before
 
     def _row(self, table: _Table, step: int, texts: Iterable[str]) -> None:
         table.values.extend(map(float, texts))
         table.steps.append(step)
-        table.places.append(self._records)
-        self._records += 1
+        table.places.append(self.records)
+        self.records += 1
 
     def _rank(self, before: str) -> _Rank:
         """The rank of a record, told by the text before it; without one it is unknown, not 0."""
@@ -140,7 +154,7 @@ class Timers:
         table = rank.tables[names]
         if len(table.steps) == 2:
             pattern = "".join(rf" \| {re.escape(name)}: ([0-9]{{1,12}}\.[0-9]+)" for name in names)
-            rank.usual[names[0]] = (re.compile(pattern), table)
+            table.pattern = re.compile(pattern)
         return table
 
     def _column(self, rank: _Rank, name: str) -> Column:
@@ -150,10 +164,10 @@ class Timers:
         key = Key.of(RENAMED.get(stem, stem) + name[len(stem) :], **labels)
         return self._run.column(key, "s", 1000, name)
 
-    def _careful(self, rank: _Rank, record: str, number: int) -> None:
-        """Any record: values that cannot be true become problems."""
+    def _careful(self, rank: _Rank, record: str, number: int) -> _Table | None:
+        """Any record, and the table it belongs to; values that cannot be true become problems."""
         if not record.lstrip().startswith("|"):
-            return  # no record: the comms logger's `time (ms): 9.46`, or one without timers
+            return None  # no record: the comms logger's `time (ms): 9.46`, or one without timers
         fields = []
         for name, text in _fields(record):
             if name:
@@ -161,14 +175,16 @@ class Timers:
             else:
                 self._nameless(text, number)
         if not fields:
-            return
-        step = rank.count(self._table(rank, tuple(name for name, _, _ in fields)))
+            return None
+        whole = self._table(rank, tuple(name for name, _, _ in fields))
+        step = rank.count(whole)
         for name, _, fault in fields:
             if fault:
                 self._run.refuse(self._column(rank, name).key, fault, number)
         good = [(name, text) for name, text, fault in fields if not fault]
         if good:
             self._row(self._table(rank, tuple(name for name, _ in good)), step, [text for _, text in good])
+        return whole
 
     def _nameless(self, text: str, number: int) -> None:
         self._lost += 1
