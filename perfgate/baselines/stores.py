@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from perfgate.model import Location, Problem
+
+if sys.platform != "win32":
+    import fcntl
 
 #: What a suite, an environment, a level or a run may be called: nothing that leads out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -85,11 +89,20 @@ class DirectoryStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One writer at a time; a writer that dies gives the lock back. Raises OSError."""
+        """One writer at a time; a writer that dies gives the lock back. Raises OSError.
+
+        The folder itself is locked, so that no lock file is left to be committed by accident.
+        """
         self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / ".lock").open("a") as file:
-            _acquire(file.fileno())
+        if sys.platform == "win32":  # no flock there: the atomic replacement alone keeps files whole
             yield
+            return
+        descriptor = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _folders(self, folder: Path) -> list[str]:
         if not folder.is_dir():
@@ -111,11 +124,3 @@ def _read(path: Path) -> bytes:
     if path.stat().st_size > MAX_FILE_BYTES:
         raise OSError(0, f"it is larger than {MAX_FILE_BYTES} bytes")
     return path.read_bytes()
-
-
-def _acquire(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows has no flock; there the atomic replacement alone keeps files whole
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX)

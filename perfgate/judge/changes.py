@@ -51,6 +51,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
         {
             **_fields(result, terms, base_runs, new_runs),
             "unit": question.unit,
+            "statistic": question.shown_statistic,
             "member": dict(member),
         },
         tuple(_notes(question, result, [*base_runs, *new_runs], new)),
@@ -118,7 +119,6 @@ def _fields(
     result: ChangeResult, terms: ChangeTerms, base: Sequence[RunMeasure], new: Sequence[RunMeasure]
 ) -> dict[str, Any]:
     return {
-        "statistic": terms.statistic,
         "better": terms.better,
         "new": _estimate(result.new_value, new),
         "base": _estimate(result.base_value, base),

@@ -66,6 +66,7 @@ def judge_values(
     fields = {
         **_fields(result, terms, reading.statistic),
         "unit": unit,
+        "statistic": question.shown_statistic,
         "member": dict(member),
         "better": reading.better,
     }
@@ -84,7 +85,6 @@ def judge_values(
 def _fields(result: LimitResult, terms: LimitTerms, statistic: str) -> dict[str, Any]:
     size = (result.n, result.n_effective, result.runs)
     fields: dict[str, Any] = {
-        "statistic": statistic,
         "bound": terms.bound,
         "comparator": terms.comparator,
         "confidence": terms.confidence,

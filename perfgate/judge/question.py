@@ -85,6 +85,12 @@ class Question:
         return Reading(statistic, self.settings.warmup, better, self.evidence.measurer)
 
     @property
+    def shown_statistic(self) -> str | None:
+        """The statistic as reports name it; a subject that is one number a run has none."""
+        is_value = self.series.kind == "value" and self.rule.sentence.statistic is None
+        return None if self.per_run or is_value else self.reading.statistic
+
+    @property
     def unit(self) -> str:
         """The base unit of what is judged."""
         return statistic_unit(self.series, self.reading.statistic)
@@ -140,7 +146,7 @@ class Question:
 
     def words(self, member: Member) -> str:
         """The subject of a message: `p95 of forward on rank 3`."""
-        return messages.what(self.subject.key, None if self.per_run else self.reading.statistic, dict(member))
+        return messages.what(self.subject.key, self.shown_statistic, dict(member))
 
     def mode_notes(self, series: Sequence[Series]) -> list[str]:
         """A warning where a run has two modes: its median can jump between them."""

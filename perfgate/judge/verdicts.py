@@ -17,7 +17,7 @@ from perfgate.measure import default_statistic, statistic_unit
 from perfgate.model import Baseline, Fact, Run, Verdict
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.sentence import Change, Clause, Limit, Selector, StatisticOf, glob_matches, is_per_run
+from perfgate.rules.sentence import Change, Clause, Limit, Selector, glob_matches
 
 MissingBaseline = Literal["error", "warn", "skip"]
 
@@ -140,8 +140,6 @@ class _RuleJudge:
             "confidence": rule.settings.confidence,
             **finding.fields,
         }
-        if is_per_run(sentence.subject) and not isinstance(sentence.subject, StatisticOf):
-            fields["statistic"] = None
         return Verdict(
             rule=rule.name,
             metric=subject.key.metric if subject else name_of(sentence.subject, sentence.subject_text),
