@@ -1,61 +1,19 @@
-"""Every format that perfgate reads, and how a file finds its reader.
-
-A reader is one module, listed once in `READERS`, with
-* `NAME` for `--format`, and `TITLE`, what the format is in words for people;
-* `MARKERS`: of text formats, what to look for (in words) and the pattern that finds it; the earliest match in a file
-  decides, and of two at one place the one that is listed first;
-* `fits(shape)`: of JSON formats, why a document of this shape (`sniffing.Shape`) is the format's; else None;
-* `read(document)`: one Run for each run in the file, never none. It walks a `text.Document` once, by lines, as a whole
-  or by blocks of bytes; never raises for bad data, but says it in problems (`building.RunBuilder` helps); adds
-  `document.problems`; opens nothing; and knows nothing of baselines, rules or the clock.
-A new format is that file, its line below, and a folder in tests/readers.
-"""
+"""From bytes to runs: how a file finds its reader. The registry of formats is `formats.FORMATS`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from perfgate.model import Run
 from perfgate.positions import load_json
-from perfgate.readers import deepspeed, results, timeit
+from perfgate.readers.formats import FORMATS, Format
 from perfgate.readers.joining import join_runs
-from perfgate.readers.sniffing import Shape, binary, is_json, shape_of
+from perfgate.readers.sniffing import binary, is_json, shape_of
 from perfgate.readers.source import Source
 from perfgate.readers.text import Document, clean
 
-__all__ = ["READERS", "Reader", "Recognition", "Source", "join_runs", "read", "recognise"]
-
-
-class Reader(Protocol):
-    """What a module in `READERS` provides."""
-
-    @property
-    def NAME(self) -> str:
-        """What `--format` calls it."""
-
-    @property
-    def TITLE(self) -> str:
-        """What the format is, in words."""
-
-    @property
-    def MARKERS(self) -> Mapping[str, re.Pattern[str]]:
-        """What to look for in text: words for it, and the pattern."""
-
-    def fits(self, shape: Shape) -> str | None:
-        """Why a JSON document of this shape is of the format, or None."""
-
-    def read(self, document: Document) -> tuple[Run, ...]:
-        """The runs of a document, at least one."""
-
-
-READERS: tuple[Reader, ...] = (
-    deepspeed,
-    timeit,
-    results,
-)
+__all__ = ["FORMATS", "Format", "Recognition", "Source", "join_runs", "read", "recognise"]
 
 #: How much of a file is looked at, a little first: the seed log's first timer is on line 2022.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
@@ -65,9 +23,9 @@ _MARKER_LENGTH = 4096
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """Which format a file has and why; without a reader, `why` says what is the matter with it."""
+    """Which format a file has and why; without one, `why` says what is the matter with it."""
 
-    reader: Reader | None
+    found: Format | None
     why: str
     #: The file, not yet consumed.
     document: Document
@@ -75,12 +33,12 @@ class Recognition:
     @property
     def format(self) -> str:
         """The name of the format, or `unknown`."""
-        return self.reader.NAME if self.reader else "unknown"
+        return self.found.name if self.found else "unknown"
 
     def read(self) -> tuple[Run, ...]:
         """The runs of the file: never none, for a file that cannot be read is one run with an error and no series."""
-        if self.reader:
-            return tuple(replace(run, recognised_by=self.why) for run in self.reader.read(self.document))
+        if self.found:
+            return tuple(replace(run, recognised_by=self.why) for run in self.found.read(self.document))
         known = self.document.problems
         new = [] if self.why in {problem.message for problem in known} else [self.document.problem("error", self.why)]
         return (Run(self.document.name, self.format, (), (*known, *new)),)
@@ -98,8 +56,8 @@ def recognise(source: Source, format: str | None = None) -> Recognition:
     if said:
         return Recognition(None, said, document)
     if format is not None:
-        reader = next((reader for reader in READERS if format == reader.NAME), None)
-        return Recognition(reader, "--format" if reader else f"there is no format {format!r}: {_names()}", document)
+        forced = next((known for known in FORMATS if format == known.name), None)
+        return Recognition(forced, "--format" if forced else f"there is no format {format!r}: {_names()}", document)
     for window in _WINDOWS:
         head = document.head(window)
         found = _look(clean(head.decode("utf-8", "replace")))
@@ -121,31 +79,41 @@ def _unreadable(document: Document) -> str | None:
     return f"this is {kind}" if kind else None
 
 
-def _look(text: str) -> tuple[Reader, str] | None:
-    """The reader of a text that begins so, and why."""
+def _look(text: str) -> tuple[Format, str] | None:
+    """The format of a text that begins so, and why."""
     if is_json(text):
         shape = shape_of(text)
-        for reader in READERS:
-            why = reader.fits(shape)
+        for known in FORMATS:
+            why = known.fits(shape)
             if why:
-                return reader, why
+                return known, why
         if not _text_follows(text):
             return None
     return _earliest(text)
 
 
-def _earliest(text: str) -> tuple[Reader, str] | None:
-    """The reader whose marker comes first in a text; each is looked for only as far as an earlier one was found."""
-    best: tuple[int, Reader, str] | None = None
-    for reader in READERS:
-        for words, pattern in reader.MARKERS.items():
-            match = pattern.search(text, 0, best[0] + _MARKER_LENGTH if best else len(text))
-            if match and (best is None or match.start() < best[0]):
-                best = (match.start(), reader, words)
+def _earliest(text: str) -> tuple[Format, str] | None:
+    """The format whose marker comes first in a text; each is looked for only as far as an earlier one was found."""
+    best: tuple[int, Format, str] | None = None
+    for known in FORMATS:
+        for words, pattern in known.markers.items():
+            end = best[0] + _MARKER_LENGTH if best else len(text)
+            start = _first(words, pattern, text, end)
+            if start is not None and (best is None or start < best[0]):
+                best = (start, known, words)
     if best is None:
         return None
-    position, reader, words = best
-    return reader, f"found {words!r} on line {text.count(chr(10), 0, position) + 1}"
+    position, known, words = best
+    return known, f"found {words!r} on line {text.count(chr(10), 0, position) + 1}"
+
+
+def _first(words: str, pattern: str, text: str, end: int) -> int | None:
+    """Where a marker stands first; its words are looked for before its pattern, which is slower."""
+    at = text.find(words, 0, end)
+    if at < 0 or not pattern:
+        return at if at >= 0 else None
+    match = re.compile(pattern, re.MULTILINE).search(text, 0, end)
+    return match.start() if match else None
 
 
 def _text_follows(text: str) -> bool:
@@ -165,11 +133,9 @@ def _not_recognised(document: Document, head: bytes, whole: bool) -> str:
             return f"JSON of no known format; on {place}: {fault[0].message}{forced}"
         keys = [path[0] for path in shape_of(text).tokens if len(path) == 1 and path != ("*",)]
         return f"JSON of no known format; at its top it has {', '.join(keys[:8]) or 'no keys'}{forced}"
-    looked = "; ".join(
-        f"{reader.NAME}: {' or '.join(map(repr, reader.MARKERS))}" for reader in READERS if reader.MARKERS
-    )
+    looked = "; ".join(f"{known.name}: {' or '.join(map(repr, known.markers))}" for known in FORMATS if known.markers)
     return f"no known format; looked for {looked}, and for known JSON documents{forced}"
 
 
 def _names() -> str:
-    return ", ".join(reader.NAME for reader in READERS)
+    return ", ".join(known.name for known in FORMATS)

@@ -24,17 +24,10 @@ import re
 from perfgate.model import Key, Run
 from perfgate.readers.building import RunBuilder
 from perfgate.readers.runs import Runs
-from perfgate.readers.sniffing import Shape
 from perfgate.readers.text import Document
 from perfgate.readers.timers import RECORD, WORD, Timers
 
 NAME = "deepspeed"
-TITLE = "a DeepSpeed log: wall_clock_breakdown, throughput, or open_clip training lines"
-MARKERS = {
-    "time (ms)": re.compile(r"time \(ms\)[ \t]*(?:\||\r?$)", re.MULTILINE),
-    "SamplesPerSec=": re.compile(r", (?:RunningAvg)?SamplesPerSec="),
-    "Batch (t):": re.compile(r"Data \(t\): .{1,200}Batch \(t\): "),
-}
 
 _THROUGHPUT = re.compile(
     r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(\d{1,18}), (?=(?:RunningAvg)?SamplesPerSec=)"
@@ -205,7 +198,3 @@ def read(document: Document) -> tuple[Run, ...]:
             if word in text:
                 _LINES[word](log, number, text)
     return log.runs.finish()
-
-
-def fits(shape: Shape) -> None:
-    """A DeepSpeed log is no JSON."""

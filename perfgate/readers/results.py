@@ -23,7 +23,6 @@ import numpy as np
 from perfgate.model import Key, Kind, Location, Problem, Run, Series
 from perfgate.positions import JsonDocument, Path, load_json
 from perfgate.readers.building import MAX_FAULTS, RunBuilder, frozen_array
-from perfgate.readers.sniffing import Shape
 from perfgate.readers.text import Document
 from perfgate.units import BASE_UNITS, UNITS, Unit, find_unit
 
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 Form = TypeVar("Form")
 
 NAME = "perfgate"
-TITLE = "perfgate results (perfgate.results/1)"
-SCHEMA = "perfgate.results/1"
-MARKERS: Mapping[str, re.Pattern[str]] = {}
 
 #: The fields of every object, to suggest one of.
 _FIELDS = ("schema", "environment", "commit", "series", "runs", "metric", "labels", "unit", "values", "value", "steps")
@@ -44,12 +40,6 @@ _STATISTICS = ("aggregate", "mean", "count", "total", "min", "max", "median", "s
 
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
 _UNKNOWN = re.compile(r"unknown field `(.*)`")
-
-
-def fits(shape: Shape) -> str | None:
-    """An object whose `schema` is one of perfgate's results, of whatever version."""
-    schema = shape.text("schema") or ""
-    return f"a JSON document of schema {schema}" if schema.startswith("perfgate.results/") else None
 
 
 def read(document: Document) -> tuple[Run, ...]:

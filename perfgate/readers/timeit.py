@@ -24,12 +24,10 @@ from perfgate.model import Key, Problem, Run
 from perfgate.positions import JsonDocument, Path, cut_back, load_json
 from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of
 from perfgate.readers.embedded import Call, Embedded, embedded
-from perfgate.readers.sniffing import Shape, is_json
+from perfgate.readers.sniffing import is_json
 from perfgate.readers.text import Document
 
 NAME = "timeit"
-TITLE = "timing results: lists of seconds under `times`, as JSON or as printed Python objects"
-MARKERS = {'"times": [': re.compile(r'"times"\s*:\s*\['), "times=[": re.compile(r"times=\[")}
 
 _RUNNING = re.compile(r"Running profile for:\s*(.*\S)")
 
@@ -59,12 +57,6 @@ class _Result:
         paths = [(*self.path, "times", index) for index in indices]
         places = self.at.locate_all(paths)
         return [places[path].line or 1 for path in paths]
-
-
-def fits(shape: Shape) -> str | None:
-    """An object with `times`, or objects with `times` under names or in a list."""
-    found = any(path[-1:] == ("times",) and len(path) <= 2 and token == "[" for path, token in shape.tokens.items())
-    return "a JSON document with 'times'" if found else None
 
 
 def read(document: Document) -> tuple[Run, ...]:

@@ -4,13 +4,14 @@ import json
 import pickle
 import time
 import zipfile
+from importlib import import_module
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of
 
-from perfgate.readers import READERS, Source, read, recognise
+from perfgate.readers import FORMATS, Source, read, recognise
 
 DEEPSPEED = "[Rank 0] time (ms) | fwd: 1.00 | step: 2.00\n"
 TIMEIT = json.dumps({"computation": "forward", "times": [0.1]})
@@ -89,10 +90,12 @@ def test_a_format_can_be_forced():
 
 
 def test_every_reader_has_what_the_registry_asks_for():
-    assert len({reader.NAME for reader in READERS}) == len(READERS)
-    for reader in READERS:
-        assert reader.TITLE
-        assert reader.__doc__
+    assert len({known.name for known in FORMATS}) == len(FORMATS)
+    for known in FORMATS:
+        assert known.title
+        module = import_module(f"perfgate.readers.{known.module}")
+        assert module.__doc__
+        assert callable(module.read)
 
 
 PIECES = (
@@ -106,7 +109,7 @@ PIECES = (
 @settings(max_examples=300, deadline=None)
 @given(
     data=st.one_of(st.binary(max_size=200), st.lists(st.sampled_from([*PIECES, b","]), max_size=40).map(b"".join)),
-    format=st.sampled_from([None, *(reader.NAME for reader in READERS)]),
+    format=st.sampled_from([None, *(known.name for known in FORMATS)]),
     chunk=st.integers(1, 50),
 )
 def test_nothing_raises(data, format, chunk):
@@ -144,8 +147,8 @@ def test_nothing_raises(data, format, chunk):
 @pytest.mark.parametrize("start", [b"time (ms) |", b'{"', b"[", b""], ids=repr)
 def test_no_line_takes_long(piece, start):
     started = time.process_time()
-    for reader in READERS:
-        runs_of(start + piece * (200_000 // len(piece)) + b"\n", reader.NAME)
+    for known in FORMATS:
+        runs_of(start + piece * (200_000 // len(piece)) + b"\n", known.name)
     runs_of(start + piece * (200_000 // len(piece)))
     assert time.process_time() - started < 5
 

@@ -1,0 +1,62 @@
+"""The registry: every format that perfgate reads, what gives it away, and the module that reads it.
+
+A new format is a row here and a module beside this one with `read(document) -> tuple[Run, ...]`: one Run for each run
+in the file, never none. `read` walks a `text.Document` once, by lines, as a whole or by blocks of bytes; never raises
+for bad data, but says it in problems (`building.RunBuilder` helps); opens nothing; and knows nothing of baselines,
+rules or the clock. Modules are imported when a file is theirs, so that many formats cost nothing at start-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from perfgate.readers import shapes
+from perfgate.readers.sniffing import Shape
+
+if TYPE_CHECKING:
+    from perfgate.model import Run
+    from perfgate.readers.text import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: its name for `--format`, its title for people, and the module that reads it."""
+
+    name: str
+    title: str
+    module: str
+    #: Of text: words that must occur, and the pattern that finds them (empty: the words themselves). The earliest
+    #: match in a file decides; of two at one place, the format that stands first.
+    markers: Mapping[str, str] = field(default_factory=dict)
+    #: Of JSON: why a document of this shape is of the format, or None.
+    fits: Callable[[Shape], str | None] = shapes.none
+
+    def read(self, document: Document) -> tuple[Run, ...]:
+        """The runs of a document, at least one."""
+        reader = import_module(f"perfgate.readers.{self.module}")
+        return cast("tuple[Run, ...]", reader.read(document))
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "deepspeed",
+        "a DeepSpeed log: wall_clock_breakdown, throughput, or open_clip training lines",
+        "deepspeed",
+        markers={
+            "time (ms)": r"time \(ms\)[ \t]*(?:\||\r?$)",
+            "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
+            "Batch (t):": r"Data \(t\): .*Batch \(t\): ",
+        },
+    ),
+    Format(
+        "timeit",
+        "timing results: lists of seconds under `times`, as JSON or as printed Python objects",
+        "timeit",
+        markers={'"times"': r'"times"\s*:\s*\[', "times=[": ""},
+        fits=shapes.timing,
+    ),
+    Format("perfgate", "perfgate results (perfgate.results/1)", "results", fits=shapes.results),
+)
