@@ -177,12 +177,19 @@ def check(
     Example: perfgate check train.log --junit perfgate.xml
     """
     from perfgate.app import check as command
-    from perfgate.app.outputs import check_outputs, write_reports
+    from perfgate.app.outputs import check_outputs
 
     written = {"junit": junit, "json": json_, "markdown": markdown}
     outputs = {name: path for name, path in written.items() if path is not None}
     check_outputs(outputs, runs)
     report = command.check(command.CheckRequest(_collect(runs, arguments), missing_baseline, only, strict))
+    return _publish(report, outputs, quiet, verbose)
+
+
+def _publish(report: Report, outputs: dict[str, str], quiet: bool, verbose: bool) -> int:
+    """Write the reports, print the answer, and return the exit code; a report that cannot be written is usage."""
+    from perfgate.app.outputs import write_reports
+
     failures = write_reports(report, outputs)
     _print_report(report, outputs, quiet, verbose)
     for failure in failures:
@@ -219,6 +226,57 @@ def inspect(runs: tuple[str, ...], format_: str | None, json_: bool, values: boo
     summaries, code = command(runs, format_, with_values=values and json_)
     click.echo(render_json(summaries) if json_ else render_text(summaries, ascii_only=_ascii_only()), nl=False)
     return code
+
+
+class _NewSide(click.Command):
+    """`--new A B` means `--new A --new B`: every path after it is new."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = {option for p in self.params if getattr(p, "is_flag", False) for option in p.opts} | {"-h", "--help"}
+        rewritten: list[str] = []
+        is_new, waiting = False, list(args)
+        while waiting:
+            word = waiting.pop(0)
+            if word == "--new":
+                is_new = True
+            elif word.startswith("-") and word != "-":
+                rewritten.append(word)
+                rewritten += [waiting.pop(0)] if waiting and word not in flags and "=" not in word else []
+            else:
+                rewritten += ["--new", word] if is_new else [word]
+        return super().parse_args(ctx, rewritten)
+
+
+@main.command(cls=_NewSide)
+@click.argument("base", nargs=-1, required=True, metavar="BASE...")
+@click.option("--new", multiple=True, required=True, metavar="RUN...", help="The new runs: every path after it.")
+@click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
+@click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
+@_format
+@click.option("--json", "json_", metavar="FILE", help="Write the report as JSON; - is stdout.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict.")
+def compare(
+    base: tuple[str, ...],
+    new: tuple[str, ...],
+    statistic: str | None,
+    tolerance: str,
+    format_: str | None,
+    json_: str | None,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    r"""Compare two sets of runs without rules; the exit codes are those of check.
+
+    \b
+    Example: perfgate compare main-1.log main-2.log --new change.log
+    """
+    from perfgate.app.compare import compare as command
+    from perfgate.app.outputs import check_outputs
+
+    outputs = {} if json_ is None else {"json": json_}
+    check_outputs(outputs, (*base, *new))
+    return _publish(command(base, new, statistic, tolerance, format_), outputs, quiet, verbose)
 
 
 # --- baselines ---------------------------------------------------------------------------------------------------

@@ -45,11 +45,12 @@ def read_runs(paths: Sequence[str], format: str | None = None, *, as_given: bool
 
     Raises Refused for the same file given twice.
     """
-    _refuse_twice(paths)
+    refuse_twice(paths)
     return tuple(run for path in paths for run in _read_argument(path, format, path if as_given else shown_path(path)))
 
 
-def _refuse_twice(paths: Sequence[str]) -> None:
+def refuse_twice(paths: Sequence[str]) -> None:
+    """One run may count once only. Raises Refused for a file that is named twice, by whatever names."""
     seen: dict[str, str] = {}
     for path in paths:
         real = path if path == "-" else os.path.realpath(path)

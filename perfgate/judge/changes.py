@@ -149,6 +149,8 @@ def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure],
         notes.append("a run did not settle: a quarter of it was taken for warm-up")
     if baseline.prior is None and result.reason == "interval":
         notes.append("run-to-run noise is assumed to be 1%, not calibrated")
+    if question.reading.better == "higher" and (result.tolerance or 0) >= 1:
+        notes.append("this rule cannot fail: nothing falls by 100% or more")
     if baseline.unknown_facts:
         notes.append(f"{messages.listed(baseline.unknown_facts)}: unknown on both sides")
     if question.reading.better == "neither":

@@ -1,0 +1,80 @@
+"""`perfgate compare`: two sets of runs without rules; every metric that both sides hold gets a verdict."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from perfgate.app import inputs, surroundings
+from perfgate.app.errors import Refused
+from perfgate.judge.policy import report_exit_code, report_outcome
+from perfgate.judge.verdicts import Case, judge
+from perfgate.model import Baseline, Location, Policy, Problem, Report, Run
+from perfgate.rules.cursor import Cursor
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
+from perfgate.rules.sentence import Change, Clause, Selector, Sentence, is_statistic
+from perfgate.rules.tokens import SentenceError
+
+#: Where the rules of a comparison stand: nobody wrote them.
+_HERE = Location("compare")
+
+
+def compare(
+    base: Sequence[str], new: Sequence[str], statistic: str | None, tolerance: str, format: str | None = None
+) -> Report:
+    """Judge new runs against base runs, metric by metric. Raises Refused for usage errors.
+
+    Without a statistic each metric has its own: the median of samples, the mean of aggregates.
+    """
+    if statistic is not None and not is_statistic(statistic):
+        raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
+    asks = _change(tolerance)
+    inputs.refuse_twice([*base, *new])
+    base_runs, new_runs = inputs.read_runs(base, format), inputs.read_runs(new, format)
+    rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
+    facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
+    case = Case(Ruleset("compare", rules, {}), new_runs, Baseline(runs=base_runs), surroundings.today(), facts)
+    verdicts = judge(case)
+    problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
+    problems += _alone(base_runs, new_runs)
+    code = report_exit_code(verdicts, problems)
+    nothing = hashlib.sha256().hexdigest()
+    files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
+    outcome = report_outcome(code, verdicts)
+    return Report(outcome, code, verdicts, tuple(problems), files, facts, Policy(None, nothing, nothing), "compare")
+
+
+def _change(tolerance: str) -> Clause:
+    try:
+        quantity = Cursor(tolerance).quantity()
+    except SentenceError as error:
+        raise Refused(f"--tolerance {tolerance}: {error}") from None
+    if quantity.unit is None or quantity.unit.symbol != "%" or quantity.number < 0:
+        raise Refused(f"--tolerance {tolerance}: a tolerance is a percentage, such as 5%")
+    return Clause(Change("baseline", "worse", relative=quantity.value), f"within {quantity} of baseline")
+
+
+def _rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
+    words = " ".join(word for word in (f'"{metric}"', statistic, asks.text) if word)
+    return Rule(Sentence(words, Selector(metric, quoted=True), metric, statistic, None, (asks,)), _HERE)
+
+
+def _metrics(runs: Sequence[Run]) -> set[str]:
+    return {series.key.metric for run in runs for series in run.series}
+
+
+def _shared(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
+    """The metrics of both sides; nothing in common is an error, for nothing could be judged."""
+    return sorted(_metrics(base) & _metrics(new))
+
+
+def _alone(base: Sequence[Run], new: Sequence[Run]) -> list[Problem]:
+    """What only one side holds is not compared, and said."""
+    shared = _metrics(base) & _metrics(new)
+    sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
+    said = [
+        Problem("warning", f"only the {side} side holds {', '.join(sorted(names))}", _HERE)
+        for side, names in sides.items()
+        if names
+    ]
+    return said if shared else [*said, Problem("error", "the two sides have no metric in common", _HERE)]

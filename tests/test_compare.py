@@ -1,0 +1,69 @@
+"""`perfgate compare`: two sets of runs, no rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done, steady, write_log
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def logs(folder: Path) -> Path:
+    for seed in (1, 2, 3):
+        write_log(folder / f"base{seed}.log", forward=steady(100, seed=seed), old=steady(1, seed=seed))
+    write_log(folder / "same.log", forward=steady(100, seed=4), fresh=steady(2))
+    write_log(folder / "slow.log", forward=steady(130, seed=5), fresh=steady(2))
+    return folder
+
+
+BASE = ("base1.log", "base2.log", "base3.log")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "outcome"),
+    [
+        ([*BASE, "--new", "same.log"], 0, "pass"),
+        ([*BASE, "--new", "slow.log"], 1, "fail"),
+        ([*BASE, "--new", "slow.log", "--tolerance", "50%"], 0, "pass"),
+        ([*BASE, "--new", "slow.log", "--statistic", "mean"], 1, "fail"),
+        (["--tolerance", "50%", *BASE, "--new", "slow.log"], 0, "pass"),
+        (["--new", "slow.log", "--quiet", "same.log", "--json=r2.json", "base1.log"], 2, None),  # no base left
+        ([*BASE, "--new", "slow.log", "same.log"], 0, "inconclusive"),
+        ([*BASE, "--new", "slow.log", "--new", "same.log"], 0, "inconclusive"),
+    ],
+)
+def test_the_sides_and_their_outcome(
+    perfgate: Command, logs: Path, words: list[str], code: int, outcome: str | None
+) -> None:
+    done = perfgate("compare", *words, "--json", "report.json")
+    assert done.code == code
+    if outcome:
+        (verdict,) = json.loads((logs / "report.json").read_text())["verdicts"]
+        assert (verdict["metric"], verdict["outcome"]) == ("forward", outcome)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["base1.log", "--new", "base1.log"], 2, "given twice"),
+        (["base1.log", "--new", "same.log", "--tolerance", "2 ms"], 2, "percentage"),
+        (["base1.log", "--new", "same.log", "--statistic", "best"], 2, "no such statistic"),
+        (["base1.log"], 2, "--new"),
+        (["base1.log", "--new", "absent.log"], 3, "no metric in common"),
+    ],
+)
+def test_what_cannot_be_compared(perfgate: Command, logs: Path, words: list[str], code: int, said: str) -> None:
+    done = perfgate("compare", *words)
+    assert done.code == code
+    assert said in done.said
+
+
+def test_what_only_one_side_holds_is_said(perfgate: Command, logs: Path) -> None:
+    done = perfgate("compare", *BASE, "--new", "same.log")
+    assert "only the base side holds old" in done.out
+    assert "only the new side holds fresh" in done.out
