@@ -1,0 +1,84 @@
+"""The way in and out: the group of all commands, and the exit code of everything that may go wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from perfgate import __version__
+from perfgate.cli import baselines, judging, rules
+from perfgate.cli.options import USAGE, Group
+
+INTERNAL = 4
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="perfgate")
+def main() -> None:
+    r"""A performance gate for people who train models on GPUs.
+
+    Rules are sentences in YAML; runs are what profilers already write.
+
+    \b
+    Exit codes: 0 nothing blocks, 1 a rule failed, 2 usage or configuration,
+    3 could not judge, 4 internal error.
+    """
+
+
+for command in (*judging.COMMANDS, *baselines.COMMANDS, *rules.COMMANDS):
+    main.add_command(command)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; nothing that goes wrong ends in 0 or 1 by accident."""
+    if sys.stdout is None:  # closed by the caller: nobody would see the answer
+        return USAGE
+    try:
+        code = main.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except SystemExit:  # click's answer to a broken pipe is an exit with 1, which would read as a regression
+        return USAGE
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except (BrokenPipeError, OSError) as error:
+        return _output_failed(error)
+    except Exception as error:
+        return _internal_error(error)
+    return code if isinstance(code, int) else 0
+
+
+def _output_failed(error: OSError) -> int:
+    """A pipe that nobody reads, or a full disk behind stdout: nobody saw the answer, so it is not 0."""
+    try:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (so that the interpreter's own flush does not fail)
+        click.echo(f"error: the output could not be written: {error}", err=True)
+    except OSError:
+        pass
+    return USAGE
+
+
+def _internal_error(error: Exception) -> int:
+    """One line for the user; the traceback goes to a file that can be sent with a report."""
+    import tempfile
+    import traceback
+
+    from perfgate.app.errors import Refused
+
+    if isinstance(error, Refused):
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    with tempfile.NamedTemporaryFile("w", prefix="perfgate-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write("".join(traceback.format_exception(error)))
+    click.echo(
+        f"internal error: {type(error).__name__}: this is a fault of perfgate; details are in {file.name}",
+        err=True,
+    )
+    return INTERNAL

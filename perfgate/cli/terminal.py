@@ -1,0 +1,51 @@
+"""How commands print: lines, problems, and what the terminal can show."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from perfgate.cli.options import NOT_JUDGED
+
+if TYPE_CHECKING:
+    from perfgate.model import Problem
+
+
+def say(lines: Sequence[str]) -> int:
+    """Print lines to stdout; the exit code of a command that succeeded."""
+    for line in lines:
+        click.echo(line, nl=not line.endswith("\n"))
+    return 0
+
+
+def complain(problems: Sequence[Problem]) -> int:
+    """Print problems to stderr; the exit code that they lead to."""
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    return NOT_JUDGED if problems else 0
+
+
+def width() -> int:
+    """The terminal's width, between 60 and 200 columns; 100 where there is no terminal."""
+    import shutil
+
+    return max(60, min(200, shutil.get_terminal_size((100, 24)).columns))
+
+
+def colour() -> bool:
+    """NO_COLOR, then FORCE_COLOR, then whether a capable terminal listens."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+
+
+def ascii_only() -> bool:
+    """Whether stdout cannot show the signs of the table."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    return not encoding.startswith(("utf", "cp65001"))
