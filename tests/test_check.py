@@ -206,6 +206,15 @@ def test_a_job_that_died_early_is_not_compared(based: Command, folder: Path) -> 
     assert (found["outcome"], found["reason"]) == ("error", "too-few-samples")
 
 
+def test_a_metric_whose_unit_changed_is_not_compared(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    write_results(folder / "base.json", {"metric": "forward", "unit": "s", "values": steady(100)})
+    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    write_results(folder / "new.json", {"metric": "forward", "unit": "/s", "values": steady(100)})
+    found = verdict(perfgate, "new.json")
+    assert (found["outcome"], found["reason"]) == ("error", "unit-mismatch")
+
+
 def test_min_runs_asks_for_more_base_runs(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline", head="defaults: {min_runs: 2}\n")
     write_log(folder / "run.log", forward=steady(100))

@@ -71,7 +71,17 @@ def _check_presence(question: Question) -> None:
         names = [" ".join(f"{name} {value}" for name, value in member) or "the one without rank" for member in gone]
         message = f"{subject.key}: {messages.listed(names)} was in the baseline and is gone"
         raise Undecidable("rank-gone", message, "find out why that process wrote nothing")
+    _check_units(question)
     _check_values(question)
+
+
+def _check_units(question: Question) -> None:
+    """The same metric in another unit is another metric: seconds must not be compared with calls a second."""
+    subject = question.subject
+    units = sorted({series.unit for side in (subject.new, subject.base) for run in side for series in run.values()})
+    if len(units) > 1:
+        message = f"{subject.key} is measured in {' here and in '.join(units)} there"
+        raise Undecidable("unit-mismatch", message, "write it in one unit, or under another name")
 
 
 def _check_values(question: Question) -> None:
