@@ -118,6 +118,13 @@ def test_what_is_refused(gate: Command, folder: Path, words: list[str], code: in
     assert stored(folder) == before
 
 
+def test_a_rule_that_names_nothing_is_said_at_approval(gate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline", "forwrad within 5% of baseline")
+    done = gate("baseline", "approve", "run1.log", "--reason", "x")
+    assert done.code == 0
+    assert "no run holds what this rule names: forwrad within 5%" in done.out
+
+
 def test_a_level_keeps_ten_runs_and_rotates(gate: Command, folder: Path) -> None:
     paths = [write_log(folder / f"more{i}.log", forward=steady(100, seed=20 + i)) for i in range(10)]
     assert gate("baseline", "add", *paths[:9]).code == 0
@@ -176,6 +183,10 @@ def test_two_approvals_side_by_side_have_to_be_settled(gate: Command, folder: Pa
     done = gate("check", "run3.log")
     assert done.code == 3
     assert "two approvals stand side by side" in " ".join(done.out.split())
+    refused = gate("baseline", "add", "run3.log")
+    assert (refused.code, "two approvals" in refused.err) == (3, True)
+    assert gate("baseline", "approve", "run3.log", "--reason", "settled").code == 0
+    assert gate("check", "run2.log").code == 0
 
 
 def test_a_linked_baseline_is_refused(gate: Command, folder: Path) -> None:

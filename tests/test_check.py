@@ -475,3 +475,99 @@ def slowed(folder: Path, perfgate: Command, path: Path) -> Path:
         {k: s[k] for k in ("metric", "labels", "unit")} | {"values": [1.2 * v for v in s["values"]]} for s in read
     ]
     return write_results(folder / "slower.json", *series)
+
+
+# --- mistakes that people make -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "target"),
+    [
+        ("--json", "rules/rules.yaml"),
+        ("--json", "rules/new.yaml"),
+        ("--markdown", "facts.json"),
+        ("--junit", "run/rank0.log"),
+        ("--junit", "run/report.xml"),
+        ("--json", "baselines/report.json"),
+    ],
+)
+def test_a_report_never_lands_on_or_among_what_is_read(
+    perfgate: Command, folder: Path, option: str, target: str
+) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "run" / "rank0.log", forward=steady(100))
+    (folder / "facts.json").write_text('{"gpu": "X"}')
+    (folder / "baselines").mkdir()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = perfgate("check", "run", "--env", "facts.json", option, target)
+    assert (done.code, done.out) == (2, "")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_files_of_several_ranks_are_no_several_runs(perfgate: Command, folder: Path, stored: bool) -> None:
+    write_rules(folder, "forward within 50% of baseline" if stored else "forward under 1 s")
+    write_log(folder / "base.log", RANKS)
+    if stored:
+        perfgate("baseline", "approve", "base.log", "--reason", "first")
+    lines = (folder / "base.log").read_text().splitlines(keepends=True)
+    files = [folder / f"rank{rank}.log" for rank in range(4)]
+    for rank, path in enumerate(files):
+        path.write_text("".join(line for line in lines if f"[Rank {rank}]" in line))
+    done = perfgate("check", *files)
+    assert done.code == 3
+    assert "give their folder" in " ".join(done.out.split())
+    assert perfgate("baseline", "approve", *files, "--reason", "x").code == 1
+
+
+def test_a_rank_against_a_rank_reads_as_a_change(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward on the slowest rank within 5% of the median rank")
+    write_log(folder / "new.log", RANKS)
+    found = verdict(perfgate, "new.log")
+    assert found["new"]["estimate"] == pytest.approx(0.13, rel=0.01)
+    assert found["base"]["estimate"] == pytest.approx(0.101, rel=0.02)
+    assert found["change"]["estimate"] == pytest.approx(0.13 / 0.1015 - 1, abs=0.02)
+
+
+def test_labels_that_match_nothing_are_told_from_a_name_that_does(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, 'forward{rank="9"} under 1 s')
+    write_log(folder / "new.log", RANKS)
+    assert 'it is there with {rank="0"}' in verdict(perfgate, "new.log")["message"]
+
+
+def test_shares_are_shown_as_shares(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "gpu.utilization within 2 pp of baseline")
+    for name, value in (("base.json", 90), ("new.json", 80)):
+        write_results(folder / name, {"metric": "gpu.utilization", "unit": "%", "values": steady(value, spread=0.001)})
+    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    done = perfgate("check", "new.json")
+    assert done.code == 1
+    assert "90 → 80%" in done.out
+
+
+def test_a_problem_of_a_metric_that_no_rule_reads_is_one_warning(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    lines = "[Rank 0] time (ms) | forward: 3.00 | other: -1.00\n" * 30
+    (folder / "new.log").write_text(lines)
+    code, found = report(perfgate, "new.log")
+    (problem,) = found["problems"]
+    assert (code, problem["severity"]) == (0, "warning")
+    assert "more of other" in problem["message"]
+
+
+def test_a_run_that_is_stored_already_is_said_to_be(based: Command, folder: Path) -> None:
+    assert "compared with itself" in based("check", "base1.log").out
+
+
+def test_what_was_measured_is_shown_without_a_baseline(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    write_log(folder / "new.log", forward=steady(100))
+    assert verdict(perfgate, "new.log")["new"]["estimate"] == pytest.approx(0.1, rel=0.01)
+
+
+def test_an_unreadable_file_is_the_reason_given(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    (folder / "new.log").write_text("nothing to see\n")
+    found = verdict(perfgate, "new.log")
+    assert found["reason"] == "no-data"
+    assert "new.log" in found["message"]

@@ -29,6 +29,7 @@ def commands(group: click.Group, prefix: tuple[str, ...] = ()) -> list[tuple[str
 def test_every_command_explains_itself_with_an_example(perfgate: Command, words: tuple[str, ...]) -> None:
     done = perfgate(*words, "--help")
     assert done.code == 0
+    assert "\\b" not in done.out
     if words:
         assert f"Example: perfgate {' '.join(words)}" in done.out
 
@@ -156,7 +157,8 @@ def test_inspect_names_files_as_given_and_exits_3_for_damage(perfgate: Command, 
 def test_a_forced_format_is_used_and_an_unknown_one_is_an_error(perfgate: Command, passing: Path) -> None:
     assert perfgate("inspect", "new.log", "--format", "deepspeed").code == 0
     assert perfgate("inspect", "new.log", "--format", "timeit").code == 3
-    assert perfgate("inspect", "new.log", "--format", "nonsense").code != 0
+    done = perfgate("check", "new.log", "--format", "deepsped")
+    assert (done.code, "did you mean 'deepspeed'?" in done.err) == (2, True)
 
 
 def test_rules_check_lists_good_files_and_every_mistake(perfgate: Command, folder: Path) -> None:

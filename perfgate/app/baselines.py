@@ -24,6 +24,7 @@ from perfgate.baselines.files import (
 from perfgate.baselines.identity import differences, environment_name, identity_of
 from perfgate.baselines.levels import RUNS_KEPT, History, StoredRun
 from perfgate.baselines.stores import DirectoryStore, UnsafeName
+from perfgate.judge.evidence import Evidence, find_subjects
 from perfgate.judge.verdicts import Case, judge
 from perfgate.model import Baseline, Fact, Key, Problem, Run
 from perfgate.rules.evaluation import component_names
@@ -51,6 +52,8 @@ class Loaded:
     baseline: Baseline
     history: History
     problems: list[Problem] = field(default_factory=list)
+    #: Whether a stored file cannot be read, so that nobody knows the whole history.
+    damaged: bool = False
     sha256: str = hashlib.sha256().hexdigest()
 
 
@@ -75,7 +78,7 @@ def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact
     environment, nearest = find_environment(store, ruleset.suite, identity)
     stored, problems, sha256 = read_stored(store, ruleset.suite, environment)
     history = History.of(stored)
-    heads = history.heads()
+    heads, damaged = history.heads(), bool(problems)
     if problems or len(heads) > 1:
         problems += [_forked(store, ruleset.suite, environment, heads)] if len(heads) > 1 else []
         baseline = Baseline(
@@ -87,7 +90,7 @@ def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact
         baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
     else:
         baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
-    return Loaded(baseline, history, problems, sha256)
+    return Loaded(baseline, history, problems, damaged, sha256)
 
 
 def read_stored(store: DirectoryStore, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
@@ -113,7 +116,7 @@ def _baseline(history: History, head: str, place: str, identity: dict[str, Fact 
 
 
 def _forked(store: DirectoryStore, suite: str, environment: str, heads: Sequence[str]) -> Problem:
-    message = f"two approvals stand side by side, {' and '.join(heads)}: approve a run on top of both to settle it"
+    message = f"two approvals stand side by side, {' and '.join(heads)}: approve a run to settle it"
     return Problem("error", message, store.location(f"{suite}/{environment}"))
 
 
@@ -165,11 +168,12 @@ def approve(options: Options, reason: str, by: str | None, pr: int | None, keep_
     with candidates.store.lock():
         history = candidates.loaded.history
         heads = history.heads()
-        parent = heads[0] if len(heads) == 1 else None
+        parent = heads[-1] if heads else None
         sources = [file.sha256 for run in candidates.runs for file in run.files]
         stamp = hashlib.sha256("\0".join([parent or "", reason, *sources]).encode()).hexdigest()[:8]
         name = f"{surroundings.now():%Y-%m-%d}-{stamp}"
-        level = Level(name, parent, reason, by or surroundings.who(), pr, anchor=parent is None)
+        who = by or surroundings.who()
+        level = Level(name, parent, reason, who, pr, anchor=parent is None, settles=heads[:-1])
         if name in history.levels:
             raise Refused(f"the level {name} exists already, with the same runs and reason", 1)
         return _write(candidates, level, options, keep_all)
@@ -180,6 +184,8 @@ def add(options: Options, by: str | None, rotate: bool, keep_all: bool) -> list[
     candidates = _candidates(options)
     with candidates.store.lock():
         history, baseline = candidates.loaded.history, candidates.loaded.baseline
+        if len(history.heads()) > 1:
+            raise Refused("\n".join(map(str, candidates.loaded.problems)), 3)
         if baseline.place is None:
             raise Refused(f"{baseline.missing}; open a level first: {approve_command(options)}", 3)
         head = history.heads()[0]
@@ -208,8 +214,23 @@ def _candidates(options: Options) -> Candidates:
     if damaged:
         words = "\n".join(str(problem) for problem in damaged)
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
+    _refuse_ranks_as_runs(runs)
     store = open_store(options.baselines)
-    return Candidates(ruleset, runs, facts, store, load_baseline(store, ruleset, facts, approve_command(options)))
+    loaded = load_baseline(store, ruleset, facts, approve_command(options))
+    if loaded.damaged:
+        words = "\n".join(str(problem) for problem in loaded.problems)
+        raise Refused(f"the stored baselines are damaged:\n{words}", 3)
+    return Candidates(ruleset, runs, facts, store, loaded)
+
+
+def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:
+    """The files of one run, one for each rank, are no independent runs."""
+    ranks = [{series.key.member() for series in run.series} for run in runs]
+    for i, one in enumerate(ranks):
+        for other in ranks[i + 1 :]:
+            if one and other and not one & other:
+                message = "these files hold different ranks, so they look like one run: give their folder"
+                raise Refused(message, 1)
 
 
 def _refuse_known(candidates: Candidates, history: History) -> None:
@@ -234,18 +255,13 @@ def _refuse_failing(candidates: Candidates, options: Options) -> None:
     bad = [verdict for verdict in judge(case) if verdict.exit_code and verdict.reason != "no-baseline"]
     if bad:
         words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
-        raise Refused(
-            f"a run that does not pass its own rules is not added; a change that is meant is approved:\n{words}",
-            1,
-        )
+        command = approve_command(options)
+        raise Refused(f"not added, for it does not pass its own rules:\n{words}\nif that is meant: {command}", 1)
 
 
 def _write(candidates: Candidates, level: Level, options: Options, keep_all: bool, by: str | None = None) -> list[str]:
     """Store every run of the candidates in a level; returns the lines to print."""
-    if candidates.loaded.problems:
-        words = "\n".join(str(problem) for problem in candidates.loaded.problems)
-        raise Refused(f"the stored baselines are damaged or forked:\n{words}", 3)
-    lines = []
+    lines = _absent_metrics(candidates)
     for run in candidates.runs:
         data = encode(_stored(candidates, run, level, options, keep_all, by))
         name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{hashlib.sha256(data).hexdigest()[:8]}.json"
@@ -256,6 +272,14 @@ def _write(candidates: Candidates, level: Level, options: Options, keep_all: boo
             raise Refused(f"{candidates.store.location(path)}: cannot be written: {error}") from None
         lines.append(f"wrote {candidates.store.location(path)} ({len(data) / 1024:.0f} KiB, {run.name})")
     return lines
+
+
+def _absent_metrics(candidates: Candidates) -> list[str]:
+    """A warning for each rule that names nothing in these runs: most likely a misspelt metric."""
+    baseline = Baseline(runs=candidates.runs)
+    evidence = Evidence.of(candidates.runs, baseline, candidates.ruleset.metrics)
+    absent = [rule for rule in candidates.ruleset.rules if not find_subjects(rule.sentence, evidence)]
+    return [f"warning: no run holds what this rule names: {rule.name} ({rule.at})" for rule in absent]
 
 
 def _stored(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from perfgate.app import inputs, surroundings
-from perfgate.app.baselines import Options, approve_command, load_baseline, open_store
+from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, open_store
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge
-from perfgate.model import Location, Policy, Problem, Report, Verdict
+from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
+from perfgate.rules.evaluation import component_names
+from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.sentence import glob_matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ def check(request: CheckRequest) -> Report:
         approve_command=command,
     )
     verdicts = judge(case)
-    problems += [problem for run in runs for problem in run.problems] + clashes + loaded.problems
-    problems += _nothing_judged(verdicts, request)
+    problems += _of_runs(runs, ruleset) + clashes + loaded.problems
+    problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
     code = report_exit_code(verdicts, problems)
     return Report(
         outcome=report_outcome(code, verdicts),
@@ -60,6 +64,34 @@ def check(request: CheckRequest) -> Report:
         baseline=loaded.baseline.place,
         approve_command=command if _approval_would_help(verdicts) else None,
     )
+
+
+def _of_runs(runs: Sequence[Run], ruleset: Ruleset) -> list[Problem]:
+    """What reading complained of, once for each series; of a series that no rule reads it is a warning."""
+    read = {name for rule in ruleset.rules for name in component_names(rule.sentence.subject, ruleset.metrics)}
+    found: dict[tuple[str, Key | None, str], list[Problem]] = {}
+    for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
+        about = "" if problem.key else problem.message + str(problem.at)
+        found.setdefault((problem.at.file, problem.key, about), []).append(problem)
+    return [_summed(problems, read) for problems in found.values()]
+
+
+def _summed(problems: Sequence[Problem], read: set[str]) -> Problem:
+    first, more = problems[0], len(problems) - 1
+    unread = first.key is not None and not any(glob_matches(n, first.key.metric) or n == first.key.metric for n in read)
+    message = first.message + (f" (and {more} more of {first.key})" if more else "")
+    return replace(first, message=message, severity="warning" if unread else first.severity)
+
+
+def _compared_with_itself(runs: Sequence[Run], loaded: Loaded) -> list[Problem]:
+    """A run that is stored already says nothing new."""
+    stored = {file.sha256 for run in loaded.baseline.runs for file in run.files}
+    return [
+        Problem("warning", "this very file is in the baseline: it is compared with itself", Location(file.path))
+        for run in runs
+        for file in run.files
+        if file.sha256 in stored
+    ]
 
 
 def _approval_would_help(verdicts: tuple[Verdict, ...]) -> bool:

@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from perfgate.app.errors import Refused
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
-from perfgate.readers import join_runs, read
+from perfgate.readers import FORMATS, join_runs, read
 from perfgate.readers.source import Source
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.loading import load_rules
@@ -46,7 +47,16 @@ def read_runs(paths: Sequence[str], format: str | None = None, *, as_given: bool
     Raises Refused for the same file given twice.
     """
     refuse_twice(paths)
+    _check_format(format)
     return tuple(run for path in paths for run in _read_argument(path, format, path if as_given else shown_path(path)))
+
+
+def _check_format(name: str | None) -> None:
+    known = [found.name for found in FORMATS]
+    if name is not None and name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        raise Refused(f"--format {name}: no such format; {hint}")
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
@@ -144,6 +154,8 @@ def read_facts(options: Iterable[str]) -> dict[str, Fact]:
     for option in options:
         name, sign, value = option.partition("=")
         if sign and name and not os.path.exists(option):
+            if not value:
+                raise Refused(f"--env {option}: the fact has no value")
             facts[name] = _scalar(value)
         else:
             facts.update(_facts_file(option))

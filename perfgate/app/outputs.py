@@ -12,15 +12,30 @@ from perfgate.reporters import RENDERERS
 
 
 def check_outputs(outputs: Mapping[str, str], inputs: Sequence[str]) -> None:
-    """Refuse two reports to one file, a report over an input, and a place that cannot be written to."""
-    used = {os.path.realpath(path): "an input" for path in inputs if path != "-"}
+    """Refuse two reports to one file, a report over or among the inputs, and a place that cannot be written to.
+
+    `inputs` are all files and folders that are read: runs, rules, baselines, facts.
+    """
+    real = [os.path.realpath(path) for path in inputs if path != "-"]
+    used = dict.fromkeys(real, "an input")
+    folders = [path for path in real if os.path.isdir(path)]
     for name, path in outputs.items():
         place = path if path == "-" else os.path.realpath(path)
         if place in used:
             raise Refused(f"--{name} {path}: that file is {used[place]}")
+        inside = next((folder for folder in folders if _is_read_from(folder, place)), None)
+        if path != "-" and inside is not None:
+            raise Refused(f"--{name} {path}: lies in a folder that is read; write reports elsewhere")
         used[place] = f"the {name} report already"
         if path != "-":
             _try(name, path)
+
+
+def _is_read_from(folder: str, place: str) -> bool:
+    """Whether a file at this place would be read as part of a folder, now or the next time."""
+    among = os.path.commonpath([folder, place]) == folder if os.path.isabs(place) else False
+    # The working directory may well hold rules beside reports; there only what exists already is in danger.
+    return among and (folder != os.getcwd() or place.endswith((".yaml", ".yml")) or os.path.exists(place))
 
 
 def _try(name: str, path: str) -> None:

@@ -59,6 +59,8 @@ class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     by: str = ""
     pr: int | None = None
     anchor: bool = False
+    #: Other levels that stood beside the parent when this one was opened, and that it replaces, too.
+    settles: list[str] = []
     #: The metrics that the level adopts; empty means all.
     adopts: list[str] = []
 

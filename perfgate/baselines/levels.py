@@ -50,8 +50,9 @@ class History:
 
     def heads(self) -> list[str]:
         """The levels that no other names as its parent: one, or the history has forked."""
-        parents = {self.level(name).parent for name in self.levels}
-        return [name for name in self.levels if name not in parents]
+        levels = [self.level(name) for name in self.levels]
+        replaced = {level.parent for level in levels} | {name for level in levels for name in level.settles}
+        return [name for name in self.levels if name not in replaced]
 
     def newest(self, name: str) -> tuple[StoredRun, ...]:
         """The runs of a level that new ones are compared with, oldest first."""

@@ -25,7 +25,7 @@ def baseline() -> None:
 def approve(
     runs: tuple[str, ...], reason: str, by: str | None, pr: int | None, keep_all: bool, **arguments: Any
 ) -> int:
-    r"""Open a new level with these runs: an approved change, or the first baseline.
+    """Open a new level with these runs: an approved change, or the first baseline.
 
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
@@ -42,7 +42,7 @@ def approve(
 @click.option("--all", "keep_all", is_flag=True, help="Keep every series, not only those that rules name.")
 @judging_options
 def add(runs: tuple[str, ...], by: str | None, rotate: bool, keep_all: bool, **arguments: Any) -> int:
-    r"""Add unchanged runs to the current level; refused when they fail their own rules.
+    """Add unchanged runs to the current level; refused when they fail their own rules.
 
     \b
     Example: perfgate baseline add train.log
@@ -55,7 +55,7 @@ def add(runs: tuple[str, ...], by: str | None, rotate: bool, keep_all: bool, **a
 @baseline.command("list")
 @baselines_option
 def list_(baselines: str) -> int:
-    r"""List every level: its runs, who approved it, and why.
+    """List every level: its runs, who approved it, and why.
 
     \b
     Example: perfgate baseline list
@@ -72,7 +72,7 @@ def list_(baselines: str) -> int:
 @click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
 @baselines_option
 def show(place: str | None, baselines: str) -> int:
-    r"""Show stored runs: their environment, their decision, and their metrics.
+    """Show stored runs: their environment, their decision, and their metrics.
 
     \b
     Example: perfgate baseline show gpt-small

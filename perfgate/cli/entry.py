@@ -18,7 +18,7 @@ INTERNAL = 4
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="perfgate")
 def main() -> None:
-    r"""A performance gate for people who train models on GPUs.
+    """A performance gate for people who train models on GPUs.
 
     Rules are sentences in YAML; runs are what profilers already write.
 

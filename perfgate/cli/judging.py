@@ -33,7 +33,7 @@ def check(
     runs: tuple[str, ...], missing_baseline: Any, only: tuple[str, ...], strict: bool,
     junit: str | None, json_: str | None, markdown: str | None, quiet: bool, verbose: bool, **arguments: Any,
 ) -> int:  # fmt: skip
-    r"""Judge new runs by the rules and the stored baseline; the exit code is the answer.
+    """Judge new runs by the rules and the stored baseline; the exit code is the answer.
 
     \b
     Example: perfgate check train.log --junit perfgate.xml
@@ -43,7 +43,8 @@ def check(
 
     written = {"junit": junit, "json": json_, "markdown": markdown}
     outputs = {name: path for name, path in written.items() if path is not None}
-    check_outputs(outputs, runs)
+    read = (*runs, *arguments["rules"], arguments["baselines"], *arguments["env"])
+    check_outputs(outputs, read)
     report = command.check(command.CheckRequest(collect(runs, arguments), missing_baseline, only, strict))
     return _publish(report, outputs, quiet, verbose)
 
@@ -77,7 +78,7 @@ def _print_report(report: Report, outputs: dict[str, str], quiet: bool, verbose:
 @click.option("--json", "json_", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json, print the values themselves, too.")
 def inspect(runs: tuple[str, ...], format_: str | None, json_: bool, values: bool) -> int:
-    r"""Show what was read: every metric with its statistics, and every problem.
+    """Show what was read: every metric with its statistics, and every problem.
 
     \b
     Example: perfgate inspect train.log
@@ -109,7 +110,7 @@ def compare(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    r"""Compare two sets of runs without rules; the exit codes are those of check.
+    """Compare two sets of runs without rules; the exit codes are those of check.
 
     \b
     Example: perfgate compare main-1.log main-2.log --new change.log

@@ -16,7 +16,7 @@ def rules() -> None:
 @rules.command("check")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 def rules_check(paths: tuple[str, ...]) -> int:
-    r"""Validate rule files; every mistake is shown with its line.
+    """Validate rule files; every mistake is shown with its line.
 
     \b
     Example: perfgate rules check rules/
@@ -35,7 +35,7 @@ def rules_check(paths: tuple[str, ...]) -> int:
 @rules_option
 @suite_option
 def explain(ids: tuple[str, ...], rules: tuple[str, ...], suite: str | None) -> int:
-    r"""Say in words what rules mean and what they need.
+    """Say in words what rules mean and what they need.
 
     \b
     Example: perfgate rules explain allreduce-tail
@@ -48,7 +48,7 @@ def explain(ids: tuple[str, ...], rules: tuple[str, ...], suite: str | None) -> 
 @click.command()
 @click.argument("name", type=click.Choice(["rules", "results", "baseline", "report"]))
 def schema(name: str) -> int:
-    r"""Print the JSON Schema of a document that perfgate reads or writes.
+    """Print the JSON Schema of a document that perfgate reads or writes.
 
     \b
     Example: perfgate schema rules > rules.schema.json

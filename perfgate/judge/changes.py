@@ -37,7 +37,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
     _check_lengths(question, base_runs, new_runs)
     result = judge_measured_change(base_runs, new_runs, terms)
     member = question.speaker(new)
-    subject = question.words(member)
+    subject, units = question.words(member), (question.unit, question.shown)
     if result.outcome == "error":
         raise question.data_error(result.reason, subject)
     if asks.reference == "anchor" and result.suspect:
@@ -46,11 +46,12 @@ def change_finding(question: Question, asks: Change) -> Finding:
     return Finding(
         result.outcome,
         result.reason,
-        messages.change_message(subject, result, asks.reference, question.unit, tolerance_words(asks)),
+        messages.change_message(subject, result, asks.reference, units, tolerance_words(asks)),
         messages.change_next_step(result, question.case.approve_command),
         {
             **_fields(result, terms, base_runs, new_runs),
             "unit": question.unit,
+            "shown_unit": question.shown,
             "statistic": question.shown_statistic,
             "member": dict(member),
         },
@@ -70,12 +71,30 @@ def _check_base(question: Question, asks: Change) -> None:
     case, key = question.case, question.subject.key
     approve = f"approve runs that hold it: {case.approve_command}"
     if not any(question.base):
+        known = _new_side(question)
         if asks.reference == "baseline" and case.baseline.runs:
-            raise Undecidable("no-baseline", f"the baseline {case.baseline.place} does not hold {key}", approve)
+            raise Undecidable(
+                "no-baseline", f"the baseline {case.baseline.place} does not hold {key}", approve, **known
+            )
         message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
-        raise Undecidable("no-baseline", message, case.baseline.next_step or f"make one: {case.approve_command}")
+        step = case.baseline.next_step or f"make one: {case.approve_command}"
+        raise Undecidable("no-baseline", message, step, **known)
     if not all(question.base):
         raise Undecidable("no-baseline", f"some runs of the {asks.reference} do not hold {key}", approve)
+
+
+def _new_side(question: Question) -> dict[str, Any]:
+    """What was measured, where there is nothing yet to hold it against."""
+    side = question.side(question.new)
+    measures = [question.reading.measure(series) for series in side.series]
+    values = [run.value for run in measures if run.value is not None]
+    estimate = _estimate(sum(values) / len(values) if values else None, measures)
+    return {
+        "new": estimate,
+        "unit": question.unit,
+        "statistic": question.shown_statistic,
+        "member": dict(question.speaker(side)),
+    }
 
 
 def _check_lengths(question: Question, base: Sequence[RunMeasure], new: Sequence[RunMeasure]) -> None:

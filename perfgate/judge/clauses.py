@@ -36,7 +36,7 @@ def _finding(question: Question, member: Member) -> Finding:
         found = error.finding()
     except NotAvailable as error:
         found = Finding("error", "not-available", str(error), "use a statistic that the source holds")
-    return replace(found, fields={"member": dict(member)})
+    return replace(found, fields={"member": dict(member), **found.fields})
 
 
 def _answer(question: Question) -> Finding:
@@ -66,13 +66,26 @@ def _check_presence(question: Question) -> None:
             where = "the baseline does" if subject.members(subject.base) else "other runs do"
             message = f"{view.run.name} does not hold {subject.key}, though {where}"
             raise Undecidable("metric-absent", message, "find out why it is no longer written, or change the rule")
-    gone = sorted(subject.members(subject.base) - subject.members(subject.new))
-    if gone:
-        names = [" ".join(f"{name} {value}" for name, value in member) or "the one without rank" for member in gone]
-        message = f"{subject.key}: {messages.listed(names)} was in the baseline and is gone"
-        raise Undecidable("rank-gone", message, "find out why that process wrote nothing")
+    _check_ranks(question)
     _check_units(question)
     _check_values(question)
+
+
+def _check_ranks(question: Question) -> None:
+    """Every new run holds every rank that the baseline or another new run holds."""
+    subject = question.subject
+    stored, seen = subject.members(subject.base), subject.members(subject.new)
+    for view, members in zip(question.evidence.new, subject.new, strict=True):
+        gone = sorted((stored | seen) - members.keys())
+        if not gone:
+            continue
+        names = [" ".join(f"{name} {value}" for name, value in member) or "the one without rank" for member in gone]
+        where = "the baseline has" if stored & set(gone) else "other new runs have"
+        message = f"{subject.key}: {view.run.name} lacks {messages.listed(names)}, which {where}"
+        step = "find out why that process wrote nothing"
+        if len(subject.new) > 1:
+            step += "; if these are the files of one run, one for each rank, give their folder"
+        raise Undecidable("rank-gone", message, step)
 
 
 def _check_units(question: Question) -> None:

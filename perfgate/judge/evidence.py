@@ -40,6 +40,10 @@ class Evidence:
         """Every metric that any new run holds."""
         return sorted({name for view in self.new for name in view.names()})
 
+    def keys(self, metric: str) -> list[Key]:
+        """Every series of a metric in the new runs, by name and labels."""
+        return [key for view in self.new for key in view.select(Selector(metric, quoted=True))]
+
     def nearest(self, name: str) -> list[str]:
         """The metrics of the new runs whose names are most like one that is absent."""
         names = self.names()

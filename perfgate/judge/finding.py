@@ -23,11 +23,13 @@ class Finding:
 class Undecidable(Exception):
     """Why a clause cannot be judged: the message, the reason in one word, and the next step."""
 
-    def __init__(self, reason: str, message: str, next_step: str) -> None:
+    def __init__(self, reason: str, message: str, next_step: str, **fields: Any) -> None:
         super().__init__(message)
         self.reason = reason
         self.next_step = next_step
+        #: Fields of the verdict that are known all the same.
+        self.fields = fields
 
     def finding(self) -> Finding:
         """The error that a verdict shows."""
-        return Finding("error", self.reason, str(self), self.next_step)
+        return Finding("error", self.reason, str(self), self.next_step, self.fields)

@@ -29,7 +29,7 @@ def limit_finding(question: Question, asks: Limit) -> Finding:
         asks.comparator,
         asks.bound.value,
         unit=question.unit,
-        shown=asks.bound.unit.symbol if asks.bound.unit else None,
+        shown=question.shown,
         confidence=1 - (1 - question.settings.confidence) / ranks,
         member=question.speaker(side),
         series=side.series,
@@ -66,6 +66,7 @@ def judge_values(
     fields = {
         **_fields(result, terms, reading.statistic),
         "unit": unit,
+        "shown_unit": shown,
         "statistic": question.shown_statistic,
         "member": dict(member),
         "better": reading.better,

@@ -55,9 +55,11 @@ def _values(result: LimitResult) -> str:
     return f"{counted(result.n, 'value')}{worth}, of {runs}"
 
 
-def change_message(subject: str, result: ChangeResult, reference: str, unit: str, tolerance: str) -> str:
-    """How far the new runs are from the reference, and what it means."""
-    base, new = (format_value(number, unit) for number in (result.base_value, result.new_value))
+def change_message(
+    subject: str, result: ChangeResult, reference: str, units: tuple[str, str | None], tolerance: str
+) -> str:
+    """How far the new runs are from the reference, and what it means; `units` are the base unit and the shown one."""
+    base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
     if result.estimate is None:
         return f"{subject} is {new}, as in the {reference}"
     runs = f"{counted(result.base_runs, 'base run')}, {counted(result.new_runs, 'new run')}"
@@ -82,7 +84,7 @@ def _relation(result: ChangeResult, tolerance: str) -> str:
 def change_next_step(result: ChangeResult, approve: str) -> str:
     """The shortest way on from the outcome of a change."""
     if result.outcome == "fail":
-        return f"find what slowed it down; if the change is meant, approve it: {approve}"
+        return f"find what made it worse; if the change is meant, approve it: {approve}"
     if result.outcome == "suspect":
         return "run the new side twice more and give all runs together: three runs settle it"
     if result.reason == "thin-tail":

@@ -95,6 +95,15 @@ class Question:
         """The base unit of what is judged."""
         return statistic_unit(self.series, self.reading.statistic)
 
+    @property
+    def shown(self) -> str | None:
+        """The unit to print values in: the author's own; a share that is held to points or known as one is in %."""
+        asks = self.clause.asks
+        quantity = asks.bound if isinstance(asks, Limit) else asks.absolute
+        symbol = quantity.unit.symbol if quantity is not None and quantity.unit is not None else None
+        is_share = self.unit == "1" and direction(self.subject.key.metric, "1", None) == "higher"
+        return "%" if symbol == "pp" or (symbol is None and is_share) else symbol
+
     def _change_direction(self, statistic: str, asks: Change) -> Better:
         """Which values are better; `neither` where both directions are judged because nobody said it."""
         known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), self.rule.better)
@@ -115,8 +124,8 @@ class Question:
         quantity = asks.bound if isinstance(asks, Limit) else asks.absolute
         if quantity is None or (quantity.base == self.unit and (quantity.unit is not None or self.unit == "1")):
             return
-        examples = [symbol for symbol, known in UNITS.items() if known.base == self.unit]
-        step = f"write a quantity in {messages.listed(examples)}"
+        examples = [known.symbol for symbol, known in UNITS.items() if known.base == self.unit and symbol != "\u03bcs"]
+        step = f"write a quantity in {messages.listed(examples, most=20)}"
         if quantity.unit is None:
             message = f"{quantity} has no unit, and {self.subject.key} is measured in {self.unit}"
             raise Undecidable("no-unit", message, f"{step}, such as {quantity} {examples[len(examples) // 2]}")

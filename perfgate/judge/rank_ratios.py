@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import cast
+from statistics import fmean
+from typing import Any, cast
 
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.limits import judge_values
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import choose
+from perfgate.model import Change as ChangeEstimate
+from perfgate.model import Estimate
 from perfgate.rules.sentence import Change, RankChoice
 from perfgate.stats.warmup import steady_run
 from perfgate.units import format_value
@@ -43,8 +46,22 @@ def rank_ratio_finding(question: Question, asks: Change) -> Finding:
     )
     one, two = (format_value(value, question.unit) for value in pairs[-1])
     message = f"{reading.statistic} of {key} is {one} on the {question.rank} rank, {two} on the {asks.reference}: "
-    fields = {**found.fields, "statistic": reading.statistic, "tolerance": tolerance}
-    return replace(found, message=message + found.message, fields=fields)
+    fields = {
+        **found.fields,
+        **_fields(found, pairs),
+        "unit": question.unit,
+        "shown_unit": None,
+        "tolerance": tolerance,
+    }
+    return replace(found, message=message + found.message, fields=fields | {"statistic": reading.statistic})
+
+
+def _fields(found: Finding, pairs: list[tuple[float, float]]) -> dict[str, Any]:
+    """The verdict of a ratio reads as that of a change: from the reference rank to the one that is judged."""
+    ratio: Estimate = found.fields["new"]
+    bounds = (None if bound is None else bound - 1 for bound in (ratio.estimate, ratio.low, ratio.high))
+    new, base = (Estimate(fmean(side), None, None, None, None, ratio.runs) for side in zip(*pairs, strict=True))
+    return {"new": new, "base": base, "change": ChangeEstimate(*bounds), "bound": None, "comparator": None}
 
 
 def _tolerance(asks: Change, reference: float) -> float:

@@ -14,7 +14,7 @@ from perfgate.judge.messages import listed
 from perfgate.judge.policy import verdict_exit_code
 from perfgate.judge.question import Question
 from perfgate.measure import default_statistic, statistic_unit
-from perfgate.model import Baseline, Fact, Run, Verdict
+from perfgate.model import Baseline, Fact, Run, Verdict, show_labels
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.sentence import Change, Clause, Limit, Selector, glob_matches
@@ -107,6 +107,14 @@ class _RuleJudge:
     def absent(self) -> Finding:
         """The rule matches nothing in any run."""
         name = name_of(self.rule.sentence.subject, self.rule.sentence.subject_text)
+        if not self.evidence.names():
+            problems = [problem for run in self.case.new for problem in run.problems if problem.severity == "error"]
+            why = f": {problems[0].at}: {problems[0].message}" if problems else ""
+            return Finding("error", "no-data", f"not judged, for the runs hold no metrics{why}", "settle that first")
+        if name in self.evidence.names():
+            labels = sorted({show_labels(key.labels) for key in self.evidence.keys(name)})
+            message = f"no run holds {name} with these labels: it is there with {listed(labels)}"
+            return Finding("error", "metric-absent", message, "correct the labels")
         near = self.evidence.nearest(name)
         held = (
             f"the nearest are {listed(near)}" if near else f"the runs hold {listed(self.evidence.names()) or 'nothing'}"
@@ -156,7 +164,6 @@ class _RuleJudge:
             asks=clause.text,
             why=rule.why,
             notes=finding.notes,
-            shown_unit=asks.bound.unit.symbol if isinstance(asks, Limit) and asks.bound.unit else None,
             **fields,
         )
 

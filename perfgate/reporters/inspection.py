@@ -12,7 +12,7 @@ from perfgate.units import format_value
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"
-_COLUMNS = ("median", "mean", "p95", "p99", "min", "max", "total")
+_COLUMNS = ("value", "median", "mean", "p95", "p99", "min", "max", "total")
 
 
 def render_json(runs: Sequence[RunSummary]) -> str:

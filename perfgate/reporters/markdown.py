@@ -106,7 +106,7 @@ def _row(verdict: Verdict) -> str:
 
 def _item(verdict: Verdict) -> str:
     """What is to be said of a verdict, as an item of a list; no line of it begins with untrusted text."""
-    warning = " (warning only)" if phrases.is_warning(verdict) else ""
+    warning = phrases.effect(verdict)
     details = [
         f"**next:** {prose(verdict.next_step)}" if verdict.next_step else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{warning}",

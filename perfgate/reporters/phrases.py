@@ -56,6 +56,13 @@ def is_warning(verdict: Verdict) -> bool:
     return is_news(verdict) and verdict.exit_code == 0
 
 
+def effect(verdict: Verdict) -> str:
+    """Why news blocks nothing: its severity, or what the rule says of not being able to tell."""
+    if not is_warning(verdict):
+        return ""
+    return " (warning only)" if verdict.severity == "warning" else " (does not block)"
+
+
 def loose_errors(report: Report) -> list[Problem]:
     """The error-level problems that concern no metric that was judged."""
     judged = {Key(verdict.metric, _labels(verdict)).without_members() for verdict in report.verdicts}
@@ -136,7 +143,7 @@ def n_effective(verdict: Verdict) -> str:
 
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
     """Everything else that there is to say of a verdict, as pairs of a word and a text."""
-    warning = " (warning only)" if is_warning(verdict) else ""
+    warning = effect(verdict)
     pairs = [
         ("measured", ", ".join(measured(verdict))),
         ("allowed", allowed(verdict)),
@@ -172,8 +179,10 @@ def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:
     """Both sides of a change in one unit: `361 → 372 ms`."""
     if base is None and new is None:
         return _NOT_MEASURED
-    if base is None or new is None:
-        return f"{_value(base, verdict)} → {_value(new, verdict)}"
+    if base is None:
+        return _value(new, verdict)
+    if new is None:
+        return f"{_value(base, verdict)} → unknown"
     unit = _unit(max(base, new, key=abs), verdict)
     return f"{format_number(base / unit.factor)} → {format_value(new, unit.base, unit.symbol)}"
 

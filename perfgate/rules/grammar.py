@@ -75,6 +75,10 @@ def parse_expression(text: str) -> Expression:
     return expression
 
 
+def _against_rank(clause: Clause) -> bool:
+    return isinstance(clause.asks, Change) and clause.asks.reference.endswith("rank")
+
+
 class _Parser(Cursor):
     """One method for each line of the grammar."""
 
@@ -104,6 +108,8 @@ class _Parser(Cursor):
             self.fail(f"the subject already holds statistics; {statistic} of it has no meaning", begin)
         clauses = self.clauses()
         rank = rank or self.rank()
+        if rank in ("each", "across") and any(_against_rank(clause) for clause in clauses):
+            self.fail("comparing with another rank takes one rank: write `on the slowest rank`", begin)
         if self.token.kind != "end":
             self.fail("the sentence should end here, or go on with `and`")
         return Sentence(self.text, subject, subject_text, statistic, rank, clauses)
