@@ -94,7 +94,12 @@ def display_unit(value: float, base: str) -> Unit:
         return Unit("", base, 1.0)
     units = [UNITS[symbol] for symbol in symbols]
     fitting = [unit for unit in units if abs(value) >= unit.factor * 0.99995]  # 999.99 ms prints as 1 s
-    return fitting[-1] if fitting and math.isfinite(value) else units[0] if value else UNITS[symbols[-1]]
+    return fitting[-1] if fitting and math.isfinite(value) else units[0] if value else _plain(units)
+
+
+def _plain(units: list[Unit]) -> Unit:
+    """The unit without a prefix: nothing is 0 s and 0 B, not 0 ns."""
+    return next(unit for unit in units if unit.factor == 1.0)
 
 
 def format_number(number: float, digits: int = 4) -> str:

@@ -121,6 +121,11 @@ class RunBuilder:
         if known != value and not any(problem.message == message for problem in self.problems):
             self.say("warning", message, line)
 
+    @property
+    def has_measured(self) -> bool:
+        """Whether there is a series yet."""
+        return bool(self.columns or self.finished)
+
     def run(self, part: int | None = None) -> Run:
         """The finished run, with the problems of its document; an error if nothing was measured."""
         measured = (column.series() for column in self.columns.values() if column.values)

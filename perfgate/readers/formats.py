@@ -52,6 +52,18 @@ FORMATS: tuple[Format, ...] = (
         },
     ),
     Format(
+        "lightning",
+        "a report of Lightning's SimpleProfiler, AdvancedProfiler or PyTorchProfiler",
+        "lightning",
+        markers={"Mean duration (s)": r"Action[ \t]*\|[ \t]*Mean duration \(s\)", "Profile stats for: ": ""},
+    ),
+    Format(
+        "torch-table",
+        "a table of torch's key_averages().table()",
+        "torch_table",
+        markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"},
+    ),
+    Format(
         "timeit",
         "timing results: lists of seconds under `times`, as JSON or as printed Python objects",
         "timeit",

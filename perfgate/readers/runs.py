@@ -27,12 +27,12 @@ class Runs(Generic[AnyBuilder]):
 
     def banner(self, line: int) -> None:
         """A launcher starts here: a new run, unless this one has measured nothing yet."""
-        if self.run.columns:
+        if self.run.has_measured:
             self._begin(line)
 
     def count(self, counter: str, value: int, line: int, fraction: float = 1.0) -> None:
         """A printed step counter: under `fraction` of its last value it belongs to a new run, of the same facts."""
-        if value < self._counters.get(counter, 0) * fraction and self.run.columns:
+        if value < self._counters.get(counter, 0) * fraction and self.run.has_measured:
             facts = self.run.facts
             self._begin(line)
             self.run.facts = dict(facts)
@@ -40,7 +40,7 @@ class Runs(Generic[AnyBuilder]):
 
     def finish(self) -> tuple[Run, ...]:
         """The finished runs. A start after which nothing was measured is no run, but is said."""
-        while len(self._begun) > 1 and not self.run.columns:
+        while len(self._begun) > 1 and not self.run.has_measured:
             empty, line = self._begun.pop()
             self.run = self._begun[-1][0]
             self.run.problems += empty.problems

@@ -14,7 +14,7 @@ import numpy as np
 from perfgate.measure import Measurer, NotAvailable, default_statistic, single_number, statistic_unit
 from perfgate.model import Key, Run, Series, read_only
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors
+from perfgate.rules.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, canonical_metric, selectors
 
 if TYPE_CHECKING:
     from perfgate.model import Steps, Values
@@ -48,11 +48,12 @@ class RunView:
 
     def select(self, selector: Selector) -> dict[Key, Series]:
         """The series that a selector names; empty where there is none. Raises NotAvailable."""
-        names = (
-            [name for name in self.names() if selector.matches_metric(name)] if selector.is_glob else [selector.pattern]
-        )
+        names = self._matching(selector) if selector.is_glob else [selector.pattern]
         found = ((Key(name, labels), series) for name in names for labels, series in self._of(name).items())
         return {key: series for key, series in found if selector.accepts_labels(key)}
+
+    def _matching(self, glob: Selector) -> list[str]:
+        return [name for name in self.names() if glob.matches_metric(name)]
 
     def evaluate(self, expression: Expression) -> dict[Labels, Series]:
         """The series of an expression by their labels: one a rank, device, configuration, ...
@@ -80,7 +81,7 @@ class RunView:
         if name in self._by_metric:
             return self._by_metric[name]
         if name not in self.metrics:
-            return {}
+            return self._by_metric.get(canonical_metric(name), {})
         if name not in self._derived:
             found = self.evaluate(self.metrics[name].expression)
             self._derived[name] = {labels: _named(series, name, labels) for labels, series in found.items()}
@@ -88,7 +89,7 @@ class RunView:
 
     def _has_parts(self, name: str, known: dict[str, bool]) -> bool:
         if name not in known:
-            parts = (selector.pattern for selector in selectors(self.metrics[name].expression))
+            parts = (canonical_metric(selector.pattern) for selector in selectors(self.metrics[name].expression))
             known[name] = all(
                 part in self._by_metric or (part in self.metrics and self._has_parts(part, known)) for part in parts
             )
@@ -113,7 +114,8 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
     names: set[str] = set()
     waiting = [expression]
     while waiting:
-        found = {selector.pattern for selector in selectors(waiting.pop())} - names
+        patterns = [selector.pattern for selector in selectors(waiting.pop())]
+        found = {name for pattern in patterns for name in (pattern, canonical_metric(pattern))} - names
         names |= found
         waiting += [metrics[name].expression for name in found if name in metrics]
     return names

@@ -42,6 +42,15 @@ def glob_matches(pattern: str, text: str) -> bool:
     return _compiled(pattern).match(text) is not None
 
 
+_DEVICE = re.compile(r"(.*\.(?:self_)?)(?:cuda|xpu|hpu|mtia|npu|privateuse1)(_time|_memory)", re.DOTALL)
+
+
+def canonical_metric(name: str) -> str:
+    """The name that readers give a metric: `mm.cuda_time` is `mm.device_time`, whatever the device is called."""
+    found = _DEVICE.fullmatch(name)
+    return f"{found[1]}device{found[2]}" if found else name
+
+
 @dataclass(frozen=True, slots=True)
 class LabelTest:
     """One condition in braces: `rank="0"`, `name!="warmup*"`."""
@@ -71,7 +80,8 @@ class Selector:
 
     def matches_metric(self, metric: str) -> bool:
         """Whether the name alone matches."""
-        return glob_matches(self.pattern, metric) if self.is_glob else metric == self.pattern
+        names = (self.pattern, canonical_metric(self.pattern))
+        return any(glob_matches(name, metric) for name in names) if self.is_glob else metric in names
 
     def accepts_labels(self, key: Key) -> bool:
         """Whether the labels alone match."""
