@@ -71,12 +71,12 @@ def single_number(series: Series, statistic: str) -> float:
 
 
 def default_statistic(series: Series) -> str:
-    """The statistic of a sentence that names none: the median of samples, the mean (else the total) of aggregates."""
+    """The statistic of a sentence that names none: of samples the median, of aggregates the mean if it is there."""
     if series.kind == "samples":
         return "median"
     if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
         return "mean"
-    return "total"
+    return "median" if "median" in series.aggregate and "total" not in series.aggregate else "total"
 
 
 def statistic_unit(series: Series, statistic: str) -> str:

@@ -72,8 +72,11 @@ class JsonDocument:
         return Fault(path, Problem("error", message, self._place(offset)))
 
 
-def load_json(text: str, name: str, max_depth: int = MAX_DEPTH) -> JsonDocument:
-    """Parse a whole JSON text (RFC 8259); whatever is wrong is an error-level fault with its place, never raised."""
+def load_json(text: str, name: str, max_depth: int = MAX_DEPTH, *, finite: bool = True) -> JsonDocument:
+    """Parse a whole JSON text (RFC 8259); whatever is wrong is an error-level fault with its place, never raised.
+
+    Without `finite`, NaN and infinity are no faults: for documents that hold them beside what is read.
+    """
     suspicious = False
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -85,7 +88,7 @@ def load_json(text: str, name: str, max_depth: int = MAX_DEPTH) -> JsonDocument:
     def decimal(printed: str) -> float:
         nonlocal suspicious
         value = float(printed)
-        suspicious = suspicious or not math.isfinite(value)
+        suspicious = suspicious or (finite and not math.isfinite(value))
         return value
 
     def integer(printed: str) -> int | float:
@@ -104,7 +107,7 @@ def load_json(text: str, name: str, max_depth: int = MAX_DEPTH) -> JsonDocument:
         return _too_deep(document, max_depth)
     if _SURROGATE.search(text) and not _encodable(data):
         return JsonDocument(name, text, None, (document._fault((), 0, "a string holds half a surrogate pair"),))
-    return JsonDocument(name, text, data, tuple(_faults(document)) if suspicious else ())
+    return JsonDocument(name, text, data, tuple(_faults(document, finite)) if suspicious else ())
 
 
 def cut_back(text: str) -> str | None:
@@ -190,8 +193,8 @@ def _key(token: str) -> str:
         return token
 
 
-def _faults(document: JsonDocument) -> Iterator[Fault]:
-    """Duplicate keys and numbers that are not finite."""
+def _faults(document: JsonDocument, finite: bool) -> Iterator[Fault]:
+    """Duplicate keys and, where they count, numbers that are not finite."""
     seen: set[Path] = set()
     twice: set[Path] = set()
     count = 0
@@ -200,7 +203,7 @@ def _faults(document: JsonDocument) -> Iterator[Fault]:
         if path in seen and not any(path[:length] in twice for length in range(len(path) + 1)):
             twice.add(path)
             message = f"the key {path[-1]!r} stands twice; the last one counts"
-        elif token[0] in "-0123456789NI" and not math.isfinite(float(token)):
+        elif finite and token[0] in "-0123456789NI" and not math.isfinite(float(token)):
             message = f"{token[:40]} is no finite number"
         if path and isinstance(path[-1], str):
             seen.add(path)

@@ -262,3 +262,13 @@ def test_every_series_of_the_seed_log_fits_in_256_kib(perfgate: Command, folder:
 def test_identities_differ_field_by_field(stored: dict[str, object], seen: dict[str, object], said: list[str]) -> None:
     assert differences(stored, seen) == said  # type: ignore[arg-type]
     assert (environment_name(stored) == environment_name(seen)) == (not said)  # type: ignore[arg-type]
+
+
+def test_an_approval_of_many_runs_keeps_the_last_ten_in_order(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    paths = [write_log(folder / f"run{i:02d}.log", forward=steady(100, seed=i)) for i in range(12)]
+    done = perfgate("baseline", "approve", *paths, "--reason", "first")
+    assert done.code == 0
+    assert "of 12 the last 10 are stored" in done.out
+    names = [json.loads(path.read_text())["sources"][0]["path"] for path in stored(folder)]
+    assert names == [path.name for path in paths[2:]]

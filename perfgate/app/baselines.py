@@ -262,9 +262,14 @@ def _refuse_failing(candidates: Candidates, options: Options) -> None:
 def _write(candidates: Candidates, level: Level, options: Options, keep_all: bool, by: str | None = None) -> list[str]:
     """Store every run of the candidates in a level; returns the lines to print."""
     lines = _absent_metrics(candidates)
-    for run in candidates.runs:
+    if len(candidates.runs) > RUNS_KEPT:
+        lines.append(
+            f"warning: a level keeps {RUNS_KEPT} runs: of {len(candidates.runs)} the last {RUNS_KEPT} are stored"
+        )
+    for number, run in enumerate(candidates.runs[-RUNS_KEPT:], 1):
         data = encode(_stored(candidates, run, level, options, keep_all, by))
-        name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{hashlib.sha256(data).hexdigest()[:8]}.json"
+        # The number keeps runs of one second in their order.
+        name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{number:02d}-{hashlib.sha256(data).hexdigest()[:8]}.json"
         path = f"{candidates.ruleset.suite}/{candidates.environment}/{level.name}/{name}"
         try:
             candidates.store.write(path, data)

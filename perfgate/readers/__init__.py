@@ -9,7 +9,7 @@ from perfgate.model import Run
 from perfgate.positions import load_json
 from perfgate.readers.formats import FORMATS, Format
 from perfgate.readers.joining import join_runs
-from perfgate.readers.sniffing import binary, is_json, shape_of
+from perfgate.readers.sniffing import binary, console, is_json, shape_of
 from perfgate.readers.source import Source
 from perfgate.readers.text import Document, clean
 
@@ -133,6 +133,9 @@ def _not_recognised(document: Document, head: bytes, whole: bool) -> str:
             return f"JSON of no known format; on {place}: {fault[0].message}{forced}"
         keys = [path[0] for path in shape_of(text).tokens if len(path) == 1 and path != ("*",)]
         return f"JSON of no known format; at its top it has {', '.join(keys[:8]) or 'no keys'}{forced}"
+    printed = console(clean(text))
+    if printed:
+        return printed
     looked = "; ".join(f"{known.name}: {' or '.join(map(repr, known.markers))}" for known in FORMATS if known.markers)
     return f"no known format; looked for {looked}, and for known JSON documents{forced}"
 

@@ -70,5 +70,29 @@ FORMATS: tuple[Format, ...] = (
         markers={'"times"': r'"times"\s*:\s*\[', "times=[": ""},
         fits=shapes.timing,
     ),
+    Format(
+        "torch-benchmark",
+        "text of torch.utils.benchmark: printed Measurements, tables of Compare",
+        "torch_benchmark",
+        markers={
+            "common.Measurement object at": r"<(?:torch\.utils\.benchmark\.)?utils\.common\.Measurement object at",
+            " threads: ---": r"\d threads: -{3}",
+        },
+    ),
+    Format(
+        "pytest-benchmark",
+        "JSON of pytest-benchmark (pytest --benchmark-json)",
+        "pytest_benchmark",
+        fits=shapes.pytest_benchmark,
+    ),
+    Format("pyperf", "JSON of pyperf: each process run is a run", "pyperf", fits=shapes.pyperf),
+    Format(
+        "google-benchmark",
+        "JSON of Google Benchmark (--benchmark_out_format=json)",
+        "google_benchmark",
+        fits=shapes.google_benchmark,
+    ),
+    Format("hyperfine", "JSON of hyperfine (--export-json)", "hyperfine", fits=shapes.hyperfine),
+    Format("asv", "a results file of asv, version 1 or 2", "asv", fits=shapes.asv),
     Format("perfgate", "perfgate results (perfgate.results/1)", "results", fits=shapes.results),
 )

@@ -19,3 +19,36 @@ def timing(shape: Shape) -> str | None:
     """An object with `times`, or objects with `times` under names or in a list."""
     found = any(path[-1:] == ("times",) and len(path) <= 2 and token == "[" for path, token in shape.tokens.items())
     return "a JSON document with 'times'" if found else None
+
+
+def pytest_benchmark(shape: Shape) -> str | None:
+    """`{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order."""
+    named = ("machine_info",) in shape.tokens or ("benchmarks", "*", "fullname") in shape.tokens
+    found = named and shape.tokens.get(("benchmarks", "*", "stats")) == "{"
+    return "a JSON document with the 'stats' of pytest-benchmark" if found else None
+
+
+def pyperf(shape: Shape) -> str | None:
+    """`{"benchmarks": [{"runs": [...]}], "version": "1.0"}`."""
+    found = shape.tokens.get(("benchmarks", "*", "runs")) == "["
+    return "a JSON document with the 'runs' of pyperf" if found else None
+
+
+def google_benchmark(shape: Shape) -> str | None:
+    """`{"context": {...}, "benchmarks": [{"real_time": ...}]}`; before 1.5 a row that failed has no time."""
+    rows = any(("benchmarks", "*", name) in shape.tokens for name in ("real_time", "run_type", "error_occurred"))
+    found = rows and shape.tokens.get(("context",)) == "{"
+    return "a JSON document with the 'context' of Google Benchmark" if found else None
+
+
+def hyperfine(shape: Shape) -> str | None:
+    """`{"results": [{"command": ..., "mean": ...}]}`."""
+    times = any(("results", "*", name) in shape.tokens for name in ("mean", "times"))
+    found = times and shape.text("results", "*", "command") is not None
+    return "a JSON document with the 'command' of hyperfine" if found else None
+
+
+def asv(shape: Shape) -> str | None:
+    """`{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2."""
+    found = ("commit_hash",) in shape.tokens and shape.tokens.get(("results",)) == "{"
+    return "a JSON document with the 'commit_hash' and 'results' of asv" if found else None

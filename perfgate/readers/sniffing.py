@@ -22,6 +22,21 @@ BINARY = {
     },
 }
 
+#: What tools that also write JSON print: a word that must occur, the pattern around it, the tool, and how it writes
+#: JSON. What they print is rounded, so it is refused.
+CONSOLE = (
+    ("(time in ", r"^Name \(time in \w+\)\s+Min", "pytest-benchmark", "pytest --benchmark-json FILE"),
+    ("Time (mean ", r"^[ \t]*Time \(mean ± ", "hyperfine", "hyperfine --export-json FILE"),
+    (
+        "Iterations",
+        r"^Benchmark\s+Time(?:\(\w+\))?\s+CPU(?:\(\w+\))?\s+Iterations",
+        "Google Benchmark",
+        "--benchmark_out=FILE --benchmark_out_format=json",
+    ),
+    ("Mean +- std dev: ", "", "pyperf", "pyperf's option -o FILE"),
+    ("·· ", r"^\[ *\d+\.\d+%\] ·+ ", "asv", "the files that asv run writes below its results_dir"),
+)
+
 #: `{"`, `[{`, `["`, and arrays of numbers that go on as arrays do; but no `[2024-02-20 09:55]` and no `[1,0]<stdout>:`.
 _JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[[\s\[]*[{"]|\[[\s\[\]\d.eE+\-,]*(?:\]\s*$|$))')
 _DEPTH, _LONGEST = 3, 1 << 20
@@ -48,6 +63,16 @@ def binary(head: bytes) -> str | None:
     if head[257:262] == b"ustar":
         return "a tar archive; give its files"
     return next((said for magic, said in BINARY.items() if head.startswith(magic)), None)
+
+
+def console(text: str) -> str | None:
+    """Whose console output a text is, and how that tool writes JSON instead."""
+    for word, pattern, tool, advice in CONSOLE:
+        found = re.search(pattern or re.escape(word), text, re.MULTILINE) if word in text else None
+        if found:
+            line = text.count("\n", 0, found.start()) + 1
+            return f"on line {line} is console output of {tool}, which is rounded and not read; give its JSON: {advice}"
+    return None
 
 
 def is_json(text: str) -> bool:
