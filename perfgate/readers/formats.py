@@ -94,5 +94,25 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format("hyperfine", "JSON of hyperfine (--export-json)", "hyperfine", fits=shapes.hyperfine),
     Format("asv", "a results file of asv, version 1 or 2", "asv", fits=shapes.asv),
+    Format(
+        "nsys",
+        "Nsight Systems summaries (`nsys stats`): CSV, JSON or tables",
+        "nsys",
+        markers={
+            "Total Time": r"Time ?\(%\)\"?[, \t|]+\"?Total Time\b",
+            "Total": r"\bTotal(?: \([KMGT]?i?B\))?\"?[, \t|]+\"?(?:Count|Operations)\"?[, \t|]+\"?(?:Avg|Average)\b",
+            "Processing [": r"Processing \[[^\]\n]{1,999}\] with \[[^\]\n]{1,999}sum\b",
+            "SKIPPED: ": r"^SKIPPED: .* does not contain",
+        },
+        fits=shapes.nsys,
+    ),
+    Format(
+        "ncu",
+        "Nsight Compute CSV (`ncu --csv`), details or raw page",
+        "ncu",
+        markers={
+            "Kernel Name": r"\"ID\",(?:\"[^\"\n]{0,99}\",){0,9}\"Kernel Name\"|^ID,(?:[\w ]{0,99},){0,9}Kernel Name,"
+        },
+    ),
     Format("perfgate", "perfgate results (perfgate.results/1)", "results", fits=shapes.results),
 )

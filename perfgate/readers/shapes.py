@@ -52,3 +52,10 @@ def asv(shape: Shape) -> str | None:
     """`{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2."""
     found = ("commit_hash",) in shape.tokens and shape.tokens.get(("results",)) == "{"
     return "a JSON document with the 'commit_hash' and 'results' of asv" if found else None
+
+
+def nsys(shape: Shape) -> str | None:
+    """A list of rows as `nsys stats --format json` writes them: objects with a total and a name."""
+    keys = {path[1] for path in shape.tokens if len(path) == 2 and path[0] == "*"}
+    total = next((key for key in sorted(keys) if key.startswith(("Total Time", "Total ("))), None)
+    return f"a JSON list of rows with {total!r}" if total and keys & {"Name", "Operation", "Range"} else None
