@@ -30,7 +30,7 @@ def approve(
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
     """
-    from perfgate.app.baselines import approve as command
+    from perfgate.app.approvals import approve as command
 
     return say(command(collect(runs, arguments), reason, by, pr, keep_all))
 
@@ -47,7 +47,7 @@ def add(runs: tuple[str, ...], by: str | None, rotate: bool, keep_all: bool, **a
     \b
     Example: perfgate baseline add train.log
     """
-    from perfgate.app.baselines import add as command
+    from perfgate.app.approvals import add as command
 
     return say(command(collect(runs, arguments), by, rotate, keep_all))
 
