@@ -105,6 +105,8 @@ def shell(script: str, folder: Path) -> int:
         ("perfgate check new.log > /dev/full", 2),
         ("perfgate inspect new.log --json --values > /dev/full", 2),
         ("perfgate check < /dev/null -", 3),
+        ("perfgate check /dev/zero", 3),
+        ("perfgate check <(cat new.log)", 0),
     ],
 )
 def test_streams(passing: Path, script: str, code: int) -> None:

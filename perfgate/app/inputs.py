@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -78,6 +79,8 @@ def _read_argument(path: str, format: str | None, name: str) -> tuple[Run, ...]:
 def _read_file(path: str, format: str | None, name: str) -> tuple[Run, ...]:
     digest = hashlib.sha256()
     try:
+        if path != "-" and stat.S_ISCHR(os.stat(path).st_mode):
+            return (_unreadable(name, "is a device, which may never end: give a file, a pipe or -"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
             chunks = _chunks(file, digest)
             runs = read(Source(name, chunks), format)
