@@ -9,9 +9,13 @@ import sys
 def main() -> None:
     """Run the command line; the process ends with its exit code."""
     gc.disable()  # a command is short and makes no cycles to speak of; looking for them costs a tenth of its time
-    from perfgate.cli import run
+    try:
+        from perfgate.cli import run
 
-    sys.exit(run())
+        code = run()
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

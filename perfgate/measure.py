@@ -5,6 +5,7 @@ Samples are measured by `perfgate.stats`; of aggregates and single values, only 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,11 +45,20 @@ class Measurer:
         key = (id(series), statistic, warmup, better)
         if key not in self._measures:
             run = self.steady(series, statistic, warmup, better)
-            found = describe(run, parse_statistic("mean" if run.single else statistic))
+            found = _unthinned(series, statistic, describe(run, parse_statistic("mean" if run.single else statistic)))
             if series.kind != "samples":
                 return found
             self._measures[key] = found
         return self._measures[key]
+
+
+def _unthinned(series: Series, statistic: str, found: RunMeasure) -> RunMeasure:
+    """The measure of a series that was stored thinned, with the counts and sums of the whole one."""
+    if series.thinned_from is None or found.value is None:
+        return found
+    times = series.thinned_from / len(series.values)
+    value = found.value * times if statistic in ("count", "total") else found.value
+    return replace(found, value=value, n=round(found.n * times))
 
 
 def single_number(series: Series, statistic: str) -> float:
@@ -58,6 +68,8 @@ def single_number(series: Series, statistic: str) -> float:
             return float(series.values[0])
         raise NotAvailable(f"{statistic} is not available: {series.key} is a single number")
     printed = dict(series.aggregate)
+    if printed.get("count") == 0:
+        raise NotAvailable(f"{series.key} was never called: its count is 0")
     count, total = printed.get("count"), printed.get("total")
     if "mean" not in printed and total is not None and count:
         printed["mean"] = total / count
@@ -108,6 +120,7 @@ def _interleaved(values: list[Values]) -> Values:
     return np.stack(values, axis=1).ravel() if same else np.concatenate(values)
 
 
+@np.errstate(all="ignore")
 def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
     """A series as `inspect` shows it; of an aggregate, what the source printed."""
     if series.kind == "aggregate":
@@ -139,5 +152,8 @@ def _histogram(x: Values, bins: int = 16) -> tuple[int, ...]:
     low, high = float(np.min(x)), float(np.quantile(x, 0.99))
     if len(x) < 2 or not high > low:
         return ()
-    counts, _ = np.histogram(np.minimum(x, high), bins=bins, range=(low, high))
+    try:
+        counts, _ = np.histogram(np.minimum(x, high), bins=bins, range=(low, high))
+    except ValueError:  # too narrow, or too wide, for bins that floats can tell apart
+        return ()
     return tuple(int(count) for count in counts)

@@ -33,7 +33,11 @@ class Quantity:
     @property
     def value(self) -> float:
         """The quantity in base units."""
-        return self.number * self.unit.factor if self.unit else self.number
+        if self.unit is None:
+            return self.number
+        if self.unit.factor < 1:  # as readers do: 0.9 ms is 0.9 / 1000, which 0.9 * 0.001 is not
+            return self.number / round(1 / self.unit.factor)
+        return self.number * self.unit.factor
 
     @property
     def base(self) -> str:

@@ -272,3 +272,25 @@ def test_an_approval_of_many_runs_keeps_the_last_ten_in_order(perfgate: Command,
     assert "of 12 the last 10 are stored" in done.out
     names = [json.loads(path.read_text())["sources"][0]["path"] for path in stored(folder)]
     assert names == [path.name for path in paths[2:]]
+
+
+@pytest.mark.parametrize("swap", ["environment", "suite", "level", "copy"])
+def test_stored_files_that_were_moved_or_copied_are_noticed(gate: Command, folder: Path, swap: str) -> None:
+    (path,) = stored(folder)
+    level = path.parent
+    environment, suite = level.parent, level.parent.parent
+    target = "run1.log"
+    if swap == "environment":
+        gate("baseline", "approve", "run1.log", "--reason", "other", "--env", "gpu=B")
+        other = next(place for place in suite.iterdir() if place != environment)
+        environment.rename(suite / "kept")
+        other.rename(environment)
+    elif swap == "suite":
+        suite.rename(suite.parent / "mine")
+        write_rules(folder, "forward within 5% of baseline", head="suite: mine\n")
+    elif swap == "level":
+        level.rename(environment / "2026-01-01-00000000")
+    else:
+        (level / "20260101T000000Z-99-copy.json").write_bytes(path.read_bytes())
+    done = gate("check", target if swap != "environment" else "run2.log")
+    assert done.code == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -571,3 +572,90 @@ def test_an_unreadable_file_is_the_reason_given(perfgate: Command, folder: Path)
     found = verdict(perfgate, "new.log")
     assert found["reason"] == "no-data"
     assert "new.log" in found["message"]
+
+
+# --- attacks -----------------------------------------------------------------------------------------------------
+
+
+def test_a_series_without_one_good_value_is_not_forgotten(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward* median under 1 s")
+    (folder / "new.log").write_text("[Rank 0] time (ms) | forward: 100.00 | forward_inner: nan\n" * 20)
+    assert perfgate("check", "new.log").code == 3
+
+
+def test_a_rank_that_died_early_cannot_hide(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "new.log", [{"forward": steady(100)}, {"forward": steady(100)}, {"forward": steady(90, n=9)}])
+    assert verdict(perfgate, "new.log")["reason"] == "too-few-samples"
+
+
+def test_a_metric_of_a_glob_that_changed_its_unit_is_judged(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward* median under 1 s")
+    write_results(folder / "base.json", {"metric": "forward_x", "unit": "s", "values": steady(0.1)})
+    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    other = {"metric": "forward_y", "unit": "s", "values": steady(0.1)}
+    write_results(folder / "new.json", {"metric": "forward_x", "unit": "1", "values": steady(50)}, other)
+    assert perfgate("check", "new.json").code == 3
+
+
+def test_copies_of_a_run_are_no_runs(based: Command, folder: Path) -> None:
+    first = write_log(folder / "new.log", forward=steady(100, seed=9))
+    (folder / "copy.log").write_bytes(first.read_bytes())
+    done = based("check", "new.log", "copy.log")
+    assert (done.code, "same bytes" in done.err) == (2, True)
+
+
+def test_both_sides_of_a_rank_ratio_are_judged(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward on the fastest rank within ±10% of the median rank")
+    write_log(folder / "new.log", [{"forward": steady(ms, seed=ms)} for ms in (50, 100, 101)])
+    assert verdict(perfgate, "new.log")["outcome"] == "fail"
+
+
+def test_a_bound_is_exact(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "f max under 0.9 ms")
+    write_results(folder / "new.json", {"metric": "f", "unit": "ms", "values": [0.9] * 20})
+    assert verdict(perfgate, "new.json")["outcome"] == "fail"
+
+
+def test_what_was_never_called_has_no_mean(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "load mean under 1 s")
+    never = {"mean": 0.0, "count": 0, "total": 0.0}
+    write_results(folder / "new.json", {"metric": "load", "unit": "s", "aggregate": never})
+    assert perfgate("check", "new.json").code == 3
+
+
+@pytest.mark.parametrize("kind", ["dangling", "pipe"])
+def test_a_folder_holds_nothing_but_files(perfgate: Command, folder: Path, kind: str) -> None:
+    write_rules(folder, "forward under 1 s")
+    write_log(folder / "run" / "rank0.log", forward=steady(100))
+    odd = folder / "run" / "rank1.log"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to(folder / "run" / "nowhere")
+    assert perfgate("check", "run").code == 3
+
+
+def test_the_first_of_two_lists_of_runs_is_not_forgotten(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "f under 1 s")
+    run = {"series": [{"metric": "f", "unit": "s", "values": steady(0.1)}]}
+    one, two = json.dumps([run]), json.dumps([run])
+    (folder / "new.json").write_text(f'{{"schema": "perfgate.results/1", "runs": {one}, "runs": {two}}}')
+    assert perfgate("check", "new.json").code == 3
+
+
+def test_an_expected_failure_does_not_excuse_an_absent_metric(perfgate: Command, folder: Path) -> None:
+    (folder / "rules.yaml").write_text(
+        "version: 1\nrules:\n  - {assert: gone under 1 s, expect_fail: {reason: known, until: '2027-01-01'}}\n"
+    )
+    write_log(folder / "new.log", forward=steady(100))
+    assert verdict(perfgate, "new.log", "--rules", "rules.yaml")["outcome"] == "error"
+
+
+def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "f total within 5% of baseline", "f count at least 95% of baseline")
+    write_results(folder / "run.json", {"metric": "f", "unit": "s", "values": steady(0.1, n=40_000)})
+    perfgate("baseline", "approve", "run.json", "--reason", "first")
+    assert perfgate("check", "run.json").code == 0
+    write_results(folder / "short.json", {"metric": "f", "unit": "s", "values": steady(0.1, n=9_000)})
+    assert perfgate("check", "short.json").code == 3

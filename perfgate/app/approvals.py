@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import perfgate
 from perfgate.app import inputs, surroundings
-from perfgate.app.baselines import Loaded, Options, approve_command, find_environment, load_baseline, open_store
+from perfgate.app.baselines import (
+    Loaded,
+    Options,
+    approve_command,
+    find_environment,
+    is_named,
+    load_baseline,
+    open_store,
+)
 from perfgate.app.errors import Refused
 from perfgate.baselines.files import BaselineFile, Level, StoredSource, context_of, encode, stored_series
 from perfgate.baselines.identity import identity_of
@@ -16,10 +24,8 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import DirectoryStore, UnsafeName
 from perfgate.judge.evidence import Evidence, find_subjects
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, Fact, Key, Run
-from perfgate.rules.evaluation import component_names
+from perfgate.model import Baseline, Fact, Run
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.sentence import Selector, selectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,14 @@ class Candidates:
         """The folder of the runs' environment."""
         return find_environment(self.store, self.ruleset.suite, identity_of(self.facts, self.ruleset.identity))[0]
 
+    def reloaded(self, options: Options) -> Candidates:
+        """The same with what is stored now, under the lock. Raises Refused where a stored file is damaged."""
+        loaded = load_baseline(self.store, self.ruleset, self.facts, approve_command(options))
+        if loaded.damaged:
+            words = "\n".join(str(problem) for problem in loaded.problems)
+            raise Refused(f"the stored baselines are damaged:\n{words}", 3)
+        return replace(self, loaded=loaded)
+
 
 def approve(options: Options, reason: str, by: str | None, pr: int | None, keep_all: bool) -> list[str]:
     """Open a new level with these runs; returns the lines to print. Raises Refused."""
@@ -44,14 +58,15 @@ def approve(options: Options, reason: str, by: str | None, pr: int | None, keep_
         raise Refused('an approval needs a reason: --reason "..."')
     candidates = _candidates(options)
     with candidates.store.lock():
+        candidates = candidates.reloaded(options)
         history = candidates.loaded.history
         heads = history.heads()
         parent = heads[-1] if heads else None
         sources = [file.sha256 for run in candidates.runs for file in run.files]
-        stamp = hashlib.sha256("\0".join([parent or "", reason, *sources]).encode()).hexdigest()[:8]
+        stamp = hashlib.sha256("\0".join([parent or "", _plain(reason), *sources]).encode()).hexdigest()[:8]
         name = f"{surroundings.now():%Y-%m-%d}-{stamp}"
         who = by or surroundings.who()
-        level = Level(name, parent, reason, who, pr, anchor=parent is None, settles=heads[:-1])
+        level = Level(name, parent, _plain(reason), _plain(who), pr, anchor=parent is None, settles=heads[:-1])
         if name in history.levels:
             raise Refused(f"the level {name} exists already, with the same runs and reason", 1)
         return _write(candidates, level, options, keep_all)
@@ -61,6 +76,7 @@ def add(options: Options, by: str | None, rotate: bool, keep_all: bool) -> list[
     """Add runs to the current level; refused when they fail their own rules. Raises Refused."""
     candidates = _candidates(options)
     with candidates.store.lock():
+        candidates = candidates.reloaded(options)
         history, baseline = candidates.loaded.history, candidates.loaded.baseline
         if len(history.heads()) > 1:
             raise Refused("\n".join(map(str, candidates.loaded.problems)), 3)
@@ -94,11 +110,7 @@ def _candidates(options: Options) -> Candidates:
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
     _refuse_ranks_as_runs(runs)
     store = open_store(options.baselines)
-    loaded = load_baseline(store, ruleset, facts, approve_command(options))
-    if loaded.damaged:
-        words = "\n".join(str(problem) for problem in loaded.problems)
-        raise Refused(f"the stored baselines are damaged:\n{words}", 3)
-    return Candidates(ruleset, runs, facts, store, loaded)
+    return Candidates(ruleset, runs, facts, store, Loaded(Baseline(), History({})))
 
 
 def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:
@@ -165,10 +177,15 @@ def _absent_metrics(candidates: Candidates) -> list[str]:
     return [f"warning: no run holds what this rule names: {rule.name} ({rule.at})" for rule in absent]
 
 
+def _plain(text: str) -> str:
+    """Text that UTF-8 can hold: bytes of the command line that are none become visible escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _stored(
     candidates: Candidates, run: Run, level: Level, options: Options, keep_all: bool, by: str | None
 ) -> BaselineFile:
-    rows = stored_series(run, lambda key: keep_all or _is_named(candidates.ruleset, key))
+    rows = stored_series(run, lambda key: keep_all or is_named(candidates.ruleset, key))
     if not rows:
         raise Refused(f"{run.name} holds none of the metrics that the rules name; keep every metric with --all", 3)
     identity = identity_of(candidates.facts, candidates.ruleset.identity)
@@ -177,27 +194,12 @@ def _stored(
         tool=f"perfgate {perfgate.__version__}",
         suite=candidates.ruleset.suite,
         time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
-        commit=options.head or run.commit or surroundings.head_commit(),
+        commit=_plain(options.head or run.commit or surroundings.head_commit() or "") or None,
         level=level,
-        added_by=by or surroundings.who(),
+        added_by=_plain(by or surroundings.who()),
         identity=identity,
         context=context_of(candidates.facts, identity),
         format=run.format,
-        sources=[StoredSource(file.path, file.format, file.sha256) for file in run.files],
+        sources=[StoredSource(_plain(file.path), file.format, file.sha256) for file in run.files],
         series=rows,
     )
-
-
-def _is_named(ruleset: Ruleset, key: Key) -> bool:
-    """Whether any rule reads this series, itself or through a derived metric."""
-    for rule in ruleset.rules:
-        for selector in selectors(rule.sentence.subject):
-            if selector.matches(key):
-                return True
-            names = component_names(selector, ruleset.metrics) - {selector.pattern}
-            derived = {name for name in ruleset.metrics if selector.matches_metric(name)}
-            for name in derived:
-                names |= component_names(ruleset.metrics[name].expression, ruleset.metrics)
-            if any(Selector(name, quoted=True).matches_metric(key.metric) for name in names):
-                return True
-    return False

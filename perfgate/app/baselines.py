@@ -11,10 +11,12 @@ from pathlib import Path
 from perfgate.app import inputs
 from perfgate.baselines.files import decode, run_of
 from perfgate.baselines.identity import differences, environment_name, identity_of
-from perfgate.baselines.levels import History, StoredRun
+from perfgate.baselines.levels import History, StoredRun, contradictions
 from perfgate.baselines.stores import DirectoryStore
-from perfgate.model import Baseline, Fact, Problem
+from perfgate.model import Baseline, Fact, Key, Problem
+from perfgate.rules.evaluation import component_names
 from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.sentence import Selector, selectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,9 @@ def open_store(path: str) -> DirectoryStore:
 def approve_command(options: Options) -> str:
     """The command that would approve these runs, as the user would type it, without absolute paths."""
     words = ["perfgate", "baseline", "approve", *map(inputs.typed_path, options.runs), "--reason", "..."]
-    words += [word for rule in options.rules if options.rules != ("rules",) for word in ("--rules", rule)]
-    words += ["--baselines", options.baselines] if options.baselines != "baselines" else []
+    rules = map(inputs.typed_path, options.rules if options.rules != ("rules",) else ())
+    words += [word for rule in rules for word in ("--rules", rule)]
+    words += ["--baselines", inputs.typed_path(options.baselines)] if options.baselines != "baselines" else []
     words += ["--suite", options.suite] if options.suite else []
     words += [word for fact in options.env for word in ("--env", fact)]
     return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
@@ -62,6 +65,11 @@ def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact
     identity = identity_of(facts, ruleset.identity)
     environment, nearest = find_environment(store, ruleset.suite, identity)
     stored, problems, sha256 = read_stored(store, ruleset.suite, environment)
+    problems += [
+        Problem("error", f"is of another environment: {'; '.join(other)}", store.location(run.path))
+        for run in stored
+        if (other := differences(run.file.identity, identity))
+    ]
     history = History.of(stored)
     heads, damaged = history.heads(), bool(problems)
     if problems or len(heads) > 1:
@@ -89,6 +97,7 @@ def read_stored(store: DirectoryStore, suite: str, environment: str) -> tuple[li
         problems += found
         if file is not None:
             stored.append(StoredRun(path, file))
+    problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
 
 
@@ -124,3 +133,18 @@ def find_environment(store: DirectoryStore, suite: str, identity: dict[str, Fact
     if nearest is None:
         return name, None
     return name, f"there is no baseline for this environment: {'; '.join(nearest[0])} (nearest: {nearest[1]})"
+
+
+def is_named(ruleset: Ruleset, key: Key) -> bool:
+    """Whether any rule reads this series, itself or through a derived metric."""
+    for rule in ruleset.rules:
+        for selector in selectors(rule.sentence.subject):
+            if selector.matches(key):
+                return True
+            names = component_names(selector, ruleset.metrics) - {selector.pattern}
+            derived = {name for name in ruleset.metrics if selector.matches_metric(name)}
+            for name in derived:
+                names |= component_names(ruleset.metrics[name].expression, ruleset.metrics)
+            if any(Selector(name, quoted=True).matches_metric(key.metric) for name in names):
+                return True
+    return False

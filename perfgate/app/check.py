@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.app import inputs, surroundings
-from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, open_store
+from perfgate.app.baselines import Loaded, Options, approve_command, is_named, load_baseline, open_store
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
-from perfgate.rules.evaluation import component_names
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.sentence import glob_matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,9 @@ def check(request: CheckRequest) -> Report:
     verdicts = judge(case)
     problems += _of_runs(runs, ruleset) + clashes + loaded.problems
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
-    code = report_exit_code(verdicts, problems)
+    # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
+    named = [replace(p, key=None) if p.key and is_named(ruleset, p.key) else p for p in problems]
+    code = report_exit_code(verdicts, named)
     return Report(
         outcome=report_outcome(code, verdicts),
         exit_code=code,
@@ -68,17 +68,16 @@ def check(request: CheckRequest) -> Report:
 
 def _of_runs(runs: Sequence[Run], ruleset: Ruleset) -> list[Problem]:
     """What reading complained of, once for each series; of a series that no rule reads it is a warning."""
-    read = {name for rule in ruleset.rules for name in component_names(rule.sentence.subject, ruleset.metrics)}
     found: dict[tuple[str, Key | None, str], list[Problem]] = {}
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
         about = "" if problem.key else problem.message + str(problem.at)
         found.setdefault((problem.at.file, problem.key, about), []).append(problem)
-    return [_summed(problems, read) for problems in found.values()]
+    return [_summed(problems, ruleset) for problems in found.values()]
 
 
-def _summed(problems: Sequence[Problem], read: set[str]) -> Problem:
+def _summed(problems: Sequence[Problem], ruleset: Ruleset) -> Problem:
     first, more = problems[0], len(problems) - 1
-    unread = first.key is not None and not any(glob_matches(n, first.key.metric) or n == first.key.metric for n in read)
+    unread = first.key is not None and not is_named(ruleset, first.key)
     message = first.message + (f" (and {more} more of {first.key})" if more else "")
     return replace(first, message=message, severity="warning" if unread else first.severity)
 
@@ -105,4 +104,4 @@ def _nothing_judged(verdicts: tuple[Verdict, ...], request: CheckRequest) -> lis
     if verdicts:
         return []
     why = f"--only {' '.join(request.only)} lets no rule through" if request.only else "no rule gave a verdict"
-    return [Problem("error", f"nothing was judged: {why}", Location(request.options.rules[0]))]
+    return [Problem("error", f"nothing was judged: {why}", Location(inputs.shown_path(request.options.rules[0])))]

@@ -14,13 +14,16 @@ from pathlib import Path
 
 from perfgate.app.errors import Refused
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
+from perfgate.positions import load_json
 from perfgate.readers import FORMATS, join_runs, read
 from perfgate.readers.source import Source
 from perfgate.rules.conditions import fact_text
+from perfgate.rules.document import MAX_BYTES
 from perfgate.rules.loading import load_rules
 from perfgate.rules.ruleset import Ruleset
 
 CHUNK = 1 << 18
+MAX_FACTS = 1 << 20
 
 
 def shown_path(path: str) -> str:
@@ -49,7 +52,20 @@ def read_runs(paths: Sequence[str], format: str | None = None, *, as_given: bool
     """
     refuse_twice(paths)
     _check_format(format)
-    return tuple(run for path in paths for run in _read_argument(path, format, path if as_given else shown_path(path)))
+    read = [_read_argument(path, format, path if as_given else shown_path(path)) for path in paths]
+    _refuse_copies(read)
+    return tuple(run for runs in read for run in runs)
+
+
+def _refuse_copies(read: Sequence[Sequence[Run]]) -> None:
+    """A copy of a run is no second run. Raises Refused."""
+    seen: dict[tuple[str, ...], str] = {}
+    for runs in read:
+        content = tuple(sorted({file.sha256 for run in runs for file in run.files}))
+        if content and any(run.series for run in runs):
+            if content in seen:
+                raise Refused(f"{runs[0].source} holds the same bytes as {seen[content]}: one run may count once only")
+            seen[content] = runs[0].source
 
 
 def _check_format(name: str | None) -> None:
@@ -81,6 +97,8 @@ def _read_file(path: str, format: str | None, name: str) -> tuple[Run, ...]:
     try:
         if path != "-" and stat.S_ISCHR(os.stat(path).st_mode):
             return (_unreadable(name, "is a device, which may never end: give a file, a pipe or -"),)
+        if path == "-" and sys.stdin is None:
+            return (_unreadable(name, "standard input is closed"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
             chunks = _chunks(file, digest)
             runs = read(Source(name, chunks), format)
@@ -104,7 +122,8 @@ def _unreadable(name: str, message: str) -> Run:
 
 def _read_directory(folder: Path, format: str | None, name: str) -> Run:
     """All files below a folder are one run; links that lead out of it are refused."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
+    files = [path for path in found if path.is_symlink() or not path.is_dir()]
     if not files:
         return _unreadable(name, "holds no files")
     real = folder.resolve()
@@ -113,6 +132,8 @@ def _read_directory(folder: Path, format: str | None, name: str) -> Run:
         shown = f"{name}/{path.relative_to(folder).as_posix()}"
         if not path.resolve().is_relative_to(real):
             runs.append(_unreadable(shown, "is a link that leads out of the folder"))
+        elif not path.is_file():
+            runs.append(_unreadable(shown, "is no regular file"))
         else:
             runs += _read_file(str(path), format, shown)
     return join_runs(name, runs)
@@ -141,7 +162,10 @@ def rule_files(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
             raise Refused(f"{path} holds no rule file (*.yaml)")
         for file in found:
             try:
-                yield shown_path(str(file)), file.read_bytes()
+                if file.exists() and not file.is_file():
+                    raise Refused(f"{shown_path(str(file))} is no regular file")
+                with file.open("rb") as opened:
+                    yield shown_path(str(file)), opened.read(MAX_BYTES + 1)
             except OSError as error:
                 raise Refused(
                     f"{path}: cannot read the rules: {error.strerror or error}; give their place with --rules"
@@ -168,7 +192,7 @@ def read_facts(options: Iterable[str]) -> dict[str, Fact]:
 def _scalar(text: str) -> Fact:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return value if isinstance(value, (int, float, bool)) and fact_text(value) == text else text
 
@@ -176,9 +200,12 @@ def _scalar(text: str) -> Fact:
 def _facts_file(path: str) -> dict[str, Fact]:
     try:
         with open(path, encoding="utf-8") as file:
-            facts = json.load(file)
+            document = load_json(file.read(MAX_FACTS), path)
     except (OSError, ValueError) as error:
         raise Refused(f"--env {path}: not a file of facts in JSON, nor KEY=VALUE ({error})") from None
+    if document.problems:
+        raise Refused(f"--env {document.problems[0]}")
+    facts = document.data
     if not isinstance(facts, dict) or not all(isinstance(v, (str, int, float, bool)) for v in facts.values()):
         raise Refused(f"--env {path}: facts are a JSON object of names and plain values")
     return facts

@@ -67,7 +67,15 @@ def _attempt(name: str, path: str, render: Callable[[], str]) -> list[str]:
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Write a file in one step: a reader sees the old one or the new one. Raises OSError."""
+    """Write a file in one step: a reader sees the old one or the new one. Raises OSError.
+
+    A device or a pipe is written to; it must not be replaced by a file.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    path = os.path.realpath(path)
     folder, name = os.path.split(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
     try:

@@ -126,12 +126,18 @@ def decode(name: str, data: bytes) -> tuple[BaselineFile | None, list[Problem]]:
         return None, [
             _damaged(name, "was altered after it was written: its content does not have the hash that it states")
         ]
-    if any(row.unit not in BASE_UNITS or row.kind not in _KINDS for row in stored.series):
-        return None, [_damaged(name, "holds a series of unknown unit or kind")]
+    keys = [(row.metric, tuple(sorted(row.labels.items()))) for row in stored.series]
+    if len(set(keys)) < len(keys) or not all(map(_is_sound, stored.series)):
+        return None, [_damaged(name, "holds a series twice, or one that contradicts itself")]
     return stored, []
 
 
-_KINDS = ("samples", "aggregate", "value")
+def _is_sound(row: StoredSeries) -> bool:
+    """Whether a series has a known unit and kind, and as many steps as values, none of them beyond any count."""
+    steps = row.steps if row.steps is not None else [0] * len(row.values)
+    amounts = {"samples": True, "aggregate": not row.values, "value": len(row.values) == 1}
+    fits = len(steps) == len(row.values) and all(abs(step) < 1 << 62 for step in steps)
+    return row.unit in BASE_UNITS and amounts.get(row.kind, False) and fits
 
 
 def _damaged(name: str, what: str) -> Problem:

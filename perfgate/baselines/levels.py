@@ -6,8 +6,10 @@ two heads, which somebody has to settle; runs of older levels are never compared
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from perfgate.baselines.files import BaselineFile, Level
 
@@ -68,3 +70,29 @@ class History:
                 return self.levels[name][:ANCHOR_RUNS]
             name = self.level(name).parent
         return ()
+
+
+def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:
+    """What the files of one environment say that cannot be true together, as (path, message)."""
+    levels: dict[str, Level] = {}
+    seen: dict[tuple[str, bytes], str] = {}
+    found: list[tuple[str, str]] = []
+    for run in runs:
+        level = run.file.level
+        content = (level.name, msgspec.json.encode((run.file.sources, run.file.series)))
+        first = levels.setdefault(level.name, level)
+        if run.file.suite != suite or run.path.split("/")[-2] != level.name:
+            found.append((run.path, f"was moved: it belongs to {run.file.suite}/.../{level.name}"))
+        if first != level:
+            found.append((run.path, f"tells of level {level.name} otherwise than its other runs"))
+        if content in seen:
+            found.append((run.path, f"holds the same run as {seen[content]}: a run counts once"))
+        seen.setdefault(content, run.path)
+    found += [
+        (runs[0].path, f"level {level.name} names the parent {level.parent}, which is not there")
+        for level in levels.values()
+        if level.parent is not None and level.parent not in levels
+    ]
+    if runs and not History.of(runs).heads():
+        found.append((runs[0].path, "the levels name each other as parents: there is no newest"))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -43,26 +44,43 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return stop.exit_code
     except SystemExit:  # click's answer to a broken pipe is an exit with 1, which would read as a regression
         return USAGE
-    except click.ClickException as error:
-        error.show()
-        return USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except (BrokenPipeError, OSError) as error:
-        return _output_failed(error)
     except Exception as error:
-        return _internal_error(error)
+        return _failed(error)
     return code if isinstance(code, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    """The exit code of an error, and a line on stderr, if that can still be written to."""
+    from perfgate.app.errors import Refused
+
+    if isinstance(error, OSError):
+        return _output_failed(error)
+    if isinstance(error, Refused):
+        return _tell(f"error: {error}", error.exit_code)
+    if isinstance(error, click.ClickException):
+        with suppress(OSError):
+            error.show()
+        return USAGE
+    return _internal_error(error)
+
+
+def _tell(message: str, code: int) -> int:
+    """Say what went wrong; what names a file or a metric must not be taken for a command by the job's log."""
+    from perfgate.reporters.text import one_line, without_commands
+
+    with suppress(OSError):
+        for line in message.split("\n"):
+            click.echo(without_commands(one_line(line)), err=True)
+    return code
 
 
 def _output_failed(error: OSError) -> int:
     """A pipe that nobody reads, or a full disk behind stdout: nobody saw the answer, so it is not 0."""
-    try:
+    with suppress(OSError):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (so that the interpreter's own flush does not fail)
-        click.echo(f"error: the output could not be written: {error}", err=True)
-    except OSError:
-        pass
-    return USAGE
+    return _tell(f"error: the output could not be written: {error}", USAGE)
 
 
 def _internal_error(error: Exception) -> int:
@@ -70,15 +88,12 @@ def _internal_error(error: Exception) -> int:
     import tempfile
     import traceback
 
-    from perfgate.app.errors import Refused
-
-    if isinstance(error, Refused):
-        click.echo(f"error: {error}", err=True)
-        return error.exit_code
-    with tempfile.NamedTemporaryFile("w", prefix="perfgate-", suffix=".txt", delete=False, encoding="utf-8") as file:
-        file.write("".join(traceback.format_exception(error)))
-    click.echo(
-        f"internal error: {type(error).__name__}: this is a fault of perfgate; details are in {file.name}",
-        err=True,
-    )
-    return INTERNAL
+    details = "".join(traceback.format_exception(error))
+    where = "its details could not be written anywhere"
+    with (
+        suppress(OSError),
+        tempfile.NamedTemporaryFile("w", prefix="perfgate-", suffix=".txt", delete=False, encoding="utf-8") as file,
+    ):
+        file.write(details.encode("utf-8", "backslashreplace").decode())
+        where = f"details are in {file.name}"
+    return _tell(f"internal error: {type(error).__name__}: this is a fault of perfgate; {where}", INTERNAL)

@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 
 def say(lines: Sequence[str]) -> int:
     """Print lines to stdout; the exit code of a command that succeeded."""
+    from perfgate.reporters.text import without_commands
+
     for line in lines:
-        click.echo(line, nl=not line.endswith("\n"))
+        click.echo(without_commands(line), nl=not line.endswith("\n"))
     return 0
 
 
 def complain(problems: Sequence[Problem]) -> int:
     """Print problems to stderr; the exit code that they lead to."""
+    from perfgate.reporters.text import without_commands
+
     for problem in problems:
-        click.echo(str(problem), err=True)
+        click.echo(without_commands(str(problem)), err=True)
     return NOT_JUDGED if problems else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from perfgate.judge import messages
 from perfgate.judge.changes import change_finding
@@ -69,6 +70,7 @@ def _check_presence(question: Question) -> None:
     _check_ranks(question)
     _check_units(question)
     _check_values(question)
+    _check_lengths(question)
 
 
 def _check_ranks(question: Question) -> None:
@@ -91,10 +93,22 @@ def _check_ranks(question: Question) -> None:
 def _check_units(question: Question) -> None:
     """The same metric in another unit is another metric: seconds must not be compared with calls a second."""
     subject = question.subject
-    units = sorted({series.unit for side in (subject.new, subject.base) for run in side for series in run.values()})
+    units = sorted({series.unit for series in subject.all_series()})
     if len(units) > 1:
         message = f"{subject.key} is measured in {' here and in '.join(units)} there"
         raise Undecidable("unit-mismatch", message, "write it in one unit, or under another name")
+
+
+def _check_lengths(question: Question) -> None:
+    """A rank that died early says little, and must not hide behind the rank that speaks for the run."""
+    for view, members in zip(question.evidence.new, question.subject.new, strict=True):
+        lengths = {member: len(series.values) for member, series in members.items() if series.kind == "samples"}
+        usual = median(lengths.values()) if len(lengths) > 1 else 0
+        for member, length in lengths.items():
+            if length < usual / 2:
+                name = " ".join(f"{label} {value}" for label, value in member) or "one without rank"
+                message = f"{question.subject.key}: in {view.run.name}, {name} has {length} values, others {usual:g}"
+                raise Undecidable("too-few-samples", message, "that process seems to have died early: run it again")
 
 
 def _check_values(question: Question) -> None:

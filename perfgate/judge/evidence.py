@@ -66,9 +66,9 @@ class Subject:
     trouble: str | None = None
     components: frozenset[str] = field(default_factory=frozenset)
 
-    def any_series(self) -> Series | None:
-        """Some series of the subject: its unit and kind are those of all."""
-        return next((s for side in (self.new, self.base, self.anchor) for run in side for s in run.values()), None)
+    def all_series(self) -> list[Series]:
+        """Every series of the subject, on every side."""
+        return [series for side in (self.new, self.base, self.anchor) for run in side for series in run.values()]
 
     def members(self, side: Iterable[Members]) -> set[Member]:
         """Every rank (and device) that occurs in a side."""

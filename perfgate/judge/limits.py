@@ -30,7 +30,7 @@ def limit_finding(question: Question, asks: Limit) -> Finding:
         asks.bound.value,
         unit=question.unit,
         shown=question.shown,
-        confidence=1 - (1 - question.settings.confidence) / ranks,
+        confidence=min(1 - (1 - question.settings.confidence) / ranks, 1 - 1e-12),
         member=question.speaker(side),
         series=side.series,
     )

@@ -11,8 +11,8 @@ from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.limits import judge_values
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import choose
+from perfgate.model import OUTCOMES, Estimate
 from perfgate.model import Change as ChangeEstimate
-from perfgate.model import Estimate
 from perfgate.rules.sentence import Change, RankChoice
 from perfgate.stats.warmup import steady_run
 from perfgate.units import format_value
@@ -34,16 +34,21 @@ def rank_ratio_finding(question: Question, asks: Change) -> Finding:
     upper = asks.side == "upper" or (asks.side != "lower" and reading.better != "higher")
     tolerance = _tolerance(asks, min(b for _, b in pairs))
     member = question.speaker(side)
-    found = judge_values(
-        _as_numbers(question),
-        [steady_run(a / b if b else math.nan) for a, b in pairs],
-        "at most" if upper else "at least",
-        1 + tolerance if upper else 1 - tolerance,
-        unit="1",
-        shown="x",
-        confidence=question.settings.confidence,
-        member=member,
-    )
+    sides = (True, False) if asks.side == "both" else (upper,)
+    answers = [
+        judge_values(
+            _as_numbers(question),
+            [steady_run(a / b if b else math.nan) for a, b in pairs],
+            "at most" if high else "at least",
+            1 + tolerance if high else 1 - tolerance,
+            unit="1",
+            shown="x",
+            confidence=question.settings.confidence,
+            member=member,
+        )
+        for high in sides
+    ]
+    found = min(answers, key=lambda answer: OUTCOMES.index(answer.outcome))
     one, two = (format_value(value, question.unit) for value in pairs[-1])
     message = f"{reading.statistic} of {key} is {one} on the {question.rank} rank, {two} on the {asks.reference}: "
     fields = {

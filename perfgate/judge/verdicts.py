@@ -128,15 +128,13 @@ class _RuleJudge:
         wanted = clause.asks.bound if isinstance(clause.asks, Limit) else clause.asks.absolute
         if not (isinstance(subject, Selector) and subject.is_glob) or wanted is None:
             return subjects, []
-        fitting = [s for s in subjects if self.unit_of(s) in (wanted.base, None)]
+        fitting = [s for s in subjects if not s.all_series() or wanted.base in self.units_of(s)]
         return fitting or subjects, [s.key.metric for s in subjects if s not in fitting] if fitting else []
 
-    def unit_of(self, subject: Subject) -> str | None:
-        """The unit of a subject's statistic, where any run holds it."""
-        series = subject.any_series()
-        if series is None:
-            return None
-        return statistic_unit(series, self.rule.sentence.statistic or default_statistic(series))
+    def units_of(self, subject: Subject) -> set[str]:
+        """The units of a subject's statistic in every run of either side; more than one is judged to be an error."""
+        statistic = self.rule.sentence.statistic
+        return {statistic_unit(series, statistic or default_statistic(series)) for series in subject.all_series()}
 
     def verdict(self, clause: Clause, subject: Subject | None, found: Finding) -> Verdict:
         """A finding with the rule it belongs to, after the policies of the rule and of the command."""
@@ -181,7 +179,7 @@ class _RuleJudge:
     def after_expectation(self, finding: Finding) -> Finding:
         """A rule that is known to fail is skipped until its date, and says what it would have said."""
         expected = self.rule.expect_fail
-        if expected is None or self.case.today > expected.until or finding.reason == "when":
+        if expected is None or self.case.today > expected.until or finding.outcome in ("error", "skipped"):
             return finding
         known = f"expected to fail until {expected.until} ({expected.reason})"
         step = "it passes now: remove expect_fail" if finding.outcome == "pass" else ""

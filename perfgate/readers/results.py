@@ -113,7 +113,8 @@ class _Reading:
         """What the JSON itself has wrong in this run; numbers that are not finite are refused with their series."""
         for fault in self.loaded.faults:
             measured = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
-            if fault.path[: len(path)] == path and not measured:
+            elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
+            if not elsewhere and not measured:
                 yield fault.problem
 
     def _convert(self, run: RunBuilder, form: type[Form], data: object, path: Path) -> Form | None:

@@ -6,13 +6,13 @@ numbers, never by position alone where steps are known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfgate.measure import Measurer, NotAvailable, default_statistic, single_number, statistic_unit
-from perfgate.model import Key, Run, Series, read_only
+from perfgate.model import Key, Run, Series, read_only, show_labels
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, canonical_metric, selectors
 
@@ -104,9 +104,18 @@ class RunView:
             right = dict.fromkeys(left, _constant(expression.right.value))
         if left and right and not left.keys() & right.keys():
             raise NotAvailable("the parts of an expression have no labels (such as ranks) in common")
+        _refuse_partial_ranks(left.keys(), right.keys())
         return {
             labels: _combine(expression.operator, left[labels], right[labels]) for labels in left if labels in right
         }
+
+
+def _refuse_partial_ranks(left: Set[Labels], right: Set[Labels]) -> None:
+    """A rank that lacks one part of an expression must not drop out of it. Raises NotAvailable."""
+    shared = {Key("", labels).without_members() for labels in left & right}
+    for labels in sorted(left ^ right):
+        if Key("", labels).without_members() in shared:
+            raise NotAvailable(f"the series with {show_labels(labels)} lacks a part of an expression")
 
 
 def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]) -> set[str]:

@@ -236,7 +236,9 @@ class _FileLoader:
         found: dict[str, Any] = {}
         for name in Settings.__dataclass_fields__:
             if name in item:
-                found[name] = item[name]
+                value = item[name]
+                whole = isinstance(value, float) and value.is_integer() and name not in _PERCENTAGES
+                found[name] = min(int(value), 1 << 53) if whole else value
         for name in _PERCENTAGES:
             if name in found:
                 found[name] = self.share(found[name], (*path, name), name)

@@ -91,12 +91,16 @@ def test_ranks_are_joined_with_their_own():
         samples("a", [6], rank="1"),
         samples("b", [2], rank="1"),
         samples("b", [1, 2], rank="0"),
-        samples("b", [9], rank="2"),
     )
     assert {labels: numbers(series) for labels, series in found.items()} == {
         (("rank", "0"),): [2, 2],
         (("rank", "1"),): [3],
     }
+
+
+def test_a_rank_that_lacks_a_part_does_not_drop_out_silently():
+    with pytest.raises(NotAvailable, match='rank="2"'):
+        evaluate("a / b", samples("a", [2], rank="0"), samples("b", [1], rank="0"), samples("b", [9], rank="2"))
 
 
 def test_labels_that_never_meet_are_said():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from perfgate.rules.grammar import parse_expression, parse_sentence
 from perfgate.rules.sentence import Arithmetic, Change, LabelTest, Limit, Number, Selector, StatisticOf
 from perfgate.rules.tokens import SentenceError, tokenize
-from perfgate.units import UNITS
+from perfgate.units import UNITS, Quantity
 
 
 def name(pattern, *labels, quoted=False):
@@ -340,7 +340,7 @@ def selectors(draw):
 @st.composite
 def quantities(draw, symbols=GLUED):
     number, symbol = draw(st.integers(1, 9999)), draw(st.sampled_from(symbols))
-    return f"{number}{draw(st.sampled_from(['', ' ']))}{symbol}", number * UNITS[symbol].factor, symbol
+    return f"{number}{draw(st.sampled_from(['', ' ']))}{symbol}", Quantity(number, UNITS[symbol], "").value, symbol
 
 
 @st.composite
@@ -353,7 +353,7 @@ def clauses(draw):
     both, joined = draw(st.booleans()), draw(st.booleans())
     absolute = "7 MiB" if joined else None
     text = f"within {'±' * both}{share}%{' and 7MiB' * joined} of {reference}"
-    return text, (reference, "both" if both else "worse", share * 0.01, absolute)
+    return text, (reference, "both" if both else "worse", share / 100, absolute)
 
 
 @given(
