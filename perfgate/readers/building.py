@@ -48,6 +48,14 @@ def frozen_array(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
     return array
 
 
+Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])
+
+
+def in_base(printed: Scaled, per: float) -> Scaled:
+    """Printed numbers in base units; of GB and TFLOP multiplied, for dividing by 1e-9 is not exact."""
+    return printed / per if per >= 1 else printed * round(1 / per)
+
+
 class Column:
     """One series while it is read."""
 
@@ -66,7 +74,7 @@ class Column:
 
     def series(self) -> Series:
         """The finished series."""
-        values = frozen_array(np.frombuffer(self.values, np.float64) / self.per)
+        values = frozen_array(in_base(np.frombuffer(self.values, np.float64), self.per))
         steps = frozen_array(np.array(self.steps, np.int64)) if self.steps else None
         return Series(self.key, self.unit, "samples", values, steps, printed_as=self.printed_as)
 
@@ -82,6 +90,8 @@ class RunBuilder:
         self.finished: dict[Key, Series] = {}
         self.commit: str | None = None
         self._faults: dict[Key, int] = {}
+        self._said_of: dict[tuple[Severity, str], int] = {}
+        self._other_facts: set[tuple[str, Fact]] = set()
         self.problems: list[Problem] = []
         self.facts: dict[str, Fact] = {}
 
@@ -100,6 +110,16 @@ class RunBuilder:
             column.values.append(float(text))
             column.steps.append(step)
 
+    @property
+    def has_measured(self) -> bool:
+        """Whether any series has begun."""
+        return bool(self.columns or self.finished)
+
+    def one_value(self, key: Key, unit: str, value: float, printed_as: str | None = None) -> None:
+        """The one number of a series, in base units."""
+        printed_as = printed_as if printed_as != key.metric else None
+        self.finished[key] = Series(key, unit, "value", frozen_array(np.array([value])), printed_as=printed_as)
+
     def refuse(self, key: Key, why: str, line: int | None, column: int | None = None) -> None:
         """Why a value of this series is left out."""
         self._faults[key] = self._faults.get(key, 0) + 1
@@ -114,17 +134,18 @@ class RunBuilder:
         """A problem of the whole run."""
         self.problems.append(self.document.problem(severity, message, line))
 
+    def say_some(self, severity: Severity, what: str, line: int, detail: str = "") -> None:
+        """A problem of a kind that a damaged file has on every line: the first 20 are said, then counted."""
+        self._said_of[severity, what] = self._said_of.get((severity, what), 0) + 1
+        if self._said_of[severity, what] <= MAX_FAULTS:
+            self.say(severity, what + detail, line)
+
     def fact(self, name: str, value: Fact, line: int) -> None:
         """An environment fact; the first one counts, and another is said once."""
         known = self.facts.setdefault(name, value)
-        message = f"{name} is {value} here and {known} before; {known} is used"
-        if known != value and not any(problem.message == message for problem in self.problems):
-            self.say("warning", message, line)
-
-    @property
-    def has_measured(self) -> bool:
-        """Whether there is a series yet."""
-        return bool(self.columns or self.finished)
+        if known != value and (name, value) not in self._other_facts and len(self._other_facts) < MAX_FAULTS:
+            self._other_facts.add((name, value))
+            self.say("warning", f"{name} is {value} here and {known} before; {known} is used", line)
 
     def run(self, part: int | None = None) -> Run:
         """The finished run, with the problems of its document; an error if nothing was measured."""
@@ -133,6 +154,9 @@ class RunBuilder:
         for key, count in self._faults.items():
             if count > MAX_FAULTS:
                 self._accuse(key, f"and {count - MAX_FAULTS} more values left out")
+        for (severity, what), count in self._said_of.items():
+            if count > MAX_FAULTS:
+                self.say(severity, f"{what}: and {count - MAX_FAULTS} more")
         if not series:
             self.say("error", "no measurements")
         return Run(

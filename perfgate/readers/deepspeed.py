@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 
 from perfgate.model import Key, Run
+from perfgate.readers import deepspeed_lines, iterations
 from perfgate.readers.building import RunBuilder
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import Document
@@ -46,7 +47,13 @@ _SETTINGS = (
     ("MaxMemAllocated", "memory.peak_allocated", "B", 2.0**-30),
 )
 _TRAINER_METRICS = (("data_time", "s"), ("batch_time", "s"), ("batch_rate", "1/s"))
-_STARTS = (RECORD, _THROUGHPUT, re.compile(r"Data \(t\): "))
+_STARTS = (
+    RECORD,
+    _THROUGHPUT,
+    re.compile(r"Data \(t\): "),
+    iterations.LINE,
+    re.compile(r"\bsteps: \d|\|E2E latency="),
+)
 
 _WORLD_SIZE = re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")
 _TOTAL = re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")
@@ -98,6 +105,9 @@ class _Log:
 
         The running average is no sample: it depends on all the values before it. GB is 1024**3 bytes.
         """
+        if deepspeed_lines.CHAT_WORD in line:
+            deepspeed_lines.add_chat(self.runs.run, line, number)
+            self.runs.run.traceback = None
         starts = [*_THROUGHPUT.finditer(line)]
         ends = [match.start() for match in starts[1:]] + [len(line)]
         for start, end in zip(starts, ends, strict=False):  # without a start there is one end too many
@@ -123,6 +133,20 @@ class _Log:
                 before = self.runs.run.columns.get(Key(metric))
                 step = int(counted[1]) - 1 if counted else len(before.values) if before else 0
                 self._add(metric, unit, text, number=number, step=step)
+
+    def iterations(self, number: int, line: str) -> None:
+        """Iteration lines of Megatron-DeepSpeed; `samples_per_second` is left to the throughput lines."""
+        for count, record in iterations.records(line):
+            self.runs.count("iteration", count, number)
+            iterations.add_record(self.runs.run, record, max(count - 1, 0), number, leave=("samples_per_second",))
+            self.runs.run.traceback = None
+
+    def pipeline(self, number: int, line: str) -> None:
+        """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
+        for found in deepspeed_lines.PIPELINE.finditer(line):
+            self.runs.count("pipeline", int(found[1]), number)
+            deepspeed_lines.add_pipeline(self.runs.run, found, number)
+            self.runs.run.traceback = None
 
     def _add(self, metric: str, unit: str, text: str, *, number: int, step: int, per: float = 1.0) -> None:
         run = self.runs.run
@@ -174,6 +198,8 @@ _LINES = {
     WORD: _Log.timers,
     "SamplesPerSec=": _Log.throughput,
     "Batch (t):": _Log.trainer,
+    iterations.WORD: _Log.iterations,
+    deepspeed_lines.PIPELINE_WORD: _Log.pipeline,
     ", skipped=": _Log.counter,
     "Traceback (most recent call last):": _Log.traceback,
     "Initializing TorchBackend in DeepSpeed": _Log.launcher,

@@ -40,14 +40,21 @@ class Format:
         return cast("tuple[Run, ...]", reader.read(document))
 
 
+#: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
+_MEGATRON_TIMERS = (
+    " (?:load-checkpoint|model-and-optimizer-setup|model and optimizer|forward-compute|forward-recv|forward-backward"
+    "|batch-generator|interval-time): "
+)
+
 FORMATS: tuple[Format, ...] = (
     Format(
         "deepspeed",
         "a DeepSpeed log: wall_clock_breakdown, throughput, or open_clip training lines",
         "deepspeed",
         markers={
-            "time (ms)": r"time \(ms\)[ \t]*(?:\||\r?$)",
+            "time (ms)": rf"time \(ms\)[ \t]*(?:\|(?!{_MEGATRON_TIMERS})|\r?$)",
             "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
+            "iter time (s):": r"\bsteps: \d{1,18} .{0,300}?iter time \(s\): \S+ samples/sec:",
             "Batch (t):": r"Data \(t\): .*Batch \(t\): ",
         },
     ),
@@ -62,6 +69,17 @@ FORMATS: tuple[Format, ...] = (
         "a table of torch's key_averages().table()",
         "torch_table",
         markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"},
+    ),
+    Format(
+        "megatron",
+        "a Megatron-LM log: iteration lines and timers, or its golden values (JSON)",
+        "megatron",
+        markers={
+            "elapsed time per iteration": r"\biteration\s{1,40}\d+/\s{0,40}\d+ \|.{0,300}?elapsed time per iteration",
+            "across ranks (ms):": r"across ranks \(ms\):(?!\s{0,20}(?:load-checkpoint|model-and-opt))",
+            "time (ms) |": rf"time \(ms\) \|{_MEGATRON_TIMERS}",
+        },
+        fits=shapes.golden,
     ),
     Format(
         "timeit",
@@ -113,6 +131,22 @@ FORMATS: tuple[Format, ...] = (
         markers={
             "Kernel Name": r"\"ID\",(?:\"[^\"\n]{0,99}\",){0,9}\"Kernel Name\"|^ID,(?:[\w ]{0,99},){0,9}Kernel Name,"
         },
+    ),
+    Format(
+        "hf-trainer",
+        "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints",
+        "hf_trainer",
+        markers={"_runtime':": r"'(?:train|eval|predict|test)\w{0,200}_runtime':"},
+        fits=shapes.trainer,
+    ),
+    Format("vllm", "vLLM benchmark results (JSON)", "vllm", fits=shapes.vllm),
+    Format("mlperf", "an MLPerf training log (:::MLLOG)", "mlperf", markers={":::MLLOG": ""}),
+    Format(
+        "nccl-tests",
+        "nccl-tests: the printed table, or the JSON document of -J",
+        "nccl_tests",
+        markers={"algbw": r"#[ \t]{1,99}size[ \t].{0,300}\balgbw[ \t]+busbw"},
+        fits=shapes.nccl_tests,
     ),
     Format("perfgate", "perfgate results (perfgate.results/1)", "results", fits=shapes.results),
 )

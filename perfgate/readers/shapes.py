@@ -59,3 +59,44 @@ def nsys(shape: Shape) -> str | None:
     keys = {path[1] for path in shape.tokens if len(path) == 2 and path[0] == "*"}
     total = next((key for key in sorted(keys) if key.startswith(("Total Time", "Total ("))), None)
     return f"a JSON list of rows with {total!r}" if total and keys & {"Name", "Operation", "Range"} else None
+
+
+def golden(shape: Shape) -> str | None:
+    """Megatron-LM: objects with `start_step`, `step_interval` and `values` under the names of metrics."""
+    names = {path[0] for path in shape.tokens if path[1:] == ("step_interval",)}
+    found = any((name, "start_step") in shape.tokens and (name, "values") in shape.tokens for name in names)
+    return "a JSON document of Megatron-LM golden values" if found else None
+
+
+def trainer(shape: Shape) -> str | None:
+    """Hugging Face: a trainer state with its `log_history`, or the flat results with `*_runtime` and `*_per_second`."""
+    if shape.tokens.get(("log_history",)) == "[" and ("global_step",) in shape.tokens:
+        return "a JSON document with 'log_history'"
+    names = [path[0] for path in shape.tokens if len(path) == 1]
+    flat = any(name.endswith("_runtime") for name in names) and any(name.endswith("_per_second") for name in names)
+    return "a JSON document with '*_runtime' and '*_per_second'" if flat else None
+
+
+#: What each benchmark of vLLM always writes.
+_VLLM = (
+    ("completed", "duration", "request_throughput"),
+    ("avg_latency", "latencies"),
+    ("elapsed_time", "requests_per_second", "tokens_per_second"),
+)
+
+
+def vllm(shape: Shape) -> str | None:
+    """Results of `vllm bench`, one or a list of them, or records of one metric each for PyTorch's dashboard."""
+    for names in _VLLM:
+        if any(all((*top, name) in shape.tokens for name in names) for top in ((), ("*",))):
+            return f"a JSON document with {names[-1]!r}"
+    if ("*", "metric", "benchmark_values") in shape.tokens and ("*", "benchmark") in shape.tokens:
+        return "a JSON document with 'benchmark_values'"
+    return None
+
+
+def nccl_tests(shape: Shape) -> str | None:
+    """`results` of sizes, measured out of place and in place."""
+    rows = {path[2] for path in shape.tokens if path[:2] == ("results", "*") and len(path) == 3}
+    found = "size" in rows and not rows.isdisjoint({"out_of_place", "in_place"})
+    return "a JSON document of nccl-tests results" if found else None

@@ -169,7 +169,7 @@ class Timers:
         if not record.lstrip().startswith("|"):
             return None  # no record: the comms logger's `time (ms): 9.46`, or one without timers
         fields = []
-        for name, text in _fields(record):
+        for name, text in fields_of(record):
             if name:
                 fields.append((name, text, fault_of(text)))
             else:
@@ -208,7 +208,7 @@ class Timers:
             self._run.columns[key].steps.frombytes(steps[order].tobytes())
 
 
-def _fields(record: str) -> Iterator[tuple[str, str]]:
+def fields_of(record: str) -> Iterator[tuple[str, str]]:
     """(name, printed value) of each field; where no name can be read it is "".
 
     A record ends at the first text that is no field, unless more fields follow it. The names in parentheses (MoE,

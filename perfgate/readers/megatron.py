@@ -1,0 +1,236 @@
+"""Megatron-LM logs and golden values: iteration lines, timers in their two shapes, and memory.
+
+    time (ms) | forward-compute: 32054.16 | backward-params-all-reduce: 26.06 | optimizer: 342.01         until 2022
+    (min, max) time across ranks (ms):                                                                    since 2022
+        forward-backward ...............................: (1232.10, 1233.45)
+    max time across ranks (ms):                         one number in each row
+    times across ranks (ms):                            `  forward-backward:` and below it `     rank  0: 1232.10`
+
+Source: NVIDIA/Megatron-LM `megatron/core/timers.py`, `megatron/training/training.py` and `utils.py`; `iterations` says
+what an iteration line looks like. All times are means over the iterations since the last such line.
+
+| metric | unit | printed as |
+|---|---|---|
+| `iteration_time` | s | `elapsed time per iteration (ms)` |
+| `throughput_per_gpu` | FLOP/s | `throughput per GPU (TFLOP/s/GPU)`, `TFLOPs` |
+| `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu` | 1/s | as the lines of forks say |
+| `skipped_iterations`, `nan_iterations`, `lm_loss` and other losses | 1 | `number of skipped iterations`, ... |
+| timers by their printed names, `forward-compute`, `optimizer`, ... | s | labels: ranks (`min`, `max`), or rank |
+| `memory.allocated`, `.peak_allocated`, `.reserved`, `.peak_reserved` | B | `memory (MB) | ...`; label rank |
+
+A skipped iteration is shorter than the others and is kept; `skipped_iterations` tells where they are. Iteration n is
+step n - 1; what is printed below its line belongs to the same step, and what is printed before the first is step 0.
+
+DeepSpeed's records in a log of Megatron-DeepSpeed are read as in the format deepspeed, which such a log has where they
+come first.
+
+Golden values of functional tests are `{"iteration-time": {"start_step": 1, "end_step": 50, "step_interval": 5,
+"values": {"1": 8.01, "5": 1.63}}, ...}`, values as a list until 2025: `iteration_time` (s), `memory.allocated` and
+`memory.peak_allocated` (B), and `lm_loss`, `num_zeros` and the like, in 1; "nan" is a step that was not logged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from perfgate.model import Key, Run
+from perfgate.positions import Path, load_json
+from perfgate.readers import iterations
+from perfgate.readers.building import RunBuilder
+from perfgate.readers.jsonrun import JsonRun
+from perfgate.readers.runs import Runs
+from perfgate.readers.sniffing import is_json
+from perfgate.readers.text import Document
+from perfgate.readers.timers import RECORD, Timers, fields_of
+
+NAME = "megatron"
+
+_BLOCK = re.compile(r"(\(min, max\) time|max time|times) across ranks \(ms\):")
+_PAIR = re.compile(r"\(([^\s,()]{1,40}), ([^\s,()]{1,40})\)")
+_OF_RANK = re.compile(r"\s{3,12}rank\s{1,20}(\d{1,9}): (\S{1,40})")
+_NAME = re.compile(r"(?:\S{1,99}:)?\s{2}(\S[^:|]{0,99}):")
+_MEMORY = re.compile(
+    r"(?:\[Rank (\d{1,9})\] )?(?:\([^()]{1,80}\) )?"
+    r"memory \(MB\) \| allocated: ([^\s|\[]+) \| max allocated: ([^\s|\[]+)"
+    r"(?: \| reserved: ([^\s|\[]+) \| max reserved: ([^\s|\[]+))?"
+)
+_MEMORY_METRICS = ("memory.allocated", "memory.peak_allocated", "memory.reserved", "memory.peak_reserved")
+_DEEPSPEED = re.compile(r"(?:\[Rank -?\d{1,9}\]|rank=-?\d{1,9}) {0,9}time \(ms\)")
+_WORLD_SIZE = re.compile(r"(?:using world size: |\bworld_size \.{3,80} )(\d{1,9})")
+_LAUNCHER = "using world size: "
+
+#: Golden values whose names and units are known; all others are counts and losses.
+_GOLDEN = {
+    "iteration-time": ("iteration_time", "s"),
+    "mem-allocated-bytes": ("memory.allocated", "B"),
+    "mem-max-allocated-bytes": ("memory.peak_allocated", "B"),
+}
+
+
+def read(document: Document) -> tuple[Run, ...]:
+    """The runs of a log, or the one run of golden values."""
+    if is_json(document.head(1 << 16).decode("utf-8", "replace")):
+        return (_golden(document),)
+    return _Log(document).read()
+
+
+class _LogRun(RunBuilder):
+    """One run of a log while it is read."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document, NAME)
+        #: DeepSpeed's records in the same log, which say their rank.
+        self.timers = Timers(self)
+
+    def run(self, part: int | None = None) -> Run:
+        """The finished run."""
+        self.timers.finish()
+        return super().run(part)
+
+
+class _Log:
+    """A log while it is read."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.runs = Runs(lambda: _LogRun(document))
+        self.step = 0
+        #: Which kind of rows may follow: `(min, max) time`, `max time`, `times`, or none.
+        self.block = ""
+        #: Under `times across ranks`, the timer whose ranks follow.
+        self.timer = ""
+
+    def read(self) -> tuple[Run, ...]:
+        """Every line of the log, once."""
+        for number, line, _, ended in self.document.lines():
+            if ended:
+                self._line(number, line)
+            elif self._is_record(line):
+                self.runs.run.say("warning", "the last record is cut off, and left out", number)
+        return self.runs.finish()
+
+    def _is_record(self, line: str) -> bool:
+        words = (iterations.WORD, "time (ms)", "memory (MB)")
+        return any(word in line for word in words) or bool(self.block and ": " in line)
+
+    def _line(self, number: int, line: str) -> None:
+        """One line, by the words in it."""
+        if iterations.WORD in line:
+            self._iterations(number, line)
+        elif "time (ms)" in line:
+            self._timers(number, line)
+        elif "across ranks (ms)" in line:
+            found = _BLOCK.search(line)
+            self.block, self.timer = (found[1], "") if found else ("", "")
+        elif self.block:
+            self._row(number, line)
+        if "memory (MB)" in line:
+            self._memory(number, line)
+        elif "world" in line:
+            self._fact(number, line)
+
+    def _iterations(self, number: int, line: str) -> None:
+        for count, record in iterations.records(line):
+            self.runs.count("iteration", count, number)
+            self.step = max(count - 1, 0)
+            self.block = ""
+            iterations.add_record(self.runs.run, record, self.step, number)
+
+    def _timers(self, number: int, line: str) -> None:
+        """`time (ms) | NAME: 1.23 | ...`, several of them on a line where two writers met."""
+        if _DEEPSPEED.search(line):
+            self.runs.run.timers.read(number, line)
+            return
+        starts = [match.end() for match in RECORD.finditer(line)]
+        ends = [line.rfind("time (ms)", 0, start) for start in starts[1:]] + [len(line)]
+        for start, end in zip(starts, ends, strict=False):
+            record = line[start:end]
+            for name, text in fields_of(record) if record.lstrip().startswith("|") else ():
+                if name:
+                    self._add(Key(name), text, number)
+                else:
+                    self.runs.run.say_some("error", "a timer whose name cannot be read", number, f": {text[:80]!r}")
+
+    def _add(self, key: Key, text: str, number: int) -> None:
+        run = self.runs.run
+        run.add(run.column(key, "s", 1000), text, number, self.step)
+
+    def _row(self, number: int, line: str) -> None:
+        """A row of a block; a line of another kind, which another process may have printed, is none."""
+        if self.block == "times":
+            self._row_of_rank(number, line)
+            return
+        name, text = _split(line)
+        if not name:
+            return
+        if self.block == "max time":
+            self._add(Key.of(name, ranks="max"), text, number)
+            return
+        found = _PAIR.fullmatch(text)
+        for which, time in zip(("min", "max"), found.groups() if found else (text, text), strict=True):
+            self._add(Key.of(name, ranks=which), time, number)
+
+    def _row_of_rank(self, number: int, line: str) -> None:
+        of_rank = _OF_RANK.search(line)
+        if of_rank and self.timer:
+            self._add(Key.of(self.timer, rank=of_rank[1]), of_rank[2], number)
+        elif not of_rank:
+            found = _NAME.fullmatch(line.rstrip())
+            self.timer = found[1] if found else self.timer
+
+    def _memory(self, number: int, line: str) -> None:
+        """`[Rank 0] (after 1 iterations) memory (MB) | allocated: 1.5 | max allocated: 2.5 | ...`; MB is 1024**2."""
+        run = self.runs.run
+        for found in _MEMORY.finditer(line):
+            labels = {"rank": found[1]} if found[1] else {}
+            for metric, text in zip(_MEMORY_METRICS, found.groups()[1:], strict=True):
+                if text is not None:
+                    run.add(run.column(Key.of(metric, **labels), "B", 2.0**-20), text, number, self.step)
+
+    def _fact(self, number: int, line: str) -> None:
+        if _LAUNCHER in line:
+            self.runs.banner(number)
+            self.step = self.step if self.runs.run.has_measured else 0
+        found = _WORLD_SIZE.search(line)
+        if found and "config.py" not in line:  # DeepSpeed's, which counts data-parallel ranks
+            self.runs.run.fact("world_size", int(found[1]), number)
+
+
+def _split(line: str) -> tuple[str, str]:
+    """The name and the text of a row `    NAME ....: TEXT`, dotted to 48 characters; no name where there is none."""
+    left, colon, text = line.rstrip().rpartition(": ")
+    dotted = left.rpartition("   ")[2].lstrip()
+    stem = dotted.rstrip(".")
+    if not colon or len(dotted) < 48 or len(dotted) > 400 or not stem.endswith(" "):
+        return "", ""
+    return stem.strip(), text
+
+
+def _golden(document: Document) -> Run:
+    """Golden values as one run."""
+    text = document.whole()
+    loaded = load_json(text or "{}", document.name)
+    run = JsonRun(document, NAME, loaded)
+    for name, series in loaded.data.items() if isinstance(loaded.data, dict) else ():
+        if isinstance(series, dict):
+            metric, unit = _GOLDEN.get(name, (iterations.plain(name), "1"))
+            for step, value, path in _golden_values(series):
+                if value != "nan":
+                    run.sample(Key(metric), unit, value, (name, "values", *path), step=step)
+    return run.run()
+
+
+def _golden_values(series: dict[str, Any]) -> Iterator[tuple[int, object, Path]]:
+    """(step, value, where it stands) of one series."""
+    values, start, interval = (series.get(name) for name in ("values", "start_step", "step_interval"))
+    if isinstance(values, dict):
+        for step, value in values.items():
+            if step.isascii() and step.isdigit() and len(step) < 18:
+                yield max(int(step) - 1, 0), value, (step,)
+    elif isinstance(values, list):
+        first = start if isinstance(start, int) and 0 <= start < 1 << 53 else 0
+        each = interval if isinstance(interval, int) and 0 < interval < 1 << 32 else 1
+        for index, value in enumerate(values):
+            yield first + index * each, value, (index,)

@@ -1,0 +1,139 @@
+"""Results of vLLM's benchmarks: `vllm bench serve` (once `benchmark_serving.py`), `latency` and `throughput`.
+
+    {"duration": 51.2, "completed": 100, "request_throughput": 1.95, "mean_ttft_ms": 90.1, "p99_itl_ms": 40.2,
+     "ttfts": [0.09, 0.08], "itls": [[0.02, 0.03], [0.02]], "errors": ["", ""], ...}
+
+Source: vllm-project/vllm `vllm/benchmarks/serve.py`, `latency.py`, `throughput.py` and `lib/utils.py` (2024 to 2026);
+SGLang's `bench_serving.py` writes the same names. Which percentiles there are depends on `--metric-percentiles`.
+
+| metric | unit | printed as |
+|---|---|---|
+| `mean_ttft`, `median_tpot`, `std_itl`, `p99_e2el`, ... | s | the same with `_ms`, in ms |
+| `duration`, `avg_latency`, `elapsed_time` | s | the same, in s |
+| `request_throughput`, `output_throughput`, `total_token_throughput`, `request_goodput`, ... | 1/s | the same |
+| `completed`, `failed` | 1 | the same |
+| samples: `ttft`, `itl`, `latency` | s | the lists `ttfts`, `itls` (one after another) and `latencies`, in s |
+
+A request that failed has an error and a time to first token of 0: it is left out of `ttft` and `itl`, and counted in a
+warning. A file holds one run, or several: one a line (`--append-result`), or in a list. `.pytorch.json` files, a
+list with one metric in each object, are one run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from perfgate.model import Key, Run
+from perfgate.positions import JsonDocument, Path, load_json
+from perfgate.readers.building import RunBuilder
+from perfgate.readers.jsonrun import JsonRun
+from perfgate.readers.text import Document
+
+NAME = "vllm"
+
+_IN_MS = re.compile(r"([\w.]+)_ms")
+_RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")
+_SECONDS = ("duration", "avg_latency", "elapsed_time")
+_COUNTS = ("completed", "failed")
+#: Printed lists of seconds, and the metric of their members.
+_LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
+
+
+def read(document: Document) -> tuple[Run, ...]:
+    """The runs of a results file, one for each benchmark in it."""
+    text = document.whole()
+    if text is None:
+        return (RunBuilder(document, NAME).run(),)
+    runs = [run for loaded, line in _documents(text, document.name) for run in _runs(document, loaded, line)]
+    if len(runs) == 1:
+        return (runs[0].run(),)
+    return tuple(run.run(part) for part, run in enumerate(runs, 1))
+
+
+def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
+    """The JSON documents of a file and the line of each: one, or one a line."""
+    whole = load_json(text, name)
+    if any("Extra data" in problem.message for problem in whole.problems):
+        lines = [(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        if lines[0][0].strip().endswith("}"):
+            yield from ((load_json(line, name), number) for line, number in lines)
+            return
+    yield whole, 1
+
+
+def _runs(document: Document, loaded: JsonDocument, line: int) -> Iterator[JsonRun]:
+    """The runs of one JSON document."""
+    data = loaded.data
+    several: list[tuple[object, Path]] = [(data, ())]
+    if isinstance(data, list) and not _is_pytorch(data):
+        several = [(member, (index,)) for index, member in enumerate(data) if isinstance(member, dict)]
+    for member, path in several or [(None, ())]:
+        run = JsonRun(document, NAME, loaded, line)
+        if isinstance(member, list):
+            _add_pytorch(run, member)
+        elif isinstance(member, dict):
+            _add(run, member, path)
+        yield run
+
+
+def _is_pytorch(data: list[Any]) -> bool:
+    return bool(data) and isinstance(data[0], dict) and isinstance(data[0].get("metric"), dict)
+
+
+def _add_pytorch(run: JsonRun, records: list[Any]) -> None:
+    """`[{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}, ...]`."""
+    for index, record in enumerate(records):
+        metric = record.get("metric") if isinstance(record, dict) else None
+        if not isinstance(metric, dict):
+            continue
+        values = metric.get("benchmark_values")
+        if isinstance(values, list) and len(values) == 1:
+            _add_number(run, str(metric.get("name")), values[0], (index, "metric", "benchmark_values", 0))
+
+
+def _add(run: JsonRun, result: dict[str, Any], path: Path) -> None:
+    """Everything that one benchmark measured."""
+    for name, value in result.items():
+        _add_number(run, name, value, (*path, name))
+    if result.get("completed") == 0:
+        run.say("error", "no request was completed")
+    failed = _failed(result)
+    if failed:
+        run.say("warning", f"{len(failed)} requests failed, and are left out of ttft and itl")
+    for name, metric in _LISTS:
+        members = result.get(name)
+        for index, member in enumerate(members if isinstance(members, list) else ()):
+            if index not in failed or metric == "latency":
+                _add_times(run, Key(metric), member, (*path, name, index))
+
+
+def _failed(result: dict[str, Any]) -> set[int]:
+    """Which requests failed: those with an error, and those that never saw a token."""
+    errors, ttfts = result.get("errors"), result.get("ttfts")
+    failed = {index for index, error in enumerate(errors) if error} if isinstance(errors, list) else set()
+    if isinstance(ttfts, list):
+        failed |= {index for index, time in enumerate(ttfts) if time == 0}
+    return failed
+
+
+def _add_times(run: JsonRun, key: Key, member: object, path: Path) -> None:
+    """A time in seconds, or a list of them."""
+    for index, time in enumerate(member) if isinstance(member, list) else ((None, member),):
+        run.sample(key, "s", time, path if index is None else (*path, index))
+
+
+def _add_number(run: JsonRun, name: str, value: object, path: Path) -> None:
+    """One number of the summary by its printed name; None where `--goodput`, say, was not asked for."""
+    in_ms = _IN_MS.fullmatch(name)
+    if value is None or isinstance(value, list | dict):
+        return
+    if in_ms:
+        run.value(Key(in_ms[1]), "s", value, path, per=1000)
+    elif name in _SECONDS:
+        run.value(Key(name), "s", value, path)
+    elif _RATE.fullmatch(name):
+        run.value(Key(name), "1/s", value, path)
+    elif name in _COUNTS:
+        run.value(Key(name), "1", value, path)

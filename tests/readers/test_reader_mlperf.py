@@ -1,0 +1,152 @@
+import json
+
+import pytest
+from damage import check_damage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading import SHARED, errors, run_of, runs_of, said, values_of
+
+
+def event(key, time, value=None, **metadata):
+    kind = {"start": "INTERVAL_START", "stop": "INTERVAL_END"}.get(key.rpartition("_")[2], "POINT_IN_TIME")
+    fields = {"namespace": "", "time_ms": time, "event_type": kind, "key": key, "value": value}
+    return ":::MLLOG " + json.dumps({**fields, "metadata": {"file": "train.py", "lineno": 1, **metadata}})
+
+
+LINES = [
+    event("cache_clear", 1664527479788, True),
+    event("init_start", 1664527483297),
+    event("init_start", 1664527483329) + "  some text of another process",
+    event("submission_benchmark", 1664527484454, "bert"),
+    "epoch 1 begins",
+    event("init_stop", 1664527500628),
+    event("run_start", 1664527500629) + event("epoch_start", 1664527500643, epoch_num=0),
+    "0: " + event("eval_start", 1664527564000) + "\r",
+    event("eval_accuracy", 1664527564705, 0.375, epoch_num=1),
+    event("eval_stop", 1664527564705),
+    event("tracked_stats", 1664527564705, {"throughput": 5154.25, "epoch_time": 3}, step=1),
+    event("epoch_stop", 1664527600643),
+    event("epoch_start", 1664527600643),
+    event("epoch_stop", 1664527690644),
+    event("run_stop", 1664528493132, status="success"),
+    event("run_stop", 1664528493140, status="success"),
+]
+LOG = "\n".join(LINES) + "\n"
+
+VALUES = {
+    "run_time": [992.503],
+    "init_time": [17.331],
+    "epoch_time": [100.0, 90.001],
+    "eval_time": [0.705],
+    "eval_accuracy": [0.375],
+    "throughput": [5154.25],
+}
+
+
+def test_a_log():
+    run = run_of(LOG)
+    assert (run.format, run.problems, dict(run.environment)) == ("mlperf", (), {})
+    assert values_of(run) == VALUES
+    assert {series.key.metric: (series.kind, series.unit) for series in run.series} == {
+        "run_time": ("value", "s"),
+        "init_time": ("value", "s"),
+        "epoch_time": ("samples", "s"),
+        "eval_time": ("samples", "s"),
+        "eval_accuracy": ("samples", "1"),
+        "throughput": ("samples", "1/s"),
+    }
+
+
+@pytest.mark.parametrize("status", [{"status": "aborted"}, {}, {"status": 1}], ids=repr)
+def test_a_run_without_success_has_no_run_time(status):
+    lines = [line for line in LINES if "run_stop" not in line] + [event("run_stop", 1664528493132, **status)]
+    run = run_of("\n".join(lines) + "\n")
+    (problem,) = run.problems
+    assert (problem.severity, problem.at.line, str(problem.key)) == ("error", 15, "run_time")
+    assert "not 'success'" in problem.message
+    assert values_of(run) == {name: values for name, values in VALUES.items() if name != "run_time"}
+
+
+def test_a_run_that_never_stops_has_no_run_time():
+    run = run_of("\n".join(LINES[:-2]) + "\n")
+    assert said(run) == ["train.log:7: error: run_time: this run_start has no run_stop"]
+
+
+def test_a_run_stop_without_a_start():
+    run = run_of("\n".join(line for line in LINES if "run_start" not in line) + "\n")
+    assert [str(problem.key) for problem in run.problems] == ["run_time"]
+
+
+def test_a_time_that_goes_back_is_refused():
+    run = run_of(LOG.replace("1664527690644", "1664527600642"))
+    (problem,) = run.problems
+    assert (problem.at.line, str(problem.key)) == (14, "epoch_time")
+    assert values_of(run)["epoch_time"] == [100.0]
+
+
+@pytest.mark.parametrize("text", ["NaN", '"soon"', "null", "-5", "9" * 400])
+def test_times_that_cannot_be_true_are_refused(text):
+    run = run_of(LOG.replace("1664527564705", text, 3))
+    assert {(problem.at.line, str(problem.key)) for problem in run.problems} == {(10, "eval_time")}
+
+
+def test_qualities_that_are_no_number_are_refused():
+    run = run_of(LOG.replace("0.375", "NaN"))
+    assert [(problem.at.line, str(problem.key)) for problem in run.problems] == [(9, "eval_accuracy")]
+
+
+def test_a_record_that_cannot_be_read_is_an_error():
+    run = run_of(LOG.replace('"key": "init_stop"', '"key": "init_stop'))
+    assert errors(run)[0].startswith("train.log:6: error: a record that cannot be read: '{")
+
+
+def test_many_records_that_cannot_be_read_are_counted():
+    run = run_of(LOG + ":::MLLOG {\n" * 50)
+    assert len(errors(run)) == 21
+    assert errors(run)[-1] == "train.log: error: a record that cannot be read: and 30 more"
+
+
+def test_a_cut_last_record_is_left_out():
+    run = run_of(LOG[:-20])
+    assert said(run) == ["train.log:16: warning: the last record is cut off, and left out"]
+    assert values_of(run) == VALUES
+
+
+def test_appended_runs_are_told_apart():
+    runs = runs_of(LOG + LOG)
+    assert [(run.part, values_of(run)) for run in runs] == [(1, VALUES), (2, VALUES)]
+    assert "2 runs in one file, told apart at line 17" in said(runs[0])[-1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(epochs=st.lists(st.integers(0, 10**9), min_size=1, max_size=20), start=st.integers(10**12, 2 * 10**12))
+def test_what_was_written_is_read(epochs, start):
+    lines, now = [event("run_start", start)], start
+    for epoch in epochs:
+        lines += [event("epoch_start", now), "text", event("epoch_stop", now + epoch)]
+        now += epoch
+    lines.append(event("run_stop", now, status="success"))
+    values = values_of(run_of("\n".join(lines) + "\n"))
+    assert values == {"epoch_time": [epoch / 1000 for epoch in epochs], "run_time": [sum(epochs) / 1000]}
+
+
+def test_damaged_files():
+    check_damage(LOG, "mlperf")
+
+
+@pytest.mark.shared
+def test_a_real_log():
+    (run,) = runs_of(next((SHARED / "corpus/mlperf").glob("*NVIDIA*")).read_bytes())
+    values = values_of(run)
+    assert (run.format, run.problems) == ("mlperf", ())
+    assert values["run_time"] == [(1664528493132 - 1664527500629) / 1000]
+    assert values["init_time"] == [(1664527500628 - 1664527483297) / 1000]
+    assert values["epoch_time"] == [(1664528493130 - 1664527500643) / 1000]
+    assert values["eval_accuracy"][::15] == [0.37421977519989014, 0.7200252413749695]
+
+
+@pytest.mark.shared
+def test_a_real_log_without_a_run():
+    (run,) = runs_of(next((SHARED / "corpus/mlperf").glob("*ASUS*")).read_bytes())
+    assert (run.format, run.series) == ("mlperf", ())
+    assert "no measurements" in errors(run)[-1]
