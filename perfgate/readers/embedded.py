@@ -31,6 +31,10 @@ _CALL_TOKEN = re.compile(
 )
 
 
+#: Numbers that were printed; source code has names there.
+_PRINTED_TIMES = re.compile(r"\btimes=\[\s*[-+.\d]")
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A printed object: its fields, and the lines of the values in its field `times`, from 1."""
@@ -55,6 +59,7 @@ class Embedded:
 
 
 _CUT = "a document that begins here is cut off at the end of the file"
+_UNREADABLE = "a printed result begins here that cannot be read"
 _BROKEN = "a document that begins here is broken off by another line"
 
 
@@ -102,6 +107,8 @@ class _Open:
         if self._is_json:
             return Embedded(self.line, self.text)
         call = parse_call(self.text)
+        if call is None and _PRINTED_TIMES.search(self.text):
+            return self.broken(_UNREADABLE)
         return Embedded(self.line, self.text, call) if call else None
 
     def broken(self, why: str) -> Embedded:
@@ -161,9 +168,12 @@ def parse_call(text: str) -> Call | None:
     fields: dict[str, Any] = {}
     lines: list[int] = []
     for keyword in node.keywords:
-        if keyword.arg is None:
+        if keyword.arg is None or keyword.arg in fields:
             return None
-        fields[keyword.arg] = _literal(keyword.value)
+        try:
+            fields[keyword.arg] = _literal(keyword.value)
+        except RecursionError:
+            return None
         if keyword.arg == "times" and isinstance(keyword.value, ast.List):
             lines = [element.lineno for element in keyword.value.elts]
     return Call(fields, lines)

@@ -119,6 +119,8 @@ def _of_embedded(run: RunBuilder, found: Iterator[Embedded | tuple[int, re.Match
 def _of_document(run: RunBuilder, document: JsonDocument, name: str | None, line: int) -> Iterator[_Result]:
     """The results of one JSON document that begins on `line`; the faults of others in a log are not of interest."""
     results = list(_results(document, name, line))
+    for path in _without_times(document.data) if results else ():
+        run.problems.append(_moved(_no_times(document, path), line))
     inside = tuple((*result.path, "times") for result in results)
     if results or line == 1 or '"times"' in document.text:
         for fault in document.faults:
@@ -136,6 +138,22 @@ def _results(document: JsonDocument, name: str | None, line: int) -> Iterator[_R
         for key, member in members:
             if _has_times(member):
                 yield _result(document, member, key if isinstance(key, str) else name, line, (key,))
+
+
+def _without_times(data: object) -> list[Path]:
+    """The members beside results that say what they computed, but hold no times."""
+    members = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [
+        (key,)
+        for key, member in members
+        if isinstance(member, dict) and {"computation", "profile_steps"} & member.keys() and not _has_times(member)
+    ]
+
+
+def _no_times(document: JsonDocument, path: Path) -> Problem:
+    """A result that was written without its times."""
+    message = f"{path[0]!r} looks like a result, but holds no list `times`"
+    return Problem("error", message, document.locate(path))
 
 
 def _has_times(data: object) -> bool:

@@ -161,3 +161,27 @@ def test_a_cut_never_changes_a_value(data, cut):
     whole = values_of(run_of(data))
     for key, values in values_of(run_of(data[:cut], "timeit")).items():
         assert values == whole[key]
+
+
+GOOD = "Result(computation='forward', times=[0.1, 0.1, 0.1, 0.1, 0.1])\n"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "Result(computation='forward', times=[0.1, 1.2.3, 5.0])\n",
+        "Result(computation='forward', times=[05, 5.0])\n",
+        "Result(computation='forward', times=[9.0, 9.0], times=[0.1, 0.1])\n",
+        "Result(computation='forward', times=[1" + "-1" * 600 + "])\n",
+    ],
+)
+def test_a_printed_result_that_cannot_be_read_is_said(bad):
+    found = errors(run_of(GOOD + bad))
+    assert len(found) == 1
+    assert ":2: error" in found[0] or "cannot be read" in found[0]
+
+
+@pytest.mark.parametrize("member", ['{"computation": "b", "tims": [5.0]}', '{"computation": "b", "times": {"x": 1}}'])
+def test_a_result_without_its_times_beside_others_is_said(member):
+    document = f'[{{"computation": "a", "times": [0.1, 0.1]}}, {member}]'
+    assert any("holds no list `times`" in said for said in errors(run_of(document)))
