@@ -659,3 +659,16 @@ def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder:
     assert perfgate("check", "run.json").code == 0
     write_results(folder / "short.json", {"metric": "f", "unit": "s", "values": steady(0.1, n=9_000)})
     assert perfgate("check", "short.json").code == 3
+
+
+def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
+    from perfgate.app.check import _of_runs
+    from perfgate.model import Key, Location, Problem, Run
+    from perfgate.rules.loading import load_rules
+
+    ruleset, _ = load_rules([("r.yaml", b"version: 1\nrules:\n  - f under 1 s\n")])
+    assert ruleset is not None
+    at, key = Location("a.log", 1), Key("f")
+    said = (Problem("warning", "odd", at, key), Problem("error", "nan", at, key))
+    found = _of_runs([Run("a.log", "timeit", (), said)], ruleset)
+    assert [problem.severity for problem in found] == ["warning", "error"]

@@ -67,3 +67,8 @@ def test_what_only_one_side_holds_is_said(perfgate: Command, logs: Path) -> None
     done = perfgate("compare", *BASE, "--new", "same.log")
     assert "only the base side holds old" in done.out
     assert "only the new side holds fresh" in done.out
+
+
+def test_a_metric_that_holds_no_number_any_more_is_not_a_pass(perfgate: Command, logs: Path) -> None:
+    (logs / "nan.log").write_text("[Rank 0] time (ms) | forward: nan | old: 1.00\n" * 20)
+    assert perfgate("compare", *BASE, "--new", "nan.log").code == 3

@@ -68,10 +68,10 @@ def check(request: CheckRequest) -> Report:
 
 def _of_runs(runs: Sequence[Run], ruleset: Ruleset) -> list[Problem]:
     """What reading complained of, once for each series; of a series that no rule reads it is a warning."""
-    found: dict[tuple[str, Key | None, str], list[Problem]] = {}
+    found: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
         about = "" if problem.key else problem.message + str(problem.at)
-        found.setdefault((problem.at.file, problem.key, about), []).append(problem)
+        found.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
     return [_summed(problems, ruleset) for problems in found.values()]
 
 

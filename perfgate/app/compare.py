@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from perfgate.app import inputs, surroundings
 from perfgate.app.errors import Refused
@@ -37,7 +38,8 @@ def compare(
     verdicts = judge(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     problems += _alone(base_runs, new_runs)
-    code = report_exit_code(verdicts, problems)
+    # Every metric is compared here: one whose values were all left out must not drop out with them.
+    code = report_exit_code(verdicts, [replace(problem, key=None) for problem in problems])
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     outcome = report_outcome(code, verdicts)
