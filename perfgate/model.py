@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
     Steps = npt.NDArray[np.int64]
+    Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
 Severity = Literal["error", "warning"]
@@ -113,10 +114,10 @@ class Series:
     thinned_from: int | None = None
 
 
-def read_only(values: Values) -> Values:
+def read_only(array: Array) -> Array:
     """The same array, which nobody can change any more."""
-    values.flags.writeable = False
-    return values
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.model import Key, Run, Series
-from perfgate.readers.building import RunBuilder, fault_of, frozen_array, number
+from perfgate.model import Key, Run, Series, read_only
+from perfgate.readers.building import RunBuilder, fault_of, number
 from perfgate.readers.text import Document
 
 Labels = Mapping[str, str]
@@ -80,7 +80,7 @@ class AggregateRun(RunBuilder):
             else:
                 kept[name] = amount.value
         if kept.keys() - {"count"}:
-            self.finished[key] = Series(key, unit, "aggregate", frozen_array(np.empty(0)), aggregate=kept)
+            self.finished[key] = Series(key, unit, "aggregate", read_only(np.empty(0)), aggregate=kept)
 
     def single(self, key: Key, unit: str, amount: Amount, line: int) -> None:
         """A series that is one number."""
@@ -88,7 +88,7 @@ class AggregateRun(RunBuilder):
         if fault:
             self.refuse(key, fault, line)
         else:
-            self.finished[key] = Series(key, unit, "value", frozen_array(np.array([amount.value])))
+            self.finished[key] = Series(key, unit, "value", read_only(np.array([amount.value])))
 
     def run(self, part: int | None = None) -> Run:
         """The finished run; names that were printed again are said once and then counted."""

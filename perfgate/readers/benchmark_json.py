@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.model import Key, Run, Series, Severity
+from perfgate.model import Key, Run, Series, Severity, read_only
 from perfgate.positions import JsonDocument, Path, load_json
-from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of, frozen_array
+from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of
 from perfgate.readers.sniffing import console
 from perfgate.readers.text import Document
 
@@ -114,13 +114,13 @@ class Reading:
         for index in map(int, np.flatnonzero(~good)):
             self.refuse(to.run, to.key, _why(values[index]), path_of(index))
         if good.any():
-            kept = frozen_array(numbers[good] / to.per)
+            kept = read_only(numbers[good] / to.per)
             to.run.finished[to.key] = Series(to.key, to.unit, "samples", kept)
 
     def value(self, to: Target, value: object, path: Path) -> None:
         """One number, of which nobody knows how it spreads: no statistic but itself is to be had of it."""
         if self._possible(to, value, path):
-            array = frozen_array(np.array([number_of(value) / to.per]))
+            array = read_only(np.array([number_of(value) / to.per]))
             to.run.finished[to.key] = Series(to.key, to.unit, "value", array)
 
     def aggregate(self, to: Target, statistics: Mapping[str, object], path_of: Callable[[str], Path]) -> None:
@@ -130,7 +130,7 @@ class Reading:
             if value is not None and self._possible(to, value, path_of(name)):
                 kept[name] = number_of(value) / (1.0 if name == "count" else to.per)
         if kept:
-            empty = frozen_array(np.empty(0))
+            empty = read_only(np.empty(0))
             to.run.finished[to.key] = Series(to.key, to.unit, "aggregate", empty, aggregate=kept)
 
     def _possible(self, to: Target, value: object, path: Path) -> bool:

@@ -15,12 +15,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.model import Fact, Key, Location, Problem, Run, Series, Severity
+from perfgate.model import Fact, Key, Location, Problem, Run, Series, Severity, read_only
 from perfgate.readers.text import Document
 
 MAX_FAULTS = 20
 
-Number = TypeVar("Number", bound=np.generic)
 
 _NUMBER = re.compile(
     r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.ASCII | re.IGNORECASE
@@ -40,12 +39,6 @@ def fault_of(text: str) -> str | None:
     if 0 <= value < float("inf"):
         return None
     return f"{text} is no measurement, which is finite and not negative; left out"
-
-
-def frozen_array(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """The same array, read-only from now on."""
-    array.flags.writeable = False
-    return array
 
 
 Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])
@@ -74,8 +67,8 @@ class Column:
 
     def series(self) -> Series:
         """The finished series."""
-        values = frozen_array(in_base(np.frombuffer(self.values, np.float64), self.per))
-        steps = frozen_array(np.array(self.steps, np.int64)) if self.steps else None
+        values = read_only(in_base(np.frombuffer(self.values, np.float64), self.per))
+        steps = read_only(np.array(self.steps, np.int64)) if self.steps else None
         return Series(self.key, self.unit, "samples", values, steps, printed_as=self.printed_as)
 
 
@@ -118,7 +111,7 @@ class RunBuilder:
     def one_value(self, key: Key, unit: str, value: float, printed_as: str | None = None) -> None:
         """The one number of a series, in base units."""
         printed_as = printed_as if printed_as != key.metric else None
-        self.finished[key] = Series(key, unit, "value", frozen_array(np.array([value])), printed_as=printed_as)
+        self.finished[key] = Series(key, unit, "value", read_only(np.array([value])), printed_as=printed_as)
 
     def refuse(self, key: Key, why: str, line: int | None, column: int | None = None) -> None:
         """Why a value of this series is left out."""

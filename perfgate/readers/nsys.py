@@ -20,9 +20,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from perfgate.model import Key, Run, Series
+from perfgate.model import Key, Run, Series, read_only
 from perfgate.positions import JsonDocument, cut_back, load_json, walk
-from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of, frozen_array
+from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nsys_tables import Notice, Table, notice_of, table_of
 from perfgate.readers.runs import Runs
@@ -37,7 +37,7 @@ _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
 _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
 _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
 _LONGEST_NOTICE = 4096
-_EMPTY = frozen_array(np.empty(0))
+_EMPTY = read_only(np.empty(0))
 
 
 class _Reports:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from perfgate.model import Key, Kind, Location, Problem, Run, Series
+from perfgate.model import Key, Kind, Location, Problem, Run, Series, read_only
 from perfgate.positions import JsonDocument, Path, load_json
-from perfgate.readers.building import MAX_FAULTS, RunBuilder, frozen_array
+from perfgate.readers.building import MAX_FAULTS, RunBuilder
 from perfgate.readers.text import Document
 from perfgate.units import BASE_UNITS, UNITS, Unit, find_unit
 
@@ -161,8 +161,8 @@ class _Reading:
         self._refuse(target, {("values", index) if written.values else ("value",): values[index] for index in bad})
         if good.any():
             kind: Kind = "samples" if written.values else "value"
-            steps = frozen_array(np.array(written.steps, np.int64)[good]) if written.steps else None
-            target.finish(kind, frozen_array(_scaled(values[good], target.unit)), steps)
+            steps = read_only(np.array(written.steps, np.int64)[good]) if written.steps else None
+            target.finish(kind, read_only(_scaled(values[good], target.unit)), steps)
 
     def _aggregate(self, target: _Target, written: Aggregate) -> None:
         """Statistics as they were written, in base units; `count` has none."""
@@ -176,7 +176,7 @@ class _Reading:
             else:
                 self._refuse(target, {("aggregate", name): number})
         if kept:
-            target.finish("aggregate", frozen_array(np.empty(0)), None, kept)
+            target.finish("aggregate", read_only(np.empty(0)), None, kept)
 
     def _refuse(self, target: _Target, numbers: Mapping[Path, float]) -> None:
         """Numbers of a series, by their paths in it, that cannot be measurements."""

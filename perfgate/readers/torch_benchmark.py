@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfgate.model import Key, Run, Series
-from perfgate.readers.building import RunBuilder, fault_of, frozen_array
+from perfgate.model import Key, Run, Series, read_only
+from perfgate.readers.building import RunBuilder, fault_of
 from perfgate.readers.text import Document
 
 NAME = "torch-benchmark"
@@ -182,10 +182,10 @@ class _Text:
             return
         value = float(median) / _PER[unit]
         if count == "1":
-            self.run.finished[key] = Series(key, "s", "value", frozen_array(np.array([value])))
+            self.run.finished[key] = Series(key, "s", "value", read_only(np.array([value])))
             return
         statistics = {"median": value} | ({"count": float(count)} if count else {})
-        self.run.finished[key] = Series(key, "s", "aggregate", frozen_array(np.empty(0)), aggregate=statistics)
+        self.run.finished[key] = Series(key, "s", "aggregate", read_only(np.empty(0)), aggregate=statistics)
 
     def _abandon(self, number: int) -> None:
         """What is open is broken off by what begins here."""
