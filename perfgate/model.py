@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
 Severity = Literal["error", "warning"]
 Better = Literal["lower", "higher", "neither"]
 Kind = Literal["samples", "aggregate", "value"]
+ChangeKind = Literal["removes", "loosens", "changes", "tightens", "adds"]
 Fact = str | int | float | bool
 
 #: The labels that tell the members of one metric apart: processes of a job, and devices of a process.
@@ -144,6 +146,8 @@ class Run:
     part: int | None = None
     #: What gave the format away: "found `time (ms) |` on line 2022".
     recognised_by: str | None = None
+    #: Whether it speaks of some metrics alone: a stored run whose others were adopted from elsewhere.
+    partial: bool = False
 
     @property
     def name(self) -> str:
@@ -180,6 +184,20 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """A decision made beforehand: one commit may be so much worse than the baseline in a metric."""
+
+    #: A metric's name, or a glob.
+    metric: str
+    #: The tolerance that stands in for the rule's, as a share: 0.22 is 22 %.
+    up_to: float
+    by: str
+    reason: str
+    #: The last day on which it holds.
+    expires: date
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """The stored runs that new ones are compared with, oldest first; empty where there are none."""
 
@@ -195,6 +213,8 @@ class Baseline:
     unknown_facts: tuple[str, ...] = ()
     #: Calibrated run-to-run noise (s0, d0), or None for the default.
     prior: tuple[float, float] | None = None
+    #: What the measured commit was allowed to be worse in.
+    allowances: tuple[Allowance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +281,26 @@ class Verdict:
     confidence: float = 0.95
     suspect: bool = False
     improved: bool = False
+    #: Who allowed the change beforehand, where the rule's own tolerance would not have.
+    allowed_by: str | None = None
     notes: tuple[str, ...] = ()
     #: The unit in which the rule's author wrote quantities, for display.
     shown_unit: str | None = None
     why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """How the rules or baselines of the working tree differ from those that decided."""
+
+    kind: ChangeKind
+    #: The rule that differs as each side names it; None where a side has none, and for what is no rule.
+    rule: str | None
+    own_rule: str | None
+    message: str
+    at: Location
+    #: What the difference means for the runs that were judged; empty where nothing was.
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +310,9 @@ class Policy:
     ref: str | None
     rules_sha256: str
     baselines_sha256: str
+    #: With a ref: how the working tree differs from it, and what it would have decided by itself.
+    changes: tuple[PolicyChange, ...] = ()
+    own_outcome: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,3 +100,62 @@ def write_results(path: Path, *series: dict[str, Any], **fields: Any) -> Path:
     """A `perfgate.results/1` document."""
     path.write_text(json.dumps({"schema": "perfgate.results/1", **fields, "series": list(series)}))
     return path
+
+
+# --- a team's repository ------------------------------------------------------------------------------------------
+
+
+def write_run(
+    path: Path, forward: float = 100.0, backward: float = 200.0, *, seed: int = 1, gpu: str = "H200", **facts: object
+) -> Path:
+    """One run of a training job with two metrics in milliseconds, steady around these values."""
+    series = [
+        {"metric": "forward", "unit": "ms", "values": steady(forward, spread=0.002, seed=seed)},
+        {"metric": "backward", "unit": "ms", "values": steady(backward, spread=0.002, seed=seed + 1000)},
+    ]
+    return write_results(path, *series, environment={"gpu": gpu, "gpu_count": 1, "world_size": 1, **facts})
+
+
+class Repository:
+    """The git commands of the story, each of which has to succeed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.git("init", "-q", "-b", "main")
+        self.git("config", "user.name", "ada")
+        self.git("config", "user.email", "ada@example.org")
+
+    def git(self, *words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A", "rules", "baselines")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(folder: Path, perfgate: Callable[..., Done]) -> Repository:
+    """Rules for two metrics, and three runs of unchanged code as the first level, committed on main."""
+    found = Repository(folder)
+    write_rules(folder, "forward within 5% of baseline and within 12% of anchor", "backward within 5% of baseline")
+    for seed in range(3):
+        write_run(folder / f"first{seed}.json", seed=seed)
+    assert perfgate("baseline", "approve", "first0.json", "--reason", "first baseline").code == 0
+    assert perfgate("baseline", "add", "first1.json", "first2.json").code == 0
+    found.commit("first baseline")
+    return found
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A date that moves on by a day with every call."""
+    now = [1767225600]
+
+    def tomorrow() -> None:
+        now[0] += 86400
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", str(now[0]))
+
+    return tomorrow

@@ -41,6 +41,8 @@ HOMES = {
     "junit_xml": {"reporters.junit"},
     "rich": {"reporters"},
     "msgspec": {"baselines", "readers", "reporters"},
+    "fsspec": {"baselines.stores.bucket"},
+    "pynvml": {"app.machine"},
     "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
 }
 

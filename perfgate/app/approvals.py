@@ -2,204 +2,178 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-import perfgate
-from perfgate.app import inputs, surroundings
-from perfgate.app.baselines import (
-    Loaded,
-    Options,
-    approve_command,
-    find_environment,
-    is_named,
-    load_baseline,
-    open_store,
-)
+from perfgate.app import surroundings
+from perfgate.app.baselines import Options, approve_command, compared_runs
+from perfgate.app.candidates import Candidates, candidates, plain
 from perfgate.app.errors import Refused
-from perfgate.baselines.files import BaselineFile, Level, StoredSource, context_of, encode, stored_series
-from perfgate.baselines.identity import identity_of
+from perfgate.app.policy import locked, open_store, policy_source
+from perfgate.baselines.files import Level
 from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.stores import DirectoryStore, UnsafeName
-from perfgate.judge.evidence import Evidence, find_subjects
+from perfgate.judge.health import unhealthy
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, Fact, Run
-from perfgate.rules.ruleset import Ruleset
+from perfgate.model import Baseline, Verdict
+from perfgate.rules.sentence import glob_matches
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """Runs that may become baselines, with everything that was read beside them."""
+class Decision:
+    """Who says that runs are the new normal, and why."""
 
-    ruleset: Ruleset
-    runs: tuple[Run, ...]
-    facts: dict[str, Fact]
-    store: DirectoryStore
-    loaded: Loaded
-
-    @property
-    def environment(self) -> str:
-        """The folder of the runs' environment."""
-        return find_environment(self.store, self.ruleset.suite, identity_of(self.facts, self.ruleset.identity))[0]
-
-    def reloaded(self, options: Options) -> Candidates:
-        """The same with what is stored now, under the lock. Raises Refused where a stored file is damaged."""
-        loaded = load_baseline(self.store, self.ruleset, self.facts, approve_command(options))
-        if loaded.damaged:
-            words = "\n".join(str(problem) for problem in loaded.problems)
-            raise Refused(f"the stored baselines are damaged:\n{words}", 3)
-        return replace(self, loaded=loaded)
+    reason: str
+    by: str | None = None
+    pr: int | None = None
+    #: The metrics that are approved; empty means all.
+    adopt: tuple[str, ...] = ()
+    reset_anchor: bool = False
+    keep_all: bool = False
 
 
-def approve(options: Options, reason: str, by: str | None, pr: int | None, keep_all: bool) -> list[str]:
+def approve(options: Options, decision: Decision) -> list[str]:
     """Open a new level with these runs; returns the lines to print. Raises Refused."""
-    if not reason.strip():
+    if not decision.reason.strip():
         raise Refused('an approval needs a reason: --reason "..."')
-    candidates = _candidates(options)
-    with candidates.store.lock():
-        candidates = candidates.reloaded(options)
-        history = candidates.loaded.history
-        heads = history.heads()
-        parent = heads[-1] if heads else None
-        sources = [file.sha256 for run in candidates.runs for file in run.files]
-        stamp = hashlib.sha256("\0".join([parent or "", _plain(reason), *sources]).encode()).hexdigest()[:8]
-        name = f"{surroundings.now():%Y-%m-%d}-{stamp}"
-        who = by or surroundings.who()
-        level = Level(name, parent, _plain(reason), _plain(who), pr, anchor=parent is None, settles=heads[:-1])
-        if name in history.levels:
-            raise Refused(f"the level {name} exists already, with the same runs and reason", 1)
-        return _write(candidates, level, options, keep_all)
+    found = candidates(options)
+    with locked(found.store):
+        found = found.reloaded()
+        level = _level(found, decision)
+        return found.write(level, found.store, keep_all=decision.keep_all, only=level.adopts)
 
 
-def add(options: Options, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
-    """Add runs to the current level; refused when they fail their own rules. Raises Refused."""
-    candidates = _candidates(options)
-    with candidates.store.lock():
-        candidates = candidates.reloaded(options)
-        history, baseline = candidates.loaded.history, candidates.loaded.baseline
+def propose(options: Options, folder: str) -> list[str]:
+    """Write the files that an approval would add to another folder; returns the lines to print. Raises Refused.
+
+    The level follows the one of the policy, so that the files fit into the base.
+    """
+    found, target = candidates(options, policy_source(options.policy_ref)).reloaded(), open_store(folder)
+    commit = options.head or surroundings.head_commit()
+    level = _level(found, Decision(f"as measured at {commit[:12]}" if commit else "as measured"))
+    with locked(target):
+        return found.write(level, target)
+
+
+def add(
+    options: Options, by: str | None = None, *, rotate: bool = False, keep_all: bool = False, merged: str | None = None
+) -> list[str]:
+    """Add runs to the current level; refused when they fail their own rules. Raises Refused.
+
+    `merged` is the head of the pull request whose merge was measured: what was allowed to it opens a new level.
+    """
+    found = candidates(options, head=merged)
+    with locked(found.store):
+        found = found.reloaded()
+        history, baseline = found.loaded.history, found.loaded.baseline
         if len(history.heads()) > 1:
-            raise Refused("\n".join(map(str, candidates.loaded.problems)), 3)
+            raise Refused("\n".join(map(str, found.loaded.problems)), 3)
         if baseline.place is None:
             raise Refused(f"{baseline.missing}; open a level first: {approve_command(options)}", 3)
-        head = history.heads()[0]
-        _refuse_known(candidates, history)
-        _refuse_failing(candidates, options)
-        room = RUNS_KEPT - len(history.levels[head])
-        if len(candidates.runs) > room and not rotate:
-            raise Refused(
-                f"level {head} holds {len(history.levels[head])} runs of {RUNS_KEPT}: replace the oldest with --rotate",
-                1,
-            )
-        lines = _write(candidates, history.level(head), options, keep_all, by)
-        for old in history.levels[head][: max(0, len(candidates.runs) - room)]:
-            candidates.store.remove(old.path)
-            lines.append(f"removed {candidates.store.location(old.path)}")
-        return lines
+        found.refuse_known(history)
+        _refuse_unhealthy(found)
+        eased = _judged(found)
+        if eased:
+            return found.write(_allowed_level(found, eased), found.store, keep_all=keep_all, by=by)
+        return _add(found, history, by, rotate, keep_all)
 
 
-def _candidates(options: Options) -> Candidates:
-    ruleset, problems, _ = inputs.read_rules(options.rules, options.suite)
-    if ruleset is None:
-        raise Refused("\n".join(str(problem) for problem in problems))
-    runs = inputs.read_runs(options.runs, options.format)
-    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
-    damaged = [p for run in runs for p in run.problems if p.severity == "error"] + clashes
-    if damaged:
-        words = "\n".join(str(problem) for problem in damaged)
-        raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
-    _refuse_ranks_as_runs(runs)
-    store = open_store(options.baselines)
-    return Candidates(ruleset, runs, facts, store, Loaded(Baseline(), History({})))
-
-
-def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:
-    """The files of one run, one for each rank, are no independent runs."""
-    ranks = [{series.key.member() for series in run.series} for run in runs]
-    for i, one in enumerate(ranks):
-        for other in ranks[i + 1 :]:
-            if one and other and not one & other:
-                message = "these files hold different ranks, so they look like one run: give their folder"
-                raise Refused(message, 1)
-
-
-def _refuse_known(candidates: Candidates, history: History) -> None:
-    """The same file a second time is no second run."""
-    known = {
-        source.sha256: run.path for level in history.levels.values() for run in level for source in run.file.sources
-    }
-    for run in candidates.runs:
-        for file in run.files:
-            if file.sha256 in known:
-                raise Refused(f"{file.path} is stored already, as {known[file.sha256]}: the same run counts once", 1)
-
-
-def _refuse_failing(candidates: Candidates, options: Options) -> None:
-    case = Case(
-        candidates.ruleset,
-        candidates.runs,
-        candidates.loaded.baseline,
-        surroundings.today(),
-        candidates.facts,
-    )
-    bad = [verdict for verdict in judge(case) if verdict.exit_code and verdict.reason != "no-baseline"]
-    if bad:
-        words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
-        command = approve_command(options)
-        raise Refused(f"not added, for it does not pass its own rules:\n{words}\nif that is meant: {command}", 1)
-
-
-def _write(candidates: Candidates, level: Level, options: Options, keep_all: bool, by: str | None = None) -> list[str]:
-    """Store every run of the candidates in a level; returns the lines to print."""
-    lines = _absent_metrics(candidates)
-    if len(candidates.runs) > RUNS_KEPT:
-        lines.append(
-            f"warning: a level keeps {RUNS_KEPT} runs: of {len(candidates.runs)} the last {RUNS_KEPT} are stored"
-        )
-    for number, run in enumerate(candidates.runs[-RUNS_KEPT:], 1):
-        data = encode(_stored(candidates, run, level, options, keep_all, by))
-        # The number keeps runs of one second in their order.
-        name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{number:02d}-{hashlib.sha256(data).hexdigest()[:8]}.json"
-        path = f"{candidates.ruleset.suite}/{candidates.environment}/{level.name}/{name}"
-        try:
-            candidates.store.write(path, data)
-        except (OSError, UnsafeName) as error:
-            raise Refused(f"{candidates.store.location(path)}: cannot be written: {error}") from None
-        lines.append(f"wrote {candidates.store.location(path)} ({len(data) / 1024:.0f} KiB, {run.name})")
+def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
+    """Add to the current level, whose oldest runs make room where that was asked for."""
+    head = history.heads()[0]
+    held = history.levels[head]
+    room = RUNS_KEPT - len(held)
+    if len(found.runs) > room and not rotate:
+        raise Refused(f"level {head} holds {len(held)} runs of {RUNS_KEPT}: replace the oldest with --rotate", 1)
+    lines = found.write(history.level(head), found.store, keep_all=keep_all, by=by)
+    anchored = {run.run.path for run in history.anchor(head)}
+    for run in held[: max(0, len(found.runs) - room)]:
+        if run.path not in anchored:  # no longer compared with, but what budgets are counted from
+            found.store.remove(run.path)
+            lines.append(f"removed {found.store.location(run.path)}")
     return lines
 
 
-def _absent_metrics(candidates: Candidates) -> list[str]:
-    """A warning for each rule that names nothing in these runs: most likely a misspelt metric."""
-    baseline = Baseline(runs=candidates.runs)
-    evidence = Evidence.of(candidates.runs, baseline, candidates.ruleset.metrics)
-    absent = [rule for rule in candidates.ruleset.rules if not find_subjects(rule.sentence, evidence)]
-    return [f"warning: no run holds what this rule names: {rule.name} ({rule.at})" for rule in absent]
-
-
-def _plain(text: str) -> str:
-    """Text that UTF-8 can hold: bytes of the command line that are none become visible escapes."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _stored(
-    candidates: Candidates, run: Run, level: Level, options: Options, keep_all: bool, by: str | None
-) -> BaselineFile:
-    rows = stored_series(run, lambda key: keep_all or is_named(candidates.ruleset, key))
-    if not rows:
-        raise Refused(f"{run.name} holds none of the metrics that the rules name; keep every metric with --all", 3)
-    identity = identity_of(candidates.facts, candidates.ruleset.identity)
-    return BaselineFile(
-        schema="perfgate.baseline/1",
-        tool=f"perfgate {perfgate.__version__}",
-        suite=candidates.ruleset.suite,
-        time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
-        commit=_plain(options.head or run.commit or surroundings.head_commit() or "") or None,
-        level=level,
-        added_by=_plain(by or surroundings.who()),
-        identity=identity,
-        context=context_of(candidates.facts, identity),
-        format=run.format,
-        sources=[StoredSource(_plain(file.path), file.format, file.sha256) for file in run.files],
-        series=rows,
+def _level(found: Candidates, decision: Decision) -> Level:
+    """The level that a decision opens. Raises Refused for one that drifts too far from the anchor."""
+    history = found.loaded.history
+    heads = history.heads()
+    parent = heads[-1] if heads else None
+    adopts = _adopted(found, decision.adopt)
+    if adopts and parent is None:
+        raise Refused("there is no level yet that could adopt a metric: approve the first one whole", 1)
+    if parent is not None and not decision.reset_anchor:
+        _refuse_beyond_anchor(found, parent, adopts)
+    name, reason, who = (
+        found.level_name(parent, decision.reason),
+        plain(decision.reason),
+        plain(decision.by or surroundings.who()),
     )
+    anchor = parent is None or decision.reset_anchor
+    return Level(name, parent, reason, who, decision.pr, anchor, heads[:-1], adopts)
+
+
+def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
+    """The metrics that `--adopt` names, globs spelt out. Raises Refused for one that the runs do not hold."""
+    held = {series.key.metric for run in found.runs for series in run.series}
+    adopted: set[str] = set()
+    for name in names:
+        matching = {metric for metric in held if metric == name or glob_matches(name, metric)}
+        if not matching:
+            raise Refused(f"--adopt {name}: no run holds such a metric; see `perfgate inspect`", 1)
+        adopted |= matching
+    return sorted(adopted)
+
+
+def _refuse_beyond_anchor(found: Candidates, parent: str, adopts: list[str]) -> None:
+    """A chain of small steps ends where the rules say so, however it is cut. Raises Refused."""
+    anchor = compared_runs(found.loaded.history.anchor(parent))
+    verdicts = judge(_case(found, Baseline(anchor=anchor)))
+    beyond = [v for v in verdicts if v.against == "anchor" and (v.metric in adopts or not adopts) and _is_beyond(v)]
+    if beyond:
+        words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in beyond)
+        step = "if the anchor itself is to move, say so: approve with --reset-anchor and the reason"
+        raise Refused(f"not approved, for it is further from the anchor than the rules allow:\n{words}\n{step}", 1)
+
+
+def _is_beyond(verdict: Verdict) -> bool:
+    """Whether runs lie beyond a tolerance, whatever their noise: a chain of doubtful steps is a chain, too."""
+    estimate = verdict.change.estimate if verdict.change else None
+    if estimate is None or verdict.tolerance is None:
+        return verdict.outcome == "fail"
+    worse = abs(estimate) if verdict.two_sided else -estimate if verdict.better == "higher" else estimate
+    return verdict.outcome == "fail" or worse > verdict.tolerance
+
+
+def _judged(found: Candidates) -> list[Verdict]:
+    """The verdicts that pass because of an allowance. Raises Refused where runs fail their own rules."""
+    verdicts = judge(_case(found, found.loaded.baseline))
+    bad = [verdict for verdict in verdicts if verdict.exit_code and verdict.reason != "no-baseline"]
+    if bad:
+        words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
+        command = approve_command(found.options)
+        raise Refused(f"not added, for it does not pass its own rules:\n{words}\nif that is meant: {command}", 1)
+    return [verdict for verdict in verdicts if verdict.allowed_by is not None]
+
+
+def _allowed_level(found: Candidates, eased: list[Verdict]) -> Level:
+    """The level that an allowance made beforehand opens, for the metrics that it was used for."""
+    parent = found.loaded.history.heads()[0]
+    metrics = sorted({verdict.metric for verdict in eased})
+    used = [
+        allowance
+        for allowance in found.loaded.baseline.allowances
+        if any(glob_matches(allowance.metric, metric) or allowance.metric == metric for metric in metrics)
+    ]
+    reason = "; ".join(dict.fromkeys(f"allowed up to {100 * a.up_to:g}%: {a.reason}" for a in used))
+    who = ", ".join(dict.fromkeys(a.by for a in used))
+    return Level(found.level_name(parent, reason), parent, reason, who, adopts=metrics)
+
+
+def _refuse_unhealthy(found: Candidates) -> None:
+    reasons = unhealthy(found.facts)
+    if reasons:
+        raise Refused(f"not added, for the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
+
+
+def _case(found: Candidates, baseline: Baseline) -> Case:
+    return Case(found.ruleset, found.runs, baseline, surroundings.today(), found.facts)

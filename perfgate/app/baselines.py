@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from perfgate.app import inputs
+from perfgate.baselines import allowances, layout
 from perfgate.baselines.files import decode, run_of
 from perfgate.baselines.identity import differences, environment_name, identity_of
-from perfgate.baselines.levels import History, StoredRun, contradictions
-from perfgate.baselines.stores import DirectoryStore
-from perfgate.model import Baseline, Fact, Key, Problem
+from perfgate.baselines.levels import Compared, History, StoredRun, contradictions
+from perfgate.baselines.stores import Store
+from perfgate.model import Allowance, Baseline, Fact, Key, Problem, Run
 from perfgate.rules.evaluation import component_names
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.sentence import Selector, selectors
@@ -30,6 +30,7 @@ class Options:
     env: tuple[str, ...] = ()
     format: str | None = None
     head: str | None = None
+    policy_ref: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,6 @@ class Loaded:
     sha256: str = hashlib.sha256().hexdigest()
 
 
-def open_store(path: str) -> DirectoryStore:
-    """The store in a directory, which need not exist yet."""
-    return DirectoryStore(Path(path), inputs.shown_path(path))
-
-
 def approve_command(options: Options) -> str:
     """The command that would approve these runs, as the user would type it, without absolute paths."""
     words = ["perfgate", "baseline", "approve", *map(inputs.typed_path, options.runs), "--reason", "..."]
@@ -60,20 +56,28 @@ def approve_command(options: Options) -> str:
     return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
 
 
-def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact], approve: str) -> Loaded:
-    """The runs that new ones of this environment are compared with, or the reason why there are none."""
+def load_baseline(
+    store: Store, ruleset: Ruleset, facts: dict[str, Fact], approve: str, head: str | None = None
+) -> Loaded:
+    """The runs that new ones of this environment are compared with, or the reason why there are none.
+
+    `head` is the commit that was measured: what it was allowed to be worse in is loaded, too.
+    """
     identity = identity_of(facts, ruleset.identity)
-    environment, nearest = find_environment(store, ruleset.suite, identity)
-    stored, problems, sha256 = read_stored(store, ruleset.suite, environment)
+    environment, nearest, problems = find_environment(store, ruleset.suite, identity)
+    stored, wrong, sha256 = read_stored(store, ruleset.suite, environment)
+    problems += wrong
     problems += [
         Problem("error", f"is of another environment: {'; '.join(other)}", store.location(run.path))
         for run in stored
         if (other := differences(run.file.identity, identity))
     ]
+    allowed, unread = _allowances(store, ruleset.suite, head)
+    problems += unread
     history = History.of(stored)
     heads, damaged = history.heads(), bool(problems)
     if problems or len(heads) > 1:
-        problems += [_forked(store, ruleset.suite, environment, heads)] if len(heads) > 1 else []
+        problems += [_forked(store, ruleset.suite, environment, heads, approve)] if len(heads) > 1 else []
         baseline = Baseline(
             missing="the stored baseline cannot be used: see the problems",
             next_step="settle the problems first",
@@ -82,13 +86,13 @@ def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact
         missing = nearest or f"there is no baseline for suite {ruleset.suite} in {store.shown}"
         baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
     else:
-        baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
+        baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity, allowed)
     return Loaded(baseline, history, problems, damaged, sha256)
 
 
-def read_stored(store: DirectoryStore, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
+def read_stored(store: Store, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
     """Every stored run of an environment, what is wrong with the others, and the hash of all that was read."""
-    data, problems = store.read(suite, environment)
+    data, problems = layout.run_files(store, suite, environment)
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
     for path, content in data:
@@ -101,25 +105,54 @@ def read_stored(store: DirectoryStore, suite: str, environment: str) -> tuple[li
     return stored, problems, digest.hexdigest()
 
 
-def _baseline(history: History, head: str, place: str, identity: dict[str, Fact | None]) -> Baseline:
+def _allowances(store: Store, suite: str, head: str | None) -> tuple[tuple[Allowance, ...], list[Problem]]:
+    """What was allowed to a commit, and every allowance of the suite that cannot be read."""
+    data, problems = layout.allowance_files(store, suite)
+    found: list[Allowance] = []
+    for path, content in data:
+        file, wrong = allowances.decode(str(store.location(path)), content, suite)
+        problems += wrong
+        if file is not None and file.head == head:
+            found.append(file.allowance())
+    return tuple(found), problems
+
+
+def _baseline(
+    history: History, head: str, place: str, identity: dict[str, Fact | None], allowed: tuple[Allowance, ...]
+) -> Baseline:
     unknown = tuple(name for name, value in identity.items() if value is None)
-    runs, anchor = (
-        tuple(run_of(run.file, run.path) for run in found) for found in (history.newest(head), history.anchor(head))
-    )
-    return Baseline(f"{place}/{head}", runs, anchor, unknown_facts=unknown)
+    runs, anchor = compared_runs(history.compared(head)), compared_runs(history.anchor(head))
+    return Baseline(f"{place}/{head}", runs, anchor, unknown_facts=unknown, allowances=allowed)
 
 
-def _forked(store: DirectoryStore, suite: str, environment: str, heads: Sequence[str]) -> Problem:
-    message = f"two approvals stand side by side, {' and '.join(heads)}: approve a run to settle it"
+def compared_runs(found: Iterable[Compared]) -> tuple[Run, ...]:
+    """Stored runs as the judge sees them."""
+    return tuple(map(_compared, found))
+
+
+def _compared(found: Compared) -> Run:
+    """A stored run as the judge sees it, with the metrics that it is still compared in."""
+    run = run_of(found.run.file, found.run.path)
+    if found.metrics is None:
+        return run
+    series = tuple(one for one in run.series if one.key.metric in found.metrics)
+    return replace(run, series=series, partial=True)
+
+
+def _forked(store: Store, suite: str, environment: str, heads: Sequence[str], approve: str) -> Problem:
+    """Two branches each approved; whoever merges them says which runs are the new normal."""
+    message = f"two approvals stand side by side, {' and '.join(heads)}: settle it with new runs: {approve}"
     return Problem("error", message, store.location(f"{suite}/{environment}"))
 
 
-def find_environment(store: DirectoryStore, suite: str, identity: dict[str, Fact | None]) -> tuple[str, str | None]:
-    """The folder of an environment, whatever it is called, and where there is none, what the nearest differs in."""
+def find_environment(
+    store: Store, suite: str, identity: dict[str, Fact | None]
+) -> tuple[str, str | None, list[Problem]]:
+    """The folder of an environment, whatever it is called; where there is none, what the nearest differs in."""
     name = environment_name(identity)
-    known = store.environments(suite)
+    known, problems = layout.environments(store, suite)
     if name in known:
-        return name, None
+        return name, None, problems
     nearest: tuple[list[str], str] | None = None
     for other in known:
         stored, _, _ = read_stored(store, suite, other)
@@ -127,12 +160,13 @@ def find_environment(store: DirectoryStore, suite: str, identity: dict[str, Fact
             continue
         differing = differences(stored[-1].file.identity, identity)
         if not differing:
-            return other, None
+            return other, None, problems
         if nearest is None or len(differing) < len(nearest[0]):
             nearest = (differing, other)
     if nearest is None:
-        return name, None
-    return name, f"there is no baseline for this environment: {'; '.join(nearest[0])} (nearest: {nearest[1]})"
+        return name, None, problems
+    why = f"there is no baseline for this environment: {'; '.join(nearest[0])} (nearest: {nearest[1]})"
+    return name, why, problems
 
 
 def is_named(ruleset: Ruleset, key: Key) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.app import inputs, surroundings
-from perfgate.app.baselines import Loaded, Options, approve_command, is_named, load_baseline, open_store
+from perfgate.app.baselines import Loaded, Options, approve_command, is_named, load_baseline
+from perfgate.app.policy import policy_source, read_rules
+from perfgate.app.policy_changes import own_baseline, policy_changes
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
@@ -27,14 +29,16 @@ class CheckRequest:
 def check(request: CheckRequest) -> Report:
     """Judge new runs by the rules. Raises Refused for usage errors; mistakes in rules make a report, too."""
     options = request.options
-    ruleset, problems, rules_sha256 = inputs.read_rules(options.rules, options.suite)
+    source = policy_source(options.policy_ref)
+    ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
-        policy = Policy(None, rules_sha256, hashlib.sha256().hexdigest())
+        policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest())
         return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
     runs = inputs.read_runs(options.runs, options.format)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     command = approve_command(options)
-    loaded = load_baseline(open_store(options.baselines), ruleset, facts, command)
+    head = options.head or surroundings.head_commit()
+    loaded = load_baseline(source.store(options.baselines), ruleset, facts, command, head)
     case = Case(
         ruleset=ruleset,
         new=runs,
@@ -52,6 +56,7 @@ def check(request: CheckRequest) -> Report:
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
     named = [replace(p, key=None) if p.key and is_named(ruleset, p.key) else p for p in problems]
     code = report_exit_code(verdicts, named)
+    changes, own = policy_changes(source, options, case, verdicts, own_baseline(options, case))
     return Report(
         outcome=report_outcome(code, verdicts),
         exit_code=code,
@@ -59,7 +64,7 @@ def check(request: CheckRequest) -> Report:
         problems=tuple(problems),
         inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         environment=facts,
-        policy=Policy(None, rules_sha256, loaded.sha256),
+        policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own),
         suite=ruleset.suite,
         baseline=loaded.baseline.place,
         approve_command=command if _approval_would_help(verdicts) else None,

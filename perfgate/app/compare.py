@@ -32,6 +32,15 @@ def compare(
     asks = _change(tolerance)
     inputs.refuse_twice([*base, *new])
     base_runs, new_runs = inputs.read_runs(base, format), inputs.read_runs(new, format)
+    return _compared(base_runs, new_runs, asks, statistic)
+
+
+def compare_runs(base: tuple[Run, ...], new: tuple[Run, ...], what: str) -> Report:
+    """Stored runs against stored runs, with the usual tolerance; `what` stands for the baseline."""
+    return replace(_compared(base, new, _change("5%"), None), baseline=what)
+
+
+def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Clause, statistic: str | None) -> Report:
     rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     case = Case(Ruleset("compare", rules, {}), new_runs, Baseline(runs=base_runs), surroundings.today(), facts)

@@ -13,14 +13,13 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from perfgate.app.errors import Refused
+from perfgate.judge.health import THROTTLE
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
 from perfgate.positions import load_json
 from perfgate.readers import FORMATS, join_runs, read
 from perfgate.readers.source import Source
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.document import MAX_BYTES
-from perfgate.rules.loading import load_rules
-from perfgate.rules.ruleset import Ruleset
 
 CHUNK = 1 << 18
 MAX_FACTS = 1 << 20
@@ -142,16 +141,6 @@ def _read_directory(folder: Path, format: str | None, name: str) -> Run:
 # --- rules -------------------------------------------------------------------------------------------------------
 
 
-def read_rules(paths: Sequence[str], suite: str | None) -> tuple[Ruleset | None, list[Problem], str]:
-    """Load rule files and folders of them: the ruleset, all problems, and the hash of what was read."""
-    files = list(rule_files(paths))
-    digest = hashlib.sha256()
-    for name, data in files:
-        digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    ruleset, problems = load_rules(files, suite)
-    return ruleset, problems, digest.hexdigest()
-
-
 def rule_files(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Every rule file below the paths as (name, bytes). Raises Refused where there is none."""
     for path in paths:
@@ -183,10 +172,18 @@ def read_facts(options: Iterable[str]) -> dict[str, Fact]:
         if sign and name and not os.path.exists(option):
             if not value:
                 raise Refused(f"--env {option}: the fact has no value")
-            facts[name] = _scalar(value)
+            given: Mapping[str, Fact] = {name: _scalar(value)}
         else:
-            facts.update(_facts_file(option))
+            given = _facts_file(option)
+        facts = {**facts, **given, **_throttling(facts, given)}
     return facts
+
+
+def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:
+    """A GPU that was slowed down at any time was slowed down: of two readings, both count."""
+    if THROTTLE not in known or THROTTLE not in given:
+        return {}
+    return {THROTTLE: ",".join(sorted({*str(known[THROTTLE]).split(","), *str(given[THROTTLE]).split(",")}))}
 
 
 def _scalar(text: str) -> Fact:

@@ -1,40 +1,96 @@
-"""`perfgate baseline list` and `show`: what is stored, in words."""
+"""`perfgate baseline list`, `show` and `diff`: what is stored, in words."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
-from perfgate.app.baselines import open_store, read_stored
+from perfgate.app.baselines import compared_runs, read_stored
+from perfgate.app.compare import compare_runs
 from perfgate.app.errors import Refused
+from perfgate.app.policy import open_store
+from perfgate.baselines import layout
 from perfgate.baselines.files import run_of
-from perfgate.baselines.levels import StoredRun
-from perfgate.baselines.stores import DirectoryStore, UnsafeName
-from perfgate.measure import summary
-from perfgate.model import Problem, RunSummary
+from perfgate.baselines.ledger import Step, steps
+from perfgate.baselines.levels import Compared, History, StoredRun
+from perfgate.baselines.stores import Store, UnsafeName
+from perfgate.measure import Measurer, NotAvailable, default_statistic, summary
+from perfgate.model import Key, Problem, Report, Run, RunSummary
 from perfgate.reporters.stored import LevelSummary, StoredSummary
 
 
 def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
-    """Every level of a store, oldest first, and what is wrong with it. Raises Refused."""
-    runs, problems = _runs(path, None)
-    return [_level(place, found) for place, found in _by_level(runs).items()], problems
+    """Every level of a store, oldest first, with what it changed, and what is wrong with it. Raises Refused."""
+    found, problems = _runs(path, None)
+    summaries = []
+    for place, runs in _by_folder(found, depth=2).items():
+        history = History.of(runs)
+        values = {run.path: _values(run) for run in runs}
+        ledger = steps(history, lambda run, values=values: values[run.path])  # type: ignore[misc]
+        heads = history.heads()
+        summaries += [
+            _level(f"{place}/{name}", held, ledger[name], name in heads) for name, held in history.levels.items()
+        ]
+    return summaries, problems
 
 
 def runs(path: str, place: str | None) -> tuple[list[StoredSummary], list[Problem]]:
     """The stored runs at SUITE[/ENVIRONMENT[/LEVEL[/RUN]]], oldest first. Raises Refused."""
     found, problems = _runs(path, place)
-    by_level = {run.path: _level(where, [run]) for where, runs in _by_level(found).items() for run in runs}
-    return [_summary(run, by_level[run.path]) for run in found], problems
+    return [_summary(run) for run in found], problems
+
+
+def diff(path: str, old: str | None, new: str | None) -> Report:
+    """Two places of a store compared, metric by metric. Raises Refused.
+
+    NEW is the newest level where it is left out, and OLD the one that NEW replaced.
+    """
+    after_place, after = _side(path, new, None)
+    before_place, before = _side(path, old, after_place)
+    return compare_runs(before, after, f"{before_place} → {after_place}")
+
+
+def _values(stored: StoredRun) -> dict[Key, float]:
+    """One number for each metric of a stored run: the mean over ranks of its usual statistic."""
+    measurer = Measurer()
+    found: dict[Key, list[float]] = {}
+    for series in run_of(stored.file, stored.path).series:
+        try:
+            value = measurer.measure(series, default_statistic(series), "auto", "lower").value
+        except NotAvailable:
+            continue
+        if value is not None:
+            found.setdefault(series.key.without_members(), []).append(value)
+    return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def _side(path: str, place: str | None, after: str | None) -> tuple[str, tuple[Run, ...]]:
+    """The runs of one side of a comparison, and where they are; without a place, a level that can be told."""
+    found, problems = _runs(path, place)
+    if problems:
+        raise Refused("the stored baselines are damaged:\n" + "\n".join(map(str, problems)), 3)
+    if place is not None and len(place.strip("/").split("/")) >= 3:
+        return place.strip("/"), compared_runs(Compared(run) for run in found)
+    folders = _by_folder(found, depth=2)
+    if after is not None:
+        folders = {name: runs for name, runs in folders.items() if after.startswith(f"{name}/")}
+    if len(folders) != 1:
+        raise Refused(f"which environment? name one of {', '.join(folders) or 'none'}; see `perfgate baseline list`")
+    ((folder, held),) = folders.items()
+    history = History.of(held)
+    name = history.level(after.split("/")[2]).parent if after else history.heads()[-1]
+    if name is None or name not in history.levels:
+        raise Refused(f"{after} replaced no level: name two places", 3)
+    return f"{folder}/{name}", compared_runs(history.compared(name))
 
 
 def _runs(path: str, place: str | None) -> tuple[list[StoredRun], list[Problem]]:
     store = open_store(path)
     parts = (place or "").strip("/").split("/") if place else []
-    if not os.path.isdir(path):
+    if "://" not in path and not os.path.isdir(path):
         raise Refused(f"{path} is no folder: there are no baselines yet", 3)
     try:
-        found, problems = _below(store, parts)
+        found, problems = read_all(store, parts)
     except UnsafeName as error:
         raise Refused(str(error)) from None
     if place and not found and not problems:
@@ -42,11 +98,14 @@ def _runs(path: str, place: str | None) -> tuple[list[StoredRun], list[Problem]]
     return sorted(found, key=lambda run: run.age), problems
 
 
-def _below(store: DirectoryStore, parts: Sequence[str]) -> tuple[list[StoredRun], list[Problem]]:
+def read_all(store: Store, parts: Sequence[str] = ()) -> tuple[list[StoredRun], list[Problem]]:
+    """Every stored run at a place, given by its parts, and what cannot be read. Raises UnsafeName."""
     found: list[StoredRun] = []
     problems: list[Problem] = []
-    for suite in parts[:1] or store.suites():
-        for environment in parts[1:2] or store.environments(suite):
+    for suite in parts[:1] or layout.suites(store):
+        environments, refused = layout.environments(store, suite)
+        problems += refused
+        for environment in parts[1:2] or environments:
             runs, wrong, _ = read_stored(store, suite, environment)
             found += runs
             problems += wrong
@@ -54,22 +113,34 @@ def _below(store: DirectoryStore, parts: Sequence[str]) -> tuple[list[StoredRun]
     return [run for run in found if f"{run.path.removesuffix('.json')}/".startswith(wanted)], problems
 
 
-def _by_level(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
-    levels: dict[str, list[StoredRun]] = {}
+def _by_folder(runs: Sequence[StoredRun], depth: int) -> dict[str, list[StoredRun]]:
+    folders: dict[str, list[StoredRun]] = {}
     for run in runs:
-        levels.setdefault(run.path.rpartition("/")[0], []).append(run)
-    return levels
+        folders.setdefault("/".join(run.path.split("/")[:depth]), []).append(run)
+    return folders
 
 
-def _level(place: str, runs: Sequence[StoredRun]) -> LevelSummary:
+def _level(place: str, runs: Sequence[StoredRun], step: Step | None = None, current: bool = False) -> LevelSummary:
     level = runs[0].file.level
-    times = (runs[0].file.time, runs[-1].file.time)
-    return LevelSummary(place, len(runs), *times, level.by, level.reason, level.pr, level.anchor)
+    return LevelSummary(
+        place=place,
+        runs=len(runs),
+        first=runs[0].file.time,
+        last=runs[-1].file.time,
+        by=level.by,
+        reason=level.reason,
+        pr=level.pr,
+        anchor=level.anchor,
+        adopts=tuple(level.adopts),
+        current=current,
+        since_parent=step.since_parent if step else {},
+        since_anchor=step.since_anchor if step and not level.anchor else {},
+    )
 
 
-def _summary(stored: StoredRun, level: LevelSummary) -> StoredSummary:
+def _summary(stored: StoredRun) -> StoredSummary:
     file, run = stored.file, run_of(stored.file, stored.path)
     what = f"commit {file.commit or 'unknown'}, {file.time}, added by {file.added_by}"
     series = tuple(summary(one) for one in run.series)
     shown = RunSummary(stored.path, None, run.format, what, dict(sorted(run.environment.items())), series, ())
-    return StoredSummary(shown, level, run.files)
+    return StoredSummary(shown, _level(stored.path.rpartition("/")[0], [stored]), run.files)

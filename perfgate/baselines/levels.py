@@ -6,7 +6,7 @@ two heads, which somebody has to settle; runs of older levels are never compared
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -30,6 +30,18 @@ class StoredRun:
     def age(self) -> tuple[str, str]:
         """Sorts runs from the oldest to the newest."""
         return (self.file.time, self.path)
+
+    def metrics(self) -> set[str]:
+        """The names of the metrics that the run holds."""
+        return {row.metric for row in self.file.series}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A stored run that new ones are compared with, whole or in some metrics alone."""
+
+    run: StoredRun
+    metrics: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +68,70 @@ class History:
         replaced = {level.parent for level in levels} | {name for level in levels for name in level.settles}
         return [name for name in self.levels if name not in replaced]
 
-    def newest(self, name: str) -> tuple[StoredRun, ...]:
-        """The runs of a level that new ones are compared with, oldest first."""
-        return self.levels[name][-RUNS_KEPT:]
-
-    def anchor(self, head: str) -> tuple[StoredRun, ...]:
-        """The first runs of the nearest level above the head, itself included, that is an anchor."""
+    def chain(self, head: str) -> list[str]:
+        """A level, its parent, and so on: the newest first."""
+        names: list[str] = []
         name: str | None = head
-        seen: set[str] = set()
-        while name in self.levels and name not in seen:
-            seen.add(name)
-            if self.level(name).anchor:
-                return self.levels[name][:ANCHOR_RUNS]
+        while name in self.levels and name not in names:
+            names.append(name)
             name = self.level(name).parent
-        return ()
+        return names
+
+    def compared(self, head: str) -> tuple[Compared, ...]:
+        """The runs that new ones are compared with, oldest first: of each metric the newest of its own level.
+
+        A level that adopts some metrics alone opens a new level of those; the others go on where they were.
+        """
+        chain = self.chain(head)
+        whole = next((i for i, name in enumerate(chain) if not self.level(name).adopts), len(chain) - 1)
+        if whole == 0:
+            return tuple(Compared(run) for run in self.levels[head][-RUNS_KEPT:])
+        return self._picked(chain[: whole + 1], self._current)
+
+    def anchor(self, head: str) -> tuple[Compared, ...]:
+        """The first runs after the anchor was last set, of each metric: what a chain of steps is held against."""
+        chain = self.chain(head)
+        levels = [self.level(name) for name in chain]
+        whole = next((i for i, level in enumerate(levels) if level.anchor and not level.adopts), len(chain) - 1)
+        return self._picked(chain[: whole + 1], self._since_anchor)
+
+    def _picked(
+        self, chain: Sequence[str], pick: Callable[[str, Sequence[str]], list[StoredRun]]
+    ) -> tuple[Compared, ...]:
+        """What `pick` takes for each metric from a chain of levels, put together run by run."""
+        held = {name for level in chain for run in self.levels[level] for name in run.metrics()}
+        chosen: dict[str, set[str]] = {}
+        for metric in held:
+            for run in pick(metric, chain):
+                chosen.setdefault(run.path, set()).add(metric)
+        runs = sorted((run for level in chain for run in self.levels[level]), key=lambda run: run.age)
+        return tuple(
+            Compared(run, None if chosen[run.path] == held else frozenset(chosen[run.path]))
+            for run in runs
+            if run.path in chosen
+        )
+
+    def _current(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
+        """The newest runs that hold a metric, back to the level that adopted it."""
+        found: list[StoredRun] = []
+        for name in chain:
+            found += [run for run in self.levels[name] if metric in run.metrics()]
+            if self._adopts(name, metric):
+                break
+        return sorted(found, key=lambda run: run.age)[-RUNS_KEPT:]
+
+    def _since_anchor(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
+        """The first runs that hold a metric, in or after the nearest level that is an anchor of it."""
+        anchored = [i for i, name in enumerate(chain) if self.level(name).anchor and self._adopts(name, metric)]
+        for name in reversed(chain[: anchored[0] + 1] if anchored else ()):
+            found = [run for run in self.levels[name] if metric in run.metrics()]
+            if found:
+                return found[:ANCHOR_RUNS]
+        return []
+
+    def _adopts(self, name: str, metric: str) -> bool:
+        adopts = self.level(name).adopts
+        return not adopts or metric in adopts
 
 
 def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:

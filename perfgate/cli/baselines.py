@@ -1,4 +1,4 @@
-"""The commands of the stored baselines: approve, add, list and show."""
+"""The commands of the stored baselines."""
 
 from __future__ import annotations
 
@@ -6,42 +6,63 @@ from typing import Any
 
 import click
 
-from perfgate.cli.options import Group, baselines_option, collect, judging_options, runs_argument
-from perfgate.cli.terminal import ascii_only, complain, say
+from perfgate.cli.options import (
+    Group,
+    all_option,
+    baselines_option,
+    collect,
+    judging_options,
+    rules_option,
+    runs_argument,
+    suite_option,
+    who_option,
+)
+from perfgate.cli.terminal import ascii_only, colour, complain, say, width
+
+place_argument = click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
 
 
 @click.group(cls=Group)
 def baseline() -> None:
-    """The stored baselines: approve, add, list, show."""
+    """The stored baselines: who decided what is normal, and when."""
 
 
 @baseline.command()
 @runs_argument
 @click.option("--reason", required=True, metavar="TEXT", help="Why this is the new normal.")
-@click.option("--by", metavar="WHO", help="Who approves. [default: the Actions user, git's user]")
+@who_option
 @click.option("--pr", type=int, metavar="N", help="The pull request that the approval belongs to.")
-@click.option("--all", "keep_all", is_flag=True, help="Keep every series, not only those that rules name.")
+@click.option("--adopt", multiple=True, metavar="METRIC", help="Approve only this metric (repeatable; globs).")
+@click.option("--reset-anchor", is_flag=True, help="Move the anchor itself: budgets are counted from here on.")
+@all_option
 @judging_options
 def approve(
-    runs: tuple[str, ...], reason: str, by: str | None, pr: int | None, keep_all: bool, **arguments: Any
-) -> int:
+    runs: tuple[str, ...], reason: str, by: str | None, pr: int | None, adopt: tuple[str, ...], reset_anchor: bool,
+    keep_all: bool, **arguments: Any,
+) -> int:  # fmt: skip
     """Open a new level with these runs: an approved change, or the first baseline.
 
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
     """
+    from perfgate.app.approvals import Decision
     from perfgate.app.approvals import approve as command
 
-    return say(command(collect(runs, arguments), reason, by, pr, keep_all))
+    return say(command(collect(runs, arguments), Decision(reason, by, pr, adopt, reset_anchor, keep_all)))
 
 
 @baseline.command()
 @runs_argument
-@click.option("--by", metavar="WHO", help="Who adds. [default: the Actions user, git's user]")
+@who_option
 @click.option("--rotate", is_flag=True, help="Replace the oldest runs of a full level.")
-@click.option("--all", "keep_all", is_flag=True, help="Keep every series, not only those that rules name.")
+@click.option(
+    "--merged", metavar="SHA", help="The head of the pull request that was merged: what it was allowed counts."
+)
+@all_option
 @judging_options
-def add(runs: tuple[str, ...], by: str | None, rotate: bool, keep_all: bool, **arguments: Any) -> int:
+def add(
+    runs: tuple[str, ...], by: str | None, rotate: bool, merged: str | None, keep_all: bool, **arguments: Any
+) -> int:
     """Add unchanged runs to the current level; refused when they fail their own rules.
 
     \b
@@ -49,13 +70,40 @@ def add(runs: tuple[str, ...], by: str | None, rotate: bool, keep_all: bool, **a
     """
     from perfgate.app.approvals import add as command
 
-    return say(command(collect(runs, arguments), by, rotate, keep_all))
+    return say(command(collect(runs, arguments), by, rotate=rotate, keep_all=keep_all, merged=merged))
+
+
+@baseline.command()
+@click.option("--head", required=True, metavar="SHA", help="The commit that may be worse, whole.")
+@click.option("--metric", required=True, metavar="METRIC", help="What may be worse: a metric, or a glob.")
+@click.option("--up-to", required=True, metavar="T", help="How much worse, such as 22%.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why that is accepted.")
+@click.option("--expires", required=True, metavar="DATE", help="The last day on which it holds, YYYY-MM-DD.")
+@who_option
+@click.option("--pr", type=int, metavar="N", help="The pull request that it belongs to.")
+@rules_option
+@suite_option
+@baselines_option
+def allow(
+    head: str, metric: str, up_to: str, reason: str, expires: str, by: str | None, pr: int | None,
+    rules: tuple[str, ...], suite: str | None, baselines: str,
+) -> int:  # fmt: skip
+    """Record on the base that a commit may be so much worse: it passes, and its merge opens a new level.
+
+    \b
+    Example: perfgate baseline allow --head $(git rev-parse feature) --metric forward --up-to 22% \\
+      --reason "rotary embeddings" --expires 2026-12-31
+    """
+    from perfgate.app.allow import Permission
+    from perfgate.app.allow import allow as command
+
+    return say(command(Permission(head, metric, up_to, reason, expires, by, pr), rules, suite, baselines))
 
 
 @baseline.command("list")
 @baselines_option
 def list_(baselines: str) -> int:
-    """List every level: its runs, who approved it, and why.
+    """List the history: every level with its runs, who approved it and why, and what it changed.
 
     \b
     Example: perfgate baseline list
@@ -69,7 +117,7 @@ def list_(baselines: str) -> int:
 
 
 @baseline.command()
-@click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
+@place_argument
 @baselines_option
 def show(place: str | None, baselines: str) -> int:
     """Show stored runs: their environment, their decision, and their metrics.
@@ -83,6 +131,55 @@ def show(place: str | None, baselines: str) -> int:
     found, problems = runs(baselines, place)
     say([render_runs(found, ascii_only=ascii_only())])
     return complain(problems)
+
+
+@baseline.command()
+@click.argument("old", required=False)
+@click.argument("new", required=False)
+@click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every metric.")
+@baselines_option
+def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int:
+    """Compare two places of the store, metric by metric, with intervals; this judges nothing, and exits with 0.
+
+    OLD and NEW are SUITE/ENVIRONMENT[/LEVEL[/RUN]]: by default the newest level and the one that it replaced.
+
+    \b
+    Example: perfgate baseline diff
+    """
+    from perfgate.app.stored import diff as command
+    from perfgate.reporters.table import render
+
+    report = command(baselines, old, new)
+    return say([render(report, width=width(), colour=colour(), ascii_only=ascii_only(), verbose=verbose)])
+
+
+@baseline.command()
+@baselines_option
+def verify(baselines: str) -> int:
+    """Check everything that is stored: hashes, forms, duplicates, files that lie astray.
+
+    \b
+    Example: perfgate baseline verify
+    """
+    from perfgate.app.upkeep import verify as command
+
+    lines, problems = command(baselines)
+    say(lines)
+    return complain(problems)
+
+
+@baseline.command()
+@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@baselines_option
+def prune(dry_run: bool, baselines: str) -> int:
+    """Remove runs that nothing is compared with any more; anchors, and one run of every level, stay.
+
+    \b
+    Example: perfgate baseline prune --dry-run
+    """
+    from perfgate.app.upkeep import prune as command
+
+    return say(command(baselines, dry_run=dry_run))
 
 
 COMMANDS = (baseline,)

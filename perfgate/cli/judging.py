@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfgate.cli.options import USAGE, NewSide, collect, format_option, judging_options, runs_argument
-from perfgate.cli.terminal import ascii_only, colour, width
+from perfgate.cli.terminal import ascii_only, colour, hint, width
 
 if TYPE_CHECKING:
     from perfgate.model import Report
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     default="error",
     help="What a missing baseline means. [default: error]",
 )
+@click.option("--policy-ref", metavar="GITREF", help="Take rules and baselines from this commit, such as origin/main.")
+@click.option("--propose", metavar="DIR", help="Write the files that an approval would add.")
 @click.option("--only", multiple=True, metavar="GLOB", help="Judge only rules with this id or metric.")
 @click.option("--strict", is_flag=True, help="A suspicion is a failure.")
 @click.option("--junit", metavar="FILE", help="Write a JUnit report.")
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict.")
 def check(
-    runs: tuple[str, ...], missing_baseline: Any, only: tuple[str, ...], strict: bool,
+    runs: tuple[str, ...], missing_baseline: Any, propose: str | None, only: tuple[str, ...], strict: bool,
     junit: str | None, json_: str | None, markdown: str | None, quiet: bool, verbose: bool, **arguments: Any,
 ) -> int:  # fmt: skip
     """Judge new runs by the rules and the stored baseline; the exit code is the answer.
@@ -45,8 +47,14 @@ def check(
     outputs = {name: path for name, path in written.items() if path is not None}
     read = (*runs, *arguments["rules"], arguments["baselines"], *arguments["env"])
     check_outputs(outputs, read)
-    report = command.check(command.CheckRequest(collect(runs, arguments), missing_baseline, only, strict))
-    return _publish(report, outputs, quiet, verbose)
+    options = collect(runs, arguments)
+    report = command.check(command.CheckRequest(options, missing_baseline, only, strict))
+    code = _publish(report, outputs, quiet, verbose)
+    if propose is not None:
+        from perfgate.app.approvals import propose as write
+
+        hint(write(options, propose))
+    return code
 
 
 def _publish(report: Report, outputs: dict[str, str], quiet: bool, verbose: bool) -> int:

@@ -78,6 +78,8 @@ env_option = click.option(
     "--env", multiple=True, metavar="FILE|KEY=VALUE", help="Facts of the environment that the runs do not hold."
 )
 head_option = click.option("--head", metavar="SHA", help="The commit that was measured. [default: git's HEAD]")
+who_option = click.option("--by", metavar="WHO", help="Who decides. [default: the Actions user, git's user]")
+all_option = click.option("--all", "keep_all", is_flag=True, help="Keep every series, not only those that rules name.")
 judging_options = options(rules_option, baselines_option, suite_option, env_option, format_option, head_option)
 
 
@@ -93,4 +95,5 @@ def collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
         env=tuple(arguments["env"]),
         format=arguments["format_"],
         head=arguments["head"],
+        policy_ref=arguments.get("policy_ref"),
     )

@@ -1,4 +1,4 @@
-"""The commands about rules and schemas: rules check, rules explain, schema."""
+"""The commands about rules and schemas: rules check, rules explain, rules diff, schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfgate.cli.terminal import say
 
 @click.group(cls=Group)
 def rules() -> None:
-    """Rule files: check and explain them."""
+    """Rule files: check, explain and compare them."""
 
 
 @rules.command("check")
@@ -43,6 +43,26 @@ def explain(ids: tuple[str, ...], rules: tuple[str, ...], suite: str | None) -> 
     from perfgate.app.rules import explain_rules
 
     return say(["\n\n".join(explain_rules(rules, ids, suite))])
+
+
+@rules.command()
+@click.argument("old")
+@click.argument("new", required=False)
+@rules_option
+@suite_option
+def diff(old: str, new: str | None, rules: tuple[str, ...], suite: str | None) -> int:
+    """Say what a change to the rules loosens or tightens.
+
+    OLD and NEW are paths or git refs; NEW is the working tree if it is left out.
+
+    \b
+    Example: perfgate rules diff origin/main
+    """
+    from perfgate.app.rules import rules_difference
+    from perfgate.reporters.policy import render_difference
+
+    changes, sides = rules_difference(old, new, rules, suite)
+    return say([render_difference(changes, sides)])
 
 
 @click.command()

@@ -24,6 +24,14 @@ def say(lines: Sequence[str]) -> int:
     return 0
 
 
+def hint(lines: Sequence[str]) -> None:
+    """Print lines beside the report, to stderr."""
+    from perfgate.reporters.text import without_commands
+
+    for line in lines:
+        click.echo(without_commands(line), err=True)
+
+
 def complain(problems: Sequence[Problem]) -> int:
     """Print problems to stderr; the exit code that they lead to."""
     from perfgate.reporters.text import without_commands

@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 
 from perfgate.judge import messages
+from perfgate.judge.allowances import after_allowance
 from perfgate.judge.changes import change_finding
 from perfgate.judge.evidence import Member, Members
 from perfgate.judge.finding import Finding, Undecidable
@@ -49,7 +50,7 @@ def _answer(question: Question) -> Finding:
         return limit_finding(question, asks)
     if asks.reference.endswith("rank"):
         return rank_ratio_finding(question, asks)
-    return change_finding(question, asks)
+    return after_allowance(question, asks, change_finding(question, asks))
 
 
 def _only(runs: Sequence[Members], member: Member) -> tuple[Members, ...]:

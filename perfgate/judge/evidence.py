@@ -118,6 +118,12 @@ def _subjects(expression: Expression, name: str, evidence: Evidence) -> list[Sub
 
     found = []
     for key in keys:
-        new, base, anchor = (tuple(members(run, key) for run in side) for side in sides)
-        found.append(Subject(key, expression, new, base, anchor, components=components))
+        new, base, anchor = ([members(run, key) for run in side] for side in sides)
+        stored, anchored = _that_speak(base, evidence.base), _that_speak(anchor, evidence.anchor)
+        found.append(Subject(key, expression, tuple(new), stored, anchored, components=components))
     return found
+
+
+def _that_speak(runs: Sequence[Members], views: Sequence[RunView]) -> tuple[Members, ...]:
+    """The runs of a side without those that are not compared in this metric."""
+    return tuple(held for held, view in zip(runs, views, strict=True) if held or not view.run.partial)

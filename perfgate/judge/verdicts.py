@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
+from perfgate.judge import health
 from perfgate.judge.clauses import findings
 from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, name_of
 from perfgate.judge.finding import Finding
@@ -102,6 +103,10 @@ class _RuleJudge:
                 return Finding("error", "unknown-fact", message, "correct the fact or the rule")
             if not holds:
                 return Finding("skipped", "when", f"{asks}; here it is {fact_text(value)}", "")
+        slowed = health.throttling(self.case.facts)
+        if slowed and self.rule.settings.on_throttled == "error":
+            message = f"not judged, for the GPU was throttled: {', '.join(slowed)}"
+            return Finding("error", "throttled", message, "let it cool down, lock its clocks, and measure again")
         return None
 
     def absent(self) -> Finding:
@@ -161,7 +166,7 @@ class _RuleJudge:
             against=None if isinstance(asks, Limit) else asks.reference,
             asks=clause.text,
             why=rule.why,
-            notes=finding.notes,
+            notes=(*finding.notes, *health.notes(self.case.facts)),
             **fields,
         )
 

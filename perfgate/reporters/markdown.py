@@ -13,6 +13,7 @@ from itertools import accumulate
 
 from perfgate.model import Problem, Report, Verdict
 from perfgate.reporters import phrases
+from perfgate.reporters.policy import policy_lines
 from perfgate.reporters.text import clip, one_line, plural
 
 #: In bytes of UTF-8, of which there are never fewer than characters; GitHub refuses a summary of 1 MiB.
@@ -79,6 +80,8 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
     yield _Section((), [_item(verdict) for verdict in news])
     yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
+    head, *differences = policy_lines(report.policy) or [""]
+    yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.approve_command and report.outcome != "pass":
         yield _Section(("To approve what was seen:", ""), [fenced([report.approve_command])])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])

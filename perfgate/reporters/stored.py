@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from perfgate.model import RunSummary, SourceFile
+from perfgate.model import Key, RunSummary, SourceFile
 from perfgate.reporters.inspection import render_text
 from perfgate.reporters.text import one_line, without_commands
+
+#: How many metrics a line of the ledger names.
+_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,13 @@ class LevelSummary:
     reason: str
     pr: int | None
     anchor: bool
+    #: The metrics that the level adopts; empty means all.
+    adopts: tuple[str, ...] = ()
+    #: Whether new runs are compared with it.
+    current: bool = False
+    #: How its metrics differ from what it replaced and from the anchor, as shares.
+    since_parent: Mapping[Key, float] = field(default_factory=dict)
+    since_anchor: Mapping[Key, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +44,29 @@ class StoredSummary:
 
 
 def render_levels(levels: Sequence[LevelSummary]) -> str:
-    """One line a level, oldest first: where, how many runs, who approved it, and why."""
-    return without_commands("\n".join(_level(level) for level in levels)) or "no baselines are stored"
+    """The history, oldest first: where, how many runs, who approved it and why, and what it changed."""
+    lines = [line for level in levels for line in (_level(level), *_ledger(level))]
+    return without_commands("\n".join(lines)) or "no baselines are stored"
+
+
+def _ledger(level: LevelSummary) -> list[str]:
+    """What a level changed, and the total since the anchor: the metrics that moved most."""
+    rows = [("changed", level.since_parent), ("since the anchor", level.since_anchor)]
+    return [one_line(f"    {words}: {_moves(changes)}") for words, changes in rows if changes]
+
+
+def _moves(changes: Mapping[Key, float]) -> str:
+    order = sorted(changes, key=lambda key: (-abs(changes[key]), key))
+    moves = [f"{key} {100 * changes[key]:+.1f} %" for key in order[:_SHOWN]]
+    return ", ".join(moves) + (f" and {len(order) - _SHOWN} more" if len(order) > _SHOWN else "")
 
 
 def _level(level: LevelSummary) -> str:
     count = "1 run" if level.runs == 1 else f"{level.runs} runs"
     when = level.first[:10] if level.first[:10] == level.last[:10] else f"{level.first[:10]} to {level.last[:10]}"
     request = f" in #{level.pr}" if level.pr else ""
-    mark = ", the anchor" if level.anchor else ""
+    mark = (", current" if level.current else "") + (", the anchor" if level.anchor else "")
+    mark += f", adopts {', '.join(level.adopts)}" if level.adopts else ""
     return one_line(f"{level.place}: {count}{mark}, {when}, approved by {level.by}{request}: {level.reason}")
 
 

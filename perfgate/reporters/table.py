@@ -9,6 +9,7 @@ from textwrap import wrap
 from perfgate.model import Outcome, Problem, Report, Verdict
 from perfgate.reporters import phrases
 from perfgate.reporters.page import GAP, Page
+from perfgate.reporters.policy import policy_lines
 from perfgate.reporters.text import shell_lines
 
 #: The narrowest page: outcomes and numbers do not fit on less.
@@ -44,6 +45,7 @@ def render(
         if report.verdicts:
             _write_verdicts(page, report.verdicts, verbose=verbose)
         _write_problems(page, report.problems)
+        _write_policy(page, report)
         if verbose:
             _write_environment(page, report)
         _write_approval(page, report)
@@ -180,6 +182,12 @@ def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
         page.paragraph(f"{problem.at}: {problem.severity}: {phrases.complaint(problem)}", style)
         for line in problem.excerpt.split("\n") if problem.excerpt else []:
             page.paragraph(line, indent=_INDENT)
+
+
+def _write_policy(page: Page, report: Report) -> None:
+    page.blank()
+    for line in policy_lines(report.policy):
+        page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
 
 
 def _write_environment(page: Page, report: Report) -> None:

@@ -36,6 +36,7 @@ class Settings:
     #: None where nobody said it: then `warn`, except that a tail too thin for the percentile is an error.
     on_inconclusive: Literal["warn", "fail", "error"] | None = None
     on_improvement: Literal["note", "fail"] = "note"
+    on_throttled: Literal["note", "error"] = "note"
     #: How far from the anchor the metric may drift in all, as a share.
     budget: float | None = None
 

@@ -66,11 +66,12 @@ id: allreduce-tail
   on_missing: skip
   on_inconclusive: error
   on_improvement: fail
+  on_throttled: error
   budget: 10%
   expect_fail: {reason: being worked on, until: 2027-01-31}
   tags: [communication, tail]
 """)
-    assert found.settings == Settings("warning", 10, 0.99, 0.9, 3, 50, "skip", "error", "fail", 0.1)
+    assert found.settings == Settings("warning", 10, 0.99, 0.9, 3, 50, "skip", "error", "fail", "error", 0.1)
     assert (found.id, found.name, found.why, found.better) == ("allreduce-tail",) * 2 + (
         "the optimizer hides it",
         "lower",

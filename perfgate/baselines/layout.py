@@ -1,0 +1,76 @@
+"""Where things are in a store.
+
+    SUITE/ENVIRONMENT/LEVEL/RUN.json     one stored run
+    SUITE/ENVIRONMENT/prior.json         the run-to-run noise that was measured there
+    SUITE/_allowances/NAME.json          what a commit was allowed to be worse in
+
+A name of a suite, an environment or a level never begins with `_`, so that nothing can be confused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perfgate.baselines.stores import SAFE_NAME, Store
+from perfgate.model import Problem
+
+ALLOWANCES = "_allowances"
+PRIOR = "prior.json"
+_RUN_DEPTH = 4
+
+
+def is_run(path: str) -> bool:
+    """Whether a path is that of a stored run."""
+    parts = path.split("/")
+    safe = all(SAFE_NAME.fullmatch(part) for part in parts[:-1])
+    return len(parts) == _RUN_DEPTH and safe and parts[-1].endswith(".json")
+
+
+def is_prior(path: str) -> bool:
+    """Whether a path is that of a calibrated prior."""
+    parts = path.split("/")
+    return len(parts) == 3 and parts[2] == PRIOR and all(SAFE_NAME.fullmatch(part) for part in parts)
+
+
+def is_allowance(path: str) -> bool:
+    """Whether a path is that of an allowance."""
+    parts = path.split("/")
+    return len(parts) == 3 and parts[1] == ALLOWANCES and parts[2].endswith(".json")
+
+
+def suites(store: Store) -> list[str]:
+    """The suites that have any stored run."""
+    return sorted({path.split("/")[0] for path in filter(is_run, store.paths()[0])})
+
+
+def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
+    """The environments of a suite that have any stored run, and what stands in their place and is refused."""
+    paths, problems = store.paths(suite)
+    inside = len(str(store.location(f"{suite}/")).split("/"))
+    refused = [problem for problem in problems if len(problem.at.file.split("/")) <= inside]
+    return sorted({path.split("/")[1] for path in filter(is_run, paths)}), refused
+
+
+def run_files(store: Store, suite: str, environment: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:
+    """Every stored run of an environment, as (path, bytes), sorted; what cannot be read is a problem."""
+    paths, problems = store.paths(f"{suite}/{environment}")
+    files, unread = _contents(store, filter(is_run, paths))
+    return files, problems + unread
+
+
+def allowance_files(store: Store, suite: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:
+    """Every allowance of a suite, as (path, bytes), sorted; what cannot be read is a problem."""
+    paths, problems = store.paths(f"{suite}/{ALLOWANCES}")
+    files, unread = _contents(store, filter(is_allowance, paths))
+    return files, problems + unread
+
+
+def _contents(store: Store, paths: Iterable[str]) -> tuple[list[tuple[str, bytes]], list[Problem]]:
+    found: list[tuple[str, bytes]] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            found.append((path, store.read(path)))
+        except OSError as error:
+            problems.append(Problem("error", f"cannot be read: {error.strerror or error}", store.location(path)))
+    return found, problems

@@ -1,0 +1,110 @@
+"""Baselines in an object store: a real S3 server on the loopback interface, and `file://`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from conftest import Done, write_rules, write_run
+
+from perfgate.baselines.stores import Taken, UnsafeName
+
+pytest.importorskip("s3fs")
+pytest.importorskip("moto.server")
+
+#: Servers and clients of these libraries leave sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of an empty bucket of a server of our own."""
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    name = f"team-{uuid4().hex}"  # every server of this library keeps its buckets in the same place
+    s3fs.S3FileSystem().mkdir(name)
+    yield f"s3://{name}/baselines"
+    server.stop()
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_the_gate_works_with_a_bucket(bucket: str, perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    first, second = write_run(folder / "first.json", seed=1), write_run(folder / "second.json", seed=2)
+    at = ["--baselines", bucket]
+    assert perfgate("check", first, *at).code == 3
+    assert perfgate("baseline", "approve", first, "--reason", "first", *at).code == 0
+    assert perfgate("baseline", "add", second, *at).code == 0
+    report = json.loads(perfgate("check", write_run(folder / "new.json", seed=3), *at, "--json", "-").out)
+    assert (report["outcome"], report["verdicts"][0]["base"]["runs"]) == ("pass", 2)
+    assert perfgate("check", write_run(folder / "slow.json", 150), *at).code == 1
+    assert "2 runs" in perfgate("baseline", "list", *at).out
+    assert perfgate("baseline", "verify", *at).code == 0
+    assert not (folder / "s3:").exists()
+
+
+def test_of_two_writers_of_one_name_the_second_is_told(bucket: str) -> None:
+    from perfgate.baselines.stores.bucket import BucketStore
+
+    one, other = BucketStore(bucket), BucketStore(bucket)
+    one.write("suite/env/level/run.json", b"one")
+    with pytest.raises(Taken):
+        other.write("suite/env/level/run.json", b"other")
+    assert other.read("suite/env/level/run.json") == b"one"
+    with pytest.raises(UnsafeName):
+        one.write("../run.json", b"")
+    one.remove("suite/env/level/run.json")
+    assert other.paths() == ([], [])
+
+
+def test_a_damaged_object_and_a_server_that_is_gone_are_said(
+    bucket: str, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import s3fs
+
+    write_rules(folder, "forward within 5% of baseline")
+    run, at = write_run(folder / "run.json"), ["--baselines", bucket]
+    assert perfgate("baseline", "approve", run, "--reason", "first", *at).code == 0
+    files = s3fs.S3FileSystem()
+    (path,) = files.find(bucket.removeprefix("s3://"))
+    files.pipe_file(path, b"{}")
+    assert perfgate("check", run, *at).code == 3
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    s3fs.S3FileSystem.clear_instance_cache()
+    done = perfgate("check", run, *at, "--missing-baseline", "skip")
+    assert done.code == 3
+    assert "cannot be read" in " ".join(done.said.split())
+
+
+def test_a_file_url_is_a_store_too(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    at = ["--baselines", f"file://{folder}/elsewhere"]
+    run = write_run(folder / "run.json")
+    assert perfgate("baseline", "approve", run, "--reason", "first", *at).code == 0
+    assert perfgate("check", run, *at).code == 0
+
+
+def test_an_unknown_kind_of_bucket_is_said(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    done: Any = perfgate("check", write_run(folder / "run.json"), "--baselines", "ftpx://host/x")
+    assert (done.code, "ftpx" in done.err) == (2, True)

@@ -1,0 +1,105 @@
+"""Rules and baselines from a commit: what cannot be read, and what may not be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done, Repository, write_rules, write_run
+
+Command = Callable[..., Done]
+
+
+@pytest.mark.parametrize("ref", ["origin/nowhere", "0" * 40, "--upload-pack=x", "", "HEAD:rules"])
+def test_a_ref_that_cannot_be_read_is_said(repository: Repository, perfgate: Command, ref: str) -> None:
+    done = perfgate("check", "first0.json", f"--policy-ref={ref}")
+    assert done.code == 3
+    assert "cannot be read" in done.err
+
+
+def test_outside_of_a_repository_nothing_can_be_read(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    assert perfgate("check", write_run(folder / "run.json"), "--policy-ref", "HEAD").code == 3
+
+
+def test_the_commit_decides_whatever_the_working_tree_holds(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    run = write_run(folder / "same.json", seed=7)
+    expected = perfgate("check", run, "--policy-ref", "main").out
+    (folder / "rules/rules.yaml").write_text("no rules at all: [")
+    for path in (folder / "baselines").rglob("*.json"):
+        path.write_text("damaged")
+    done = perfgate("check", run, "--policy-ref", "main")
+    assert done.code == 0
+    assert expected.splitlines()[-1] == done.out.splitlines()[-1]
+    assert "the working tree's own rules cannot be used" in " ".join(done.out.split())
+
+
+def test_rules_are_read_from_the_top_wherever_the_command_is_typed(
+    repository: Repository, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "inside").mkdir()
+    monkeypatch.chdir(folder / "inside")
+    done = perfgate(
+        "check", "../first1.json", "--policy-ref", "main", "--rules", "../rules", "--baselines", "../baselines"
+    )
+    assert done.code == 0
+
+
+def test_paths_out_of_the_repository_are_refused(
+    repository: Repository, perfgate: Command, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    done = perfgate("check", "first1.json", "--policy-ref", "main", "--rules", elsewhere)
+    assert (done.code, "lies outside of the repository" in done.err) == (3, True)
+
+
+@pytest.mark.parametrize("linked", ["rules/rules.yaml", "baselines/default"])
+def test_links_in_the_commit_are_refused(repository: Repository, perfgate: Command, folder: Path, linked: str) -> None:
+    path = folder / linked
+    path.rename(folder / "moved")
+    path.symlink_to(folder / "moved")
+    repository.commit("linked")
+    done = perfgate("check", "first1.json", "--policy-ref", "HEAD")
+    assert done.code == 3
+    assert "links are not followed" in " ".join(done.said.split())
+
+
+def test_a_link_in_the_working_tree_does_not_lead_the_commit_astray(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    write_rules(folder, "forward under 1 s", name="mild/rules.yaml")
+    repository.git("add", "mild")
+    repository.commit("mild rules that nobody uses")
+    (folder / "rules").rename(folder / "old-rules")
+    (folder / "rules").symlink_to(folder / "mild")
+    slow = write_run(folder / "slow.json", 150)
+    assert perfgate("check", slow, "--policy-ref", "HEAD").code == 1
+
+
+def test_a_commit_without_rules_is_said(repository: Repository, perfgate: Command) -> None:
+    repository.git("checkout", "-q", "--orphan", "empty")
+    repository.git("rm", "-rqf", "rules", "baselines")
+    repository.git("commit", "-q", "--allow-empty", "-m", "nothing")
+    repository.git("checkout", "-q", "main")
+    done = perfgate("check", "first1.json", "--policy-ref", "empty")
+    assert (done.code, "holds no rule file" in done.err) == (3, True)
+
+
+def test_proposed_files_are_what_an_approval_would_write(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    run = write_run(folder / "faster.json", 80)
+    before = sorted((folder / "baselines").rglob("*.json"))
+    done = perfgate("check", run, "--propose", "proposal", "--policy-ref", "main")
+    assert "wrote proposal/default/" in done.err
+    assert sorted((folder / "baselines").rglob("*.json")) == before
+    for path in (folder / "proposal").rglob("*.json"):
+        target = folder / "baselines" / path.relative_to(folder / "proposal")
+        target.parent.mkdir(parents=True)
+        target.write_bytes(path.read_bytes())
+    assert perfgate("baseline", "verify").code == 0
+    again = perfgate("check", write_run(folder / "again.json", 80, seed=9))
+    assert (again.code, "+0." in again.out or "-0." in again.out) == (0, True)

@@ -1,0 +1,89 @@
+"""What a change to the rules loosens or tightens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done
+
+from perfgate.rules.difference import differences
+from perfgate.rules.loading import load_rules
+
+
+def kinds(old: str, new: str) -> list[str]:
+    """The first words of the differences between two lists of rules."""
+    sides = []
+    for text in (old, new):
+        ruleset, problems = load_rules([("rules.yaml", f"version: 1\nrules:\n{text}".encode())])
+        assert ruleset is not None, problems
+        sides.append(ruleset)
+    return [f"{change.kind}: {change.message}" for change in differences(*sides)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("x under 50 ms", "x under 80 ms", "loosens"),
+        ("x under 50 ms", "x under 0.05 s", None),
+        ("x under 50 ms", "x below 40 ms", "tightens"),
+        ("x at least 85%", "x at least 80%", "loosens"),
+        ("x at least 85%", "x at most 80%", "changes"),
+        ("x within 5% of baseline", "x within 8% of baseline", "loosens"),
+        ("x within 5% of baseline", "x within 5% and 2 ms of baseline", "loosens"),
+        ("x within 5% and 2 ms of baseline", "x within 4% and 3 ms of baseline", "changes"),
+        ("x within 5% of baseline", "x within 5% of anchor", "changes"),
+        ("x within ±5% of baseline", "x within 5% of baseline", "changes"),
+        ("x within 5% of baseline and within 9% of anchor", "x within 5% of baseline", "loosens"),
+        ("x under 50 ms", "x p95 under 50 ms", "removes"),
+        ("x under 50 ms", "x  under  50 ms", None),
+    ],
+)
+def test_sentences(old: str, new: str, kind: str | None) -> None:
+    found = kinds(f"  - '{old}'\n", f"  - '{new}'\n")
+    assert (found[0].split(":")[0] if found else None) == kind
+
+
+RULE = "  - id: tail\n    assert: x under 50 ms\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "said"),
+    [
+        ("", "    severity: warning\n", "loosens", "severity error → warning"),
+        ("    on_missing: skip\n", "", "tightens", "on_missing skip → error"),
+        ("    on_inconclusive: fail\n", "", "loosens", "on_inconclusive fail → default"),
+        ("    budget: 10%\n", "    budget: 20%\n", "loosens", "budget 10% → 20%"),
+        ("    budget: 10%\n", "", "loosens", "budget 10% → none"),
+        ("", "    budget: 10%\n", "tightens", "budget none → 10%"),
+        ("", "    when: {gpu: '*H100*'}\n", "loosens", "when always → gpu == *H100*"),
+        ("", "    expect_fail: {reason: x, until: 2030-01-01}\n", "loosens", "until never → 2030-01-01"),
+        ("", "    min_samples: 9\n", "changes", "min_samples 4 → 9"),
+        ("", "    better: higher\n", "changes", "better default → higher"),
+        ("    why: because\n", "    why: other\n", None, ""),
+    ],
+)
+def test_settings(old: str, new: str, kind: str | None, said: str) -> None:
+    found = kinds(RULE + old, RULE + new)
+    assert [line.split(":")[0] for line in found] == ([kind] if kind else [])
+    assert said in "".join(found)
+
+
+def test_rules_that_come_and_go_are_told_by_name() -> None:
+    old, new = "  - id: a\n    assert: x under 1 s\n  - y under 2 s\n", "  - y under 2 s\n  - z under 3 s\n"
+    assert kinds(old, new) == ["removes: removes a: x under 1 s", "adds: adds z under 3 s"]
+
+
+def test_what_loosens_comes_first_and_the_command_says_it(perfgate: Callable[..., Done], folder: Path) -> None:
+    for name, rules in (("old", "x under 5 ms\n  - y under 5 ms"), ("new", "x under 4 ms\n  - y under 9 ms")):
+        (folder / f"{name}.yaml").write_text(f"version: 1\nrules:\n  - {rules}\n")
+    done = perfgate("rules", "diff", "old.yaml", "new.yaml")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "rules, old.yaml → new.yaml:",
+        "  loosens y under 9 ms: under 5 ms → under 9 ms (new.yaml:4:5)",
+        "  tightens x under 4 ms: under 5 ms → under 4 ms (new.yaml:3:5)",
+    ]
+    assert "ask for the same" in perfgate("rules", "diff", "old.yaml", "old.yaml").out
+    assert perfgate("rules", "diff", "nowhere.yaml", "new.yaml").code == 3

@@ -1,0 +1,88 @@
+"""`perfgate env`: what the machine says of itself; NVML is played by a module with known answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Done
+
+Command = Callable[..., Done]
+
+
+class NVMLError(Exception):
+    """What NVML raises."""
+
+
+def nvml(reasons: int = 0x24, devices: int = 2, **answers: Any) -> Any:
+    """A stand-in for pynvml with this many GPUs; a question without an answer is not supported."""
+
+    def unsupported(*_: Any) -> Any:
+        raise NVMLError("Not Supported")
+
+    given = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: devices,
+        "nvmlDeviceGetHandleByIndex": lambda i: i,
+        "nvmlDeviceGetName": lambda d: b"NVIDIA H200",
+        "nvmlDeviceGetMemoryInfo": lambda d: SimpleNamespace(total=141 << 30),
+        "nvmlDeviceGetPowerManagementLimit": lambda d: 700_000 - 100_000 * d,
+        "nvmlDeviceGetTemperature": lambda d, kind: 40 + d,
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda d: reasons,
+        "nvmlDeviceGetPersistenceMode": lambda d: 1,
+        "nvmlSystemGetDriverVersion": lambda: "570.86.15",
+        "nvmlSystemGetCudaDriverVersion": lambda: 12080,
+        **answers,
+    }
+    constants = {"NVML_CLOCK_SM": 1, "NVML_CLOCK_MEM": 2, "NVML_TEMPERATURE_GPU": 0, "NVMLError": NVMLError}
+    others = ("MaxClockInfo", "ClockInfo", "MigMode", "EccMode")
+    return SimpleNamespace(**{f"nvmlDeviceGet{name}": unsupported for name in others}, **given, **constants)
+
+
+def facts(perfgate: Command) -> dict[str, Any]:
+    done = perfgate("env")
+    assert done.code == 0
+    return json.loads(done.out)
+
+
+def test_without_a_gpu_the_rest_is_told(perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    found = facts(perfgate)
+    assert {"cpu", "cpu_count", "python", "os", "host"} <= found.keys()
+    assert found["world_size"] == 8
+    assert not {"gpu", "gpu_count", "throttle_reasons"} & found.keys()
+
+
+def test_gpus_are_told_as_one(perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml())
+    found = facts(perfgate)
+    expected = {
+        "gpu": "NVIDIA H200",
+        "gpu_count": 2,
+        "gpu_memory_gib": 141,
+        "power_cap_w": "600 + 700",
+        "gpu_temperature_c": 41,
+        "throttle_reasons": "sw_power_cap,sw_thermal_slowdown",
+        "persistence": "on",
+        "driver": "570.86.15",
+        "cuda_driver": "12.8",
+    }
+    assert expected.items() <= found.items()
+    assert "ecc" not in found
+    assert "sm_clock_mhz" not in found
+
+
+def test_nvml_that_fails_is_said_and_harms_nothing(perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: Any) -> Any:
+        raise NVMLError("Driver Not Loaded")
+
+    monkeypatch.setitem(sys.modules, "pynvml", nvml(nvmlInit=lost))
+    done = perfgate("env")
+    assert (done.code, "Driver Not Loaded" in done.err) == (0, True)
+    assert "gpu" not in json.loads(done.out)
