@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from types import ModuleType
 
 from perfgate.recording.errors import RecorderError
@@ -54,8 +55,9 @@ def known_facts() -> dict[str, str]:
     if torch is None or not hasattr(torch, "__version__") or not hasattr(torch, "cuda"):
         return {}
     facts = {"torch": str(torch.__version__)}
-    if torch.cuda.is_initialized():
-        facts |= {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
+    with suppress(RuntimeError):  # CUDA that has failed says nothing more
+        if torch.cuda.is_initialized():
+            facts |= {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
     return facts
 
 

@@ -60,6 +60,7 @@ class Recorder:
         self._written = self._facts()
         label = None if self.rank is None or self.world_size == 1 else str(self.rank)
         self._columns = Columns({} if label is None else {"rank": label})
+        self._times = self._columns.times  # looked up for every span
         self._doubted: set[Column] = set()
         #: The file of this process.
         self.path = path_of_rank(os.fspath(path), label)
@@ -75,7 +76,7 @@ class Recorder:
         What a GPU does meanwhile is not waited for: see `cuda_span`. A span can also be started and stopped by hand.
         Raises ValueError for a name that no series of times can have.
         """
-        column = self._columns.times.get(metric) if labels is None else None
+        column = self._times.get(metric) if labels is None else None
         return Span(self._writer, column or self._columns.find(metric, "s", labels))
 
     def cuda_span(self, metric: str, labels: Labels | None = None) -> Span:

@@ -25,18 +25,20 @@ class Span:
         self._writer = writer
         self._column = column
 
-    def start(self) -> None:
+    def start(self: Timed) -> Timed:
         """Begin now."""
         self._began = perf_counter_ns()
+        return self
 
     def stop(self) -> None:
         """End now, and record the seconds since `start`."""
         now = perf_counter_ns()
-        self._writer.add(self._column, (now - self._began) / 1e9, now)
+        writer = self._writer
+        writer.pending.append((self._column, writer.step, (now - self._began) / 1e9))  # as Writer.add, without a call
+        if now >= writer.due:
+            writer.write(now)
 
-    def __enter__(self: Timed) -> Timed:
-        self.start()
-        return self
+    __enter__ = start
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -50,10 +52,13 @@ class CudaSpan(Span):
 
     __slots__ = ("_event",)
 
-    def start(self) -> None:
+    def start(self: Timed) -> Timed:
         """Mark the beginning in the current stream."""
         self._event = self._writer.cuda_event()
+        return self
 
     def stop(self) -> None:
         """Mark the end in the current stream; the seconds between are recorded when the GPU has passed both."""
         self._writer.add_cuda(self._column, self._event)
+
+    __enter__ = start

@@ -35,8 +35,11 @@ class Writer:
             message = "this process has recorded that file before: give each recording a file of its own, or remove it"
             raise RecorderError(f"{path}: {message}")
         self.path = path
+        #: The number of the current step.
         self.step = 0
-        self._pending: list[Entry] = []
+        #: What is not yet written, and when to write it (perf_counter_ns).
+        self.pending: list[Entry] = []
+        self.due = perf_counter_ns() + _WRITE_EVERY
         self._cuda = CudaClock()
         self._lost = 0
         self._warned = False
@@ -50,7 +53,6 @@ class Writer:
         except OSError as error:
             self._journal.release()
             raise RecorderError(f"{self.path}: cannot record there: {error.strerror or error}") from None
-        self._due = perf_counter_ns() + _WRITE_EVERY
         _recorded.add(os.path.realpath(self.path))
         _open.add(self)
 
@@ -58,8 +60,8 @@ class Writer:
 
     def add(self, column: Column, number: float, now: int, step: int | None = None) -> None:
         """The next value of a series, at `now` (perf_counter_ns), in the current step unless one is given."""
-        self._pending.append((column, self.step if step is None else step, number))
-        if now >= self._due:
+        self.pending.append((column, self.step if step is None else step, number))
+        if now >= self.due:
             self.write(now)
 
     def cuda_event(self) -> object:
@@ -74,7 +76,7 @@ class Writer:
 
     def look(self, now: int) -> None:
         """Write if it is time to."""
-        if now >= self._due:
+        if now >= self.due:
             self.write(now)
 
     def write(self, now: int) -> None:
@@ -83,27 +85,27 @@ class Writer:
         if not self._writing.acquire(blocking=False):
             return  # another thread is at it
         try:
-            self._due = now + _WRITE_EVERY
+            self.due = now + _WRITE_EVERY
             self._fetch(wait=False)
             self._append()
         finally:
             self._writing.release()
 
     def _append(self) -> None:
-        taken = self._pending[:]  # others may add to the list meanwhile
+        taken = self.pending[:]  # others may add to the list meanwhile
         try:
             if taken:
                 self._journal.append(pieces(taken))
-            del self._pending[: len(taken)]
+            del self.pending[: len(taken)]
         except OSError as error:
-            self._due += _TRY_AGAIN_AFTER
-            self._lost += max(0, len(self._pending) - _MOST_WAITING)
-            del self._pending[_MOST_WAITING:]
+            self.due += _TRY_AGAIN_AFTER
+            self._lost += max(0, len(self.pending) - _MOST_WAITING)
+            del self.pending[_MOST_WAITING:]
             self._warn_once(f"cannot be written, its values wait in memory: {error.strerror or error}")
 
     def _fetch(self, *, wait: bool) -> None:
         try:
-            self._cuda.fetch(self._pending, wait=wait)
+            self._cuda.fetch(self.pending, wait=wait)
         except RuntimeError as error:
             lost = self._cuda.forget()
             self._lost += lost
@@ -144,21 +146,21 @@ class Writer:
         with self._writing:
             self._fetch(wait=True)
             self._append()
-            left = len(self._pending) + self._lost
+            left = len(self.pending) + self._lost
             with suppress(OSError):
                 self._journal.append([{"environment": facts}] if facts else [])
             self._end(f"the recording {self.path} {why}: make another Recorder")
         return left
 
     def _end(self, why: str) -> None:
-        self._pending = _Ended(why)
-        self._due = 0
+        self.pending = _Ended(why)
+        self.due = 0
         _open.discard(self)
 
     def check_open(self) -> None:
         """Raises RecorderError after the end."""
-        if isinstance(self._pending, _Ended):
-            self._pending.refuse()
+        if isinstance(self.pending, _Ended):
+            self.pending.refuse()
 
     def in_child(self) -> None:
         """What a fork leaves of the writer in the child: the file and the values are the parent's."""
