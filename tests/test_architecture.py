@@ -43,6 +43,8 @@ HOMES = {
     "junit_xml": {"reporters.junit"},
     "rich": {"reporters"},
     "msgspec": {"baselines", "readers", "reporters"},
+    "pytest": {"integrations.pytest_plugin"},
+    "transformers": {"integrations.transformers"},
     "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
 }
 
