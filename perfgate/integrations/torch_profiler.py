@@ -45,10 +45,13 @@ def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callabl
 
 
 def _steps(profiler: Any) -> list[tuple[int, float]]:
-    """(number, microseconds) of each step of a cycle, in order; of the host, for the GPU has some of that name."""
+    """(number, microseconds) of each step of a cycle that `step` has ended, in order.
+
+    They are the host's events of that name; the GPU has some, too.
+    """
     found: dict[int, float] = {}
     for event in profiler.events():
-        named = _STEP.fullmatch(event.name)
-        if named and event.device_type.name == "CPU":
+        named = _STEP.fullmatch(event.trace_name or "")
+        if named and event.device_type.name == "CPU" and int(named[1]) < profiler.step_num:
             found.setdefault(int(named[1]), event.time_range.elapsed_us())
     return sorted(found.items())
