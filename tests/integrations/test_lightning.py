@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from time import sleep
@@ -10,8 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from perfgate.model import Run
+from recorded import recorded
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")  # the framework's own
@@ -21,7 +19,7 @@ LOAD, FORWARD, BACKWARD, OPTIMIZER, VALIDATION = 3, 5, 8, 13, 50
 
 
 @pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
-def lightning(request: pytest.FixtureRequest, place: Path) -> ModuleType:
+def lightning(request: pytest.FixtureRequest, folder: Path) -> ModuleType:
     pytest.importorskip(request.param.split(".")[0])
     return import_module(request.param)
 
@@ -91,7 +89,7 @@ def fit(lightning: ModuleType, callback: Any, model: Any, **options: Any) -> Non
     trainer.fit(model, loader, torch.utils.data.DataLoader(torch.zeros(2, 1)))
 
 
-def test_every_part_of_a_step_is_found_in_its_metric(lightning: ModuleType, recorded: Callable[[str], Run]) -> None:
+def test_every_part_of_a_step_is_found_in_its_metric(lightning: ModuleType) -> None:
     from perfgate.integrations.lightning import RecorderCallback
 
     callback = RecorderCallback("run/results.json", environment={"machine": "ours"}, commit="4f2a9c1")
@@ -119,7 +117,7 @@ def test_every_part_of_a_step_is_found_in_its_metric(lightning: ModuleType, reco
 
 
 def test_accumulated_gradients_have_batches_without_an_optimizer_step(
-    lightning: ModuleType, recorded: Callable[[str], Run]
+    lightning: ModuleType,
 ) -> None:
     from perfgate.integrations.lightning import RecorderCallback
 
@@ -132,7 +130,7 @@ def test_accumulated_gradients_have_batches_without_an_optimizer_step(
     assert found["backward"] == [*range(6)]
 
 
-def test_a_fit_that_fails_is_not_closed(lightning: ModuleType, recorded: Callable[[str], Run]) -> None:
+def test_a_fit_that_fails_is_not_closed(lightning: ModuleType) -> None:
     from perfgate.integrations.lightning import RecorderCallback
 
     with pytest.raises(KeyError, match="the model failed"):
@@ -152,7 +150,7 @@ def test_one_callback_records_one_fit(lightning: ModuleType) -> None:
         fit(lightning, callback, model_of(lightning), max_steps=1)
 
 
-def test_values_of_ones_own_and_subclasses(lightning: ModuleType, recorded: Callable[[str], Run]) -> None:
+def test_values_of_ones_own_and_subclasses(lightning: ModuleType) -> None:
     from perfgate.integrations.lightning import RecorderCallback
 
     class Mine(RecorderCallback):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from perfgate.app.inputs import read_runs
-from perfgate.model import Run
+from recorded import recorded
 
 pytest_plugins = ["pytester"]
 
@@ -40,11 +38,6 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 def run(project: pytest.Pytester, *options: str) -> pytest.RunResult:
     return project.runpytest_inprocess("-p", "perfgate.integrations.pytest_plugin", *options)
-
-
-def recorded(path: str = "results.json") -> Run:
-    (read,) = read_runs([path])
-    return read
 
 
 def test_times_go_to_the_file_under_the_name_of_the_test(project: pytest.Pytester) -> None:

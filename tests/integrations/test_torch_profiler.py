@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from time import sleep
 
 import pytest
+from recorded import recorded
 
 from perfgate import Recorder
-from perfgate.model import Run
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")  # the framework's own
@@ -33,10 +32,10 @@ def profile(recorder: Recorder, cycles: int) -> None:
             profiler.step()
 
 
-def test_a_trace_a_cycle_and_a_value_a_step(place: Path, recorded: Callable[[str], Run]) -> None:
+def test_a_trace_a_cycle_and_a_value_a_step(folder: Path) -> None:
     with Recorder("results.json") as rec:
         profile(rec, cycles=2)
-    run = recorded("results.json")
+    run = recorded()
     (series,) = run.series
     assert (run.problems, series.key.metric, series.unit) == ((), "profiled_step", "s")
     assert series.steps is not None
@@ -48,13 +47,13 @@ def test_a_trace_a_cycle_and_a_value_a_step(place: Path, recorded: Callable[[str
     assert {event.get("name") for event in events} >= {"aten::mm", "ProfilerStep#1", "ProfilerStep#2"}
 
 
-def test_ranks_have_traces_of_their_own(place: Path) -> None:
+def test_ranks_have_traces_of_their_own(folder: Path) -> None:
     with Recorder("results.json", rank=3, world_size=4) as rec:
         profile(rec, cycles=1)
     assert [path.name for path in Path("traces").iterdir()] == ["trace-rank3-step3.json.gz"]
 
 
-def test_the_step_in_which_the_profile_ends_is_none(place: Path, recorded: Callable[[str], Run]) -> None:
+def test_the_step_in_which_the_profile_ends_is_none(folder: Path) -> None:
     from perfgate.integrations.torch_profiler import trace_handler
 
     with Recorder("results.json") as rec:
@@ -63,11 +62,11 @@ def test_the_step_in_which_the_profile_ends_is_none(place: Path, recorded: Calla
             for _ in range(3):
                 torch.ones(3).sum()
                 profiler.step()
-    (series,) = recorded("results.json").series
+    (series,) = recorded().series
     assert len(series.values) == 3
 
 
-def test_without_a_schedule_there_is_a_trace_and_no_step(place: Path, recorded: Callable[[str], Run]) -> None:
+def test_without_a_schedule_there_is_a_trace_and_no_step(folder: Path) -> None:
     from perfgate.integrations.torch_profiler import trace_handler
 
     with Recorder("results.json") as rec:
@@ -75,4 +74,4 @@ def test_without_a_schedule_there_is_a_trace_and_no_step(place: Path, recorded: 
         with torch.profiler.profile(on_trace_ready=trace_handler(rec, "traces")):
             torch.ones(3).sum()
     assert len(list(Path("traces").iterdir())) == 1
-    assert [series.key.metric for series in recorded("results.json").series] == ["a"]
+    assert [series.key.metric for series in recorded().series] == ["a"]

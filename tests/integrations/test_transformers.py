@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from time import sleep
 from typing import Any
 
 import pytest
-
-from perfgate.model import Run
+from recorded import recorded
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -82,7 +80,7 @@ def train(callback: Any, model: Any, **options: Any) -> None:
     trainer.train()
 
 
-def test_every_part_of_a_step_is_found_in_its_metric(place: Path, recorded: Callable[[str], Run]) -> None:
+def test_every_part_of_a_step_is_found_in_its_metric(folder: Path) -> None:
     from perfgate.integrations.transformers import RecorderCallback
 
     callback = RecorderCallback("run/results.json", environment={"machine": "ours"}, commit="4f2a9c1")
@@ -107,7 +105,7 @@ def test_every_part_of_a_step_is_found_in_its_metric(place: Path, recorded: Call
     assert sorted(found["data_load"].values)[8] < EVALUATION / 1000  # four evaluations are not in it
 
 
-def test_accumulated_gradients_are_values_of_one_step(place: Path, recorded: Callable[[str], Run]) -> None:
+def test_accumulated_gradients_are_values_of_one_step(folder: Path) -> None:
     from perfgate.integrations.transformers import RecorderCallback
 
     train(RecorderCallback("run.json"), Model(), gradient_accumulation_steps=4)
@@ -118,7 +116,7 @@ def test_accumulated_gradients_are_values_of_one_step(place: Path, recorded: Cal
     assert found["forward_backward"] == [step for step in range(3) for _ in range(4)]
 
 
-def test_a_training_that_fails_is_not_closed(place: Path, recorded: Callable[[str], Run]) -> None:
+def test_a_training_that_fails_is_not_closed(folder: Path) -> None:
     from perfgate.integrations.transformers import RecorderCallback
 
     callback = RecorderCallback("run.json")

@@ -36,11 +36,7 @@ def read(path: Path) -> tuple[dict[str, list[float]], list[str]]:
     return {str(series.key): series.values.tolist() for series in run.series}, [str(each) for each in run.problems]
 
 
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-
+pytestmark = pytest.mark.usefixtures("folder")
 
 ENDS = {
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",

@@ -35,11 +35,7 @@ def steps(run: Run) -> dict[str, list[int] | None]:
     return {str(series.key): None if series.steps is None else series.steps.tolist() for series in run.series}
 
 
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture
