@@ -1,7 +1,7 @@
 """perfgate: a performance gate for people who train models on GPUs.
 
-The public functions are resolved when they are first used, so that `import perfgate` loads neither numpy nor
-scipy. What each of them computes is described where it is defined.
+The public names are resolved when they are first used, so that `import perfgate` loads neither numpy nor scipy, and
+`perfgate.Recorder` the standard library alone. What each of them does is described where it is defined.
 """
 
 from __future__ import annotations
@@ -14,14 +14,29 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from perfgate.judge.change import judge_change
     from perfgate.judge.limit import judge_limit
+    from perfgate.recording.errors import RecorderError, RecorderWarning
+    from perfgate.recording.recorder import Recorder
     from perfgate.stats.describe import measure_run
     from perfgate.stats.prior import calibrate_prior
     from perfgate.stats.warmup import warmup_length
 
-__all__ = ["__version__", "calibrate_prior", "judge_change", "judge_limit", "measure_run", "warmup_length"]
+__all__ = [
+    "Recorder",
+    "RecorderError",
+    "RecorderWarning",
+    "__version__",
+    "calibrate_prior",
+    "judge_change",
+    "judge_limit",
+    "measure_run",
+    "warmup_length",
+]
 
 #: Where each public name lives.
 _HOMES = {
+    "Recorder": "perfgate.recording.recorder",
+    "RecorderError": "perfgate.recording.errors",
+    "RecorderWarning": "perfgate.recording.errors",
     "calibrate_prior": "perfgate.stats.prior",
     "judge_change": "perfgate.judge.change",
     "judge_limit": "perfgate.judge.limit",

@@ -25,11 +25,13 @@ MAY_IMPORT = {
     "rules": {"model", "units", "schemas", "measure"},
     "judge": {"model", "units", "measure", "rules", "stats"},
     "baselines": {"model", "units", "positions", "rules"},
+    "recording": {"units"},
+    "integrations": {"recording"},
     "reporters": {"model", "units"},
     "app": {"model", "units", "positions", "readers", "measure", "rules", "judge", "baselines", "reporters"},
     "cli": {"model", "schemas", "app", "reporters"},
     "__main__": {"cli"},
-    "__init__": {"stats", "judge"},
+    "__init__": {"stats", "judge", "recording"},
 }
 
 #: The home of each third-party package: the parts of perfgate that may import it.
@@ -43,11 +45,16 @@ HOMES = {
     "msgspec": {"baselines", "readers", "reporters"},
     "fsspec": {"baselines.stores.bucket"},
     "pynvml": {"app.machine"},
+    "pytest": {"integrations.pytest_plugin"},
+    "transformers": {"integrations.transformers"},
     "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
 }
 
+#: What a recorded program may have, and must not be given by perfgate.
+ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning", "pytorch_lightning", "transformers"}
+
 #: What reads or changes the world, and the only places that may.
-WORLD = {"app", "cli", "baselines.stores"}
+WORLD = {"app", "cli", "baselines.stores", "recording", "integrations.pytest_plugin"}
 WORLDLY_NAMES = {"open", "print", "input"}
 WORLDLY_MODULES = {"subprocess", "socket", "shutil", "tempfile", "getpass", "time"}
 
@@ -122,6 +129,7 @@ def loaded_by(code: str) -> set[str]:
     ("code", "absent"),
     [
         ("import perfgate", {"numpy", "scipy", "click"}),
+        ("import perfgate; perfgate.Recorder", ON_DEMAND),
         (
             "from perfgate.cli import run; run(['--version'])",
             {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec"},
@@ -129,7 +137,7 @@ def loaded_by(code: str) -> set[str]:
         ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
         ("import perfgate.app.check", {"scipy.stats", "junit_xml", "click"}),
     ],
-    ids=["package", "command line", "judge", "check"],
+    ids=["package", "recorder", "command line", "judge", "check"],
 )
 def test_heavy_packages_are_imported_where_they_are_used(code: str, absent: set[str]) -> None:
     assert not loaded_by(code) & absent

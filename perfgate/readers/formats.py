@@ -149,4 +149,5 @@ FORMATS: tuple[Format, ...] = (
         fits=shapes.nccl_tests,
     ),
     Format("perfgate", "perfgate results (perfgate.results/1)", "results", fits=shapes.results),
+    Format("recording", "a recording of perfgate.Recorder that was not closed", "recording", fits=shapes.recording),
 )

@@ -15,6 +15,12 @@ def results(shape: Shape) -> str | None:
     return f"a JSON document of schema {schema}" if schema and schema.startswith("perfgate.results/") else None
 
 
+def recording(shape: Shape) -> str | None:
+    """`{"schema": "perfgate.recording/1", ...}`, and more documents on the lines after it."""
+    schema = shape.text("schema")
+    return f"a JSON document of schema {schema}" if schema and schema.startswith("perfgate.recording/") else None
+
+
 def timing(shape: Shape) -> str | None:
     """An object with `times`, or objects with `times` under names or in a list."""
     found = any(path[-1:] == ("times",) and len(path) <= 2 and token == "[" for path, token in shape.tokens.items())

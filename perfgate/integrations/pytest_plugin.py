@@ -1,0 +1,163 @@
+"""A plugin for pytest: the fixture `perfgate_benchmark`, and its times in a file for perfgate.
+
+    def test_tokenize(perfgate_benchmark):
+        tokens = perfgate_benchmark(tokenize, "a long text")
+        assert len(tokens) == 3
+
+`pytest --perfgate-json results.json` measures: warm-up rounds, then rounds, one value a round in seconds, under the
+name of the test (`tests/test_text.py::test_tokenize`). Without the option the function is called once, so a suite costs
+no more than before. Only tests that pass are recorded.
+
+pytest loads this module at every start, so it imports nothing that is not needed then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from collections.abc import Callable, Generator
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from perfgate.recording.recorder import Recorder
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+#: A round takes at least so long: the clock's own time is a thousandth of it.
+_ROUND_NS = 100_000
+
+_times = pytest.StashKey[list[float]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("perfgate", "recording times for perfgate")
+    group.addoption("--perfgate-json", metavar="FILE", help="Measure, and write perfgate.results/1 to FILE.")
+    group.addoption(
+        "--perfgate-rounds", type=_positive, default=30, metavar="N", help="Values a benchmark. [default: 30]"
+    )
+    group.addoption(
+        "--perfgate-warmup",
+        type=_count,
+        default=5,
+        metavar="N",
+        help="Rounds that are not recorded, after a first one. [default: 5]",
+    )
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if _count(text) == 0:
+        raise argparse.ArgumentTypeError("no values would be recorded")
+    return _count(text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Open the recording, if one is asked for."""
+    path = config.getoption("--perfgate-json")
+    if path is None:
+        return
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+        raise pytest.UsageError("--perfgate-json: tests that run side by side slow each other: leave out -n")
+    from perfgate.recording.errors import RecorderError
+    from perfgate.recording.recorder import Recorder
+
+    try:
+        recorder = Recorder(path)
+    except RecorderError as error:
+        raise pytest.UsageError(f"--perfgate-json: {error}") from None
+    config.pluginmanager.register(_Recording(recorder), "perfgate-recording")
+
+
+class _Recording:
+    """What happens beside the tests while times are recorded."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._ended_early = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Record the times of a test that has passed: one that failed has not done its work."""
+        report = yield
+        if report.when == "call" and report.passed:
+            for seconds in item.stash.get(_times, ()):
+                self._recorder.record(item.nodeid, seconds, unit="s")
+        return report
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """An interrupt is no end."""
+        self._ended_early = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+
+    def pytest_unconfigure(self) -> None:
+        """Close the recording; one without any benchmark says so, and no rule on it passes."""
+        if self._ended_early:
+            self._recorder.abort()
+        else:
+            self._recorder.close()
+
+
+class Benchmark:
+    """What the fixture `perfgate_benchmark` is: call it with a function and its arguments."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        self._measures = item.config.getoption("--perfgate-json") is not None
+        self._has_measured = False
+
+    def __call__(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Time a function, if times are recorded, and return what it returned last.
+
+        Short functions are called several times a round, and the round's time is divided by that. The garbage collector
+        rests meanwhile, as it does in timeit. Raises what the function raises; a test that measures twice fails.
+        """
+        if not self._measures:
+            return function(*args, **kwargs)
+        if self._has_measured:
+            pytest.fail("perfgate_benchmark is called twice: a test has one name, so it measures once", pytrace=False)
+        self._has_measured = True
+        option = self._item.config.getoption
+        times = self._item.stash[_times] = []
+        calls = 1
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            for number in range(-option("--perfgate-warmup") - 1, option("--perfgate-rounds")):
+                result, nanoseconds = _round(calls, function, *args, **kwargs)
+                if number >= 0:
+                    times.append(nanoseconds / calls / 1e9)
+                else:
+                    calls = max(calls, round(_ROUND_NS * calls / max(nanoseconds, 1)))
+        finally:
+            if was_on:
+                gc.enable()
+        return result
+
+
+def _round(
+    calls: int, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> tuple[Result, int]:
+    """What the last of some calls returned, and the nanoseconds of all."""
+    began = perf_counter_ns()
+    for _ in range(calls):
+        result = function(*args, **kwargs)
+    return result, perf_counter_ns() - began
+
+
+@pytest.fixture
+def perfgate_benchmark(request: pytest.FixtureRequest) -> Benchmark:
+    """Time a function for perfgate: `perfgate_benchmark(function, *args, **kwargs)` returns what it returns."""
+    return Benchmark(request.node)

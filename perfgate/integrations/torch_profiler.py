@@ -1,0 +1,57 @@
+"""A handler for torch.profiler: the trace of every rank in a file, and the profiler's steps in a recording.
+
+from perfgate import Recorder
+from perfgate.integrations.torch_profiler import trace_handler
+
+with Recorder("run/results.json") as rec:
+    with torch.profiler.profile(schedule=..., on_trace_ready=trace_handler(rec, "traces")) as profiler:
+        ...
+        profiler.step()
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from perfgate.recording.recorder import Recorder
+
+#: The metric: how long each profiled step took on the host, which the profiler's own work slows down.
+PROFILED_STEP = "profiled_step"
+
+#: What `torch.profiler.profile.step` names its steps.
+_STEP = re.compile(r"ProfilerStep#(\d+)")
+
+
+def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callable[[Any], None]:
+    """A function for `on_trace_ready`.
+
+    For each cycle of the profiler's schedule it writes a Chrome trace, `folder/trace-rank0-step12.json.gz`, named after
+    the rank (none in a job of one process) and the step that comes next, and records `profiled_step` in seconds, with
+    the profiler's number of each step. Without a schedule the profiler has no steps: then the trace alone is written.
+    """
+    labels = () if recorder.rank is None or recorder.world_size == 1 else (f"rank{recorder.rank}",)
+
+    def handle(profiler: Any) -> None:
+        os.makedirs(folder, exist_ok=True)
+        name = "-".join(("trace", *labels, f"step{profiler.step_num}"))
+        profiler.export_chrome_trace(os.path.join(folder, f"{name}.json.gz"))
+        for number, microseconds in _steps(profiler):
+            recorder.record(PROFILED_STEP, microseconds / 1e6, unit="s", step=number)
+
+    return handle
+
+
+def _steps(profiler: Any) -> list[tuple[int, float]]:
+    """(number, microseconds) of each step of a cycle that `step` has ended, in order.
+
+    They are the host's events of that name; the GPU has some, too.
+    """
+    found: dict[int, float] = {}
+    for event in profiler.events():
+        named = _STEP.fullmatch(event.trace_name or "")
+        if named and event.device_type.name == "CPU" and int(named[1]) < profiler.step_num:
+            found.setdefault(int(named[1]), event.time_range.elapsed_us())
+    return sorted(found.items())

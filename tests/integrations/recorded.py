@@ -1,0 +1,14 @@
+"""What the tests of the integrations share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perfgate.app.inputs import read_runs
+from perfgate.model import Run
+
+
+def recorded(path: str | Path = "results.json") -> Run:
+    """Read the one run of a file."""
+    (run,) = read_runs([str(path)])
+    return run

@@ -1,0 +1,85 @@
+"""The examples do what their pages say: kept runs are judged, and the scripts that need no framework are run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Done
+
+from perfgate.app.inputs import read_runs
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of an example, as the working directory."""
+    shutil.copytree(EXAMPLES / request.param, folder / request.param)
+    monkeypatch.chdir(folder / request.param)
+    return folder / request.param
+
+
+RECORDED = {
+    "recorder": ("runs/change.json", "runs/slow.json", {"forward within 25% of baseline", "forward-share"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("example", "change", "slow", "caught"),
+    [(name, *row) for name, row in RECORDED.items()],
+    ids=RECORDED,
+    indirect=["example"],
+)
+def test_the_unchanged_run_passes_and_the_slow_one_fails(
+    perfgate: Command, example: Path, change: str, slow: str, caught: set[str]
+) -> None:
+    assert perfgate("check", change).code == 0
+    done = perfgate("check", slow, "--json", "report.json")
+    assert done.code == 1
+    verdicts = json.loads(Path("report.json").read_text())["verdicts"]
+    assert {verdict["rule"] for verdict in verdicts if verdict["outcome"] == "fail"} == caught
+
+
+@pytest.mark.parametrize("example", RECORDED, indirect=True)
+def test_the_baseline_holds_the_three_main_runs(perfgate: Command, example: Path) -> None:
+    stored = [json.loads(path.read_text()) for path in Path("baselines").rglob("*.json")]
+    sources = {source["path"]: source["sha256"] for document in stored for source in document["sources"]}
+    assert len(stored) == 3
+    for path, sha256 in sources.items():
+        (run,) = read_runs([path])
+        assert [file.sha256 for file in run.files] == [sha256]
+
+
+@pytest.mark.parametrize("example", ["recorder"], indirect=True)
+def test_the_script_records_what_the_kept_runs_hold(example: Path) -> None:
+    for slowdown in ("0", "1"):
+        command = [sys.executable, "train.py", f"new-{slowdown}.json", "--steps", "5", "--slowdown", slowdown]
+        subprocess.run(command, check=True, capture_output=True)
+    runs = read_runs(["runs/main-1.json", "new-0.json", "new-1.json"])
+    assert len({tuple(series.key for series in run.series) for run in runs}) == 1
+    assert all(run.problems == () and run.environment == {"example": "recorder"} for run in runs)
+    losses = [next(series.values.tolist() for series in run.series if series.key.metric == "loss") for run in runs]
+    assert losses[0][:5] == losses[1] == losses[2]  # the slow one does the same work, and some that nobody uses
+
+
+@pytest.mark.parametrize("example", RECORDED, indirect=True)
+def test_the_medians_on_the_page_are_those_of_the_runs(example: Path) -> None:
+    page = Path("README.md").read_text(encoding="utf-8")
+    (header,) = re.findall(r"^\| run \| (.*) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(\S+)` \| ([\d.]+(?: \| [\d.]+)*) \|$", page, re.MULTILINE)
+    assert len(rows) == 5
+    for name, cells in rows:
+        (run,) = read_runs([f"runs/{name}"])
+        times = {series.key.metric: series.values for series in run.series if series.unit == "s"}
+        for metric, cell in zip(header.split(" | "), cells.split(" | "), strict=True):
+            assert 1000 * np.median(times[metric]) == pytest.approx(float(cell), rel=0.02), (name, metric)
