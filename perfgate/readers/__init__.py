@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from perfgate.model import Run
 from perfgate.positions import load_json
@@ -65,6 +66,9 @@ def recognise(source: Source, format: str | None = None) -> Recognition:
             return Recognition(*found, document)
         if len(head) < window:
             break
+    hinted = _earliest(clean(head.decode("utf-8", "replace")), "hints")
+    if hinted:
+        return Recognition(*hinted, document)
     return Recognition(None, _not_recognised(document, head, len(head) < window), document)
 
 
@@ -92,11 +96,11 @@ def _look(text: str) -> tuple[Format, str] | None:
     return _earliest(text)
 
 
-def _earliest(text: str) -> tuple[Format, str] | None:
+def _earliest(text: str, kind: Literal["markers", "hints"] = "markers") -> tuple[Format, str] | None:
     """The format whose marker comes first in a text; each is looked for only as far as an earlier one was found."""
     best: tuple[int, Format, str] | None = None
     for known in FORMATS:
-        for words, pattern in known.markers.items():
+        for words, pattern in (known.markers if kind == "markers" else known.hints).items():
             end = best[0] + _MARKER_LENGTH if best else len(text)
             start = _first(words, pattern, text, end)
             if start is not None and (best is None or start < best[0]):

@@ -31,6 +31,8 @@ class Format:
     #: Of text: words that must occur, and the pattern that finds them (empty: the words themselves). The earliest
     #: match in a file decides; of two at one place, the format that stands first.
     markers: Mapping[str, str] = field(default_factory=dict)
+    #: The same, of what stands in logs of other formats, too: they count where a file has no marker.
+    hints: Mapping[str, str] = field(default_factory=dict)
     #: Of JSON: why a document of this shape is of the format, or None.
     fits: Callable[[Shape], str | None] = shapes.none
 
@@ -49,13 +51,19 @@ _MEGATRON_TIMERS = (
 FORMATS: tuple[Format, ...] = (
     Format(
         "deepspeed",
-        "a DeepSpeed log: wall_clock_breakdown, throughput, or open_clip training lines",
+        "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines",
         "deepspeed",
         markers={
             "time (ms)": rf"time \(ms\)[ \t]*(?:\|(?!{_MEGATRON_TIMERS})|\r?$)",
             "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
             "iter time (s):": r"\bsteps: \d{1,18} .{0,300}?iter time \(s\): \S+ samples/sec:",
             "Batch (t):": r"Data \(t\): .*Batch \(t\): ",
+        },
+        hints={
+            "comm op: ": r"comm op: \w+ \| .{0,200}?time \(ms\): ",
+            "Comm. Op  ": r"Comm\. Op {2,}Message Size {2,}Count\b",
+            "- DeepSpeed Flops Profiler -": "",
+            "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
         },
     ),
     Format(
