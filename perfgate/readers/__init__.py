@@ -59,6 +59,9 @@ def recognise(source: Source, format: str | None = None) -> Recognition:
     if format is not None:
         forced = next((known for known in FORMATS if format == known.name), None)
         return Recognition(forced, "--format" if forced else f"there is no format {format!r}: {_names()}", document)
+    for known in FORMATS:
+        if known.magic and document.head(len(known.magic)) == known.magic:
+            return Recognition(known, "the file is an SQLite database", document)
     for window in _WINDOWS:
         head = document.head(window)
         found = _look(clean(head.decode("utf-8", "replace")))
@@ -79,7 +82,7 @@ def _unreadable(document: Document) -> str | None:
         return document.problems[0].message if document.problems else "the file is empty"
     if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:
         return "the file is empty but for blanks"
-    kind = binary(head)
+    kind = binary(head, document.name)
     return f"this is {kind}" if kind else None
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from perfgate.readers import shapes
-from perfgate.readers.sniffing import Shape
+from perfgate.readers.sniffing import SQLITE, Shape
 
 if TYPE_CHECKING:
     from perfgate.model import Run
@@ -33,6 +33,8 @@ class Format:
     markers: Mapping[str, str] = field(default_factory=dict)
     #: The same, of what stands in logs of other formats, too: they count where a file has no marker.
     hints: Mapping[str, str] = field(default_factory=dict)
+    #: Of a file that is no text: its first bytes.
+    magic: bytes | None = None
     #: Of JSON: why a document of this shape is of the format, or None.
     fits: Callable[[Shape], str | None] = shapes.none
 
@@ -122,8 +124,9 @@ FORMATS: tuple[Format, ...] = (
     Format("asv", "a results file of asv, version 1 or 2", "asv", fits=shapes.asv),
     Format(
         "nsys",
-        "Nsight Systems summaries (`nsys stats`): CSV, JSON or tables",
+        "Nsight Systems: summaries (`nsys stats`) as CSV, JSON or tables, and exports as SQLite",
         "nsys",
+        magic=SQLITE,
         markers={
             "Total Time": r"Time ?\(%\)\"?[, \t|]+\"?Total Time\b",
             "Total": r"\bTotal(?: \([KMGT]?i?B\))?\"?[, \t|]+\"?(?:Count|Operations)\"?[, \t|]+\"?(?:Avg|Average)\b",
