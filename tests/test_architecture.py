@@ -17,12 +17,13 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 MAY_IMPORT = {
     "model": set(),
     "units": set(),
+    "renames": set(),
     "positions": {"model"},
     "schemas": set(),
     "stats": set(),
-    "readers": {"model", "units", "positions"},
+    "readers": {"model", "units", "renames", "positions"},
     "measure": {"model", "stats"},
-    "rules": {"model", "units", "schemas", "measure"},
+    "rules": {"model", "units", "renames", "schemas", "measure"},
     "judge": {"model", "units", "measure", "rules", "stats"},
     "baselines": {"model", "units", "positions", "rules"},
     "recording": {"units"},
@@ -54,7 +55,7 @@ HOMES = {
 ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning", "pytorch_lightning", "transformers"}
 
 #: What reads or changes the world, and the only places that may.
-WORLD = {"app", "cli", "baselines.stores", "recording", "integrations.pytest_plugin"}
+WORLD = {"app", "cli", "baselines.stores", "readers.sqlite_file", "recording", "integrations.pytest_plugin"}
 WORLDLY_NAMES = {"open", "print", "input"}
 WORLDLY_MODULES = {"subprocess", "socket", "shutil", "tempfile", "getpass", "time"}
 

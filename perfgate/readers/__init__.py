@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from perfgate.model import Run
 from perfgate.positions import load_json
@@ -58,6 +59,9 @@ def recognise(source: Source, format: str | None = None) -> Recognition:
     if format is not None:
         forced = next((known for known in FORMATS if format == known.name), None)
         return Recognition(forced, "--format" if forced else f"there is no format {format!r}: {_names()}", document)
+    for known in FORMATS:
+        if known.magic and document.head(len(known.magic)) == known.magic:
+            return Recognition(known, "the file is an SQLite database", document)
     for window in _WINDOWS:
         head = document.head(window)
         found = _look(clean(head.decode("utf-8", "replace")))
@@ -65,6 +69,9 @@ def recognise(source: Source, format: str | None = None) -> Recognition:
             return Recognition(*found, document)
         if len(head) < window:
             break
+    hinted = _earliest(clean(head.decode("utf-8", "replace")), "hints")
+    if hinted:
+        return Recognition(*hinted, document)
     return Recognition(None, _not_recognised(document, head, len(head) < window), document)
 
 
@@ -75,7 +82,7 @@ def _unreadable(document: Document) -> str | None:
         return document.problems[0].message if document.problems else "the file is empty"
     if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:
         return "the file is empty but for blanks"
-    kind = binary(head)
+    kind = binary(head, document.name)
     return f"this is {kind}" if kind else None
 
 
@@ -92,11 +99,11 @@ def _look(text: str) -> tuple[Format, str] | None:
     return _earliest(text)
 
 
-def _earliest(text: str) -> tuple[Format, str] | None:
+def _earliest(text: str, kind: Literal["markers", "hints"] = "markers") -> tuple[Format, str] | None:
     """The format whose marker comes first in a text; each is looked for only as far as an earlier one was found."""
     best: tuple[int, Format, str] | None = None
     for known in FORMATS:
-        for words, pattern in known.markers.items():
+        for words, pattern in (known.markers if kind == "markers" else known.hints).items():
             end = best[0] + _MARKER_LENGTH if best else len(text)
             start = _first(words, pattern, text, end)
             if start is not None and (best is None or start < best[0]):

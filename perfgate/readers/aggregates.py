@@ -70,7 +70,9 @@ class AggregateRun(RunBuilder):
                 self.say("warning", f"{printed} is printed again, and kept as {key.metric}", line)
         return key.metric
 
-    def aggregate(self, key: Key, unit: str, statistics: Mapping[str, Amount], line: int) -> None:
+    def aggregate(
+        self, key: Key, unit: str, statistics: Mapping[str, Amount], line: int, printed_as: str | None = None
+    ) -> None:
         """The statistics that a row prints of one series; those that cannot be true are refused."""
         kept = {}
         for name, amount in statistics.items():
@@ -80,7 +82,9 @@ class AggregateRun(RunBuilder):
             else:
                 kept[name] = amount.value
         if kept.keys() - {"count"}:
-            self.finished[key] = Series(key, unit, "aggregate", read_only(np.empty(0)), aggregate=kept)
+            printed_as = printed_as if printed_as != key.metric else None
+            empty = read_only(np.empty(0))
+            self.finished[key] = Series(key, unit, "aggregate", empty, aggregate=kept, printed_as=printed_as)
 
     def single(self, key: Key, unit: str, amount: Amount, line: int) -> None:
         """A series that is one number."""

@@ -94,14 +94,15 @@ class RunBuilder:
             self.columns[key] = Column(key, unit, per, printed_as)
         return self.columns[key]
 
-    def add(self, column: Column, text: str, line: int, step: int) -> None:
-        """The next value of a series, as printed, or a problem."""
+    def add(self, column: Column, text: str, line: int, step: int | None = None) -> None:
+        """The next value of a series, as printed, or a problem; all values of a series have a step, or none has."""
         fault = fault_of(text)
         if fault:
             self.refuse(column.key, fault, line)
         else:
             column.values.append(float(text))
-            column.steps.append(step)
+            if step is not None:
+                column.steps.append(step)
 
     @property
     def has_measured(self) -> bool:

@@ -1,5 +1,8 @@
 """DeepSpeed logs: wall-clock timers, throughput, and the training lines of open_clip and EVA-CLIP.
 
+This module walks a log; `timers`, `iterations` and `deepspeed_lines`, `_memory`, `_comms` and `_flops` each read a kind
+of lines.
+
 Sources: deepspeedai/DeepSpeed `deepspeed/utils/timer.py` and `runtime/engine.py` (v0.1 to v0.18),
 mlfoundations/open_clip `training/train.py`; `formats.md` 1.1 to 1.3 tells the generations apart.
 Units: s, 1/s and B.
@@ -22,8 +25,11 @@ from __future__ import annotations
 import re
 
 from perfgate.model import Key, Run
-from perfgate.readers import deepspeed_lines, iterations
+from perfgate.readers import deepspeed_comms, deepspeed_flops, deepspeed_lines, deepspeed_memory, iterations
 from perfgate.readers.building import RunBuilder
+from perfgate.readers.deepspeed_comms import CommsSummary
+from perfgate.readers.deepspeed_flops import FlopsSummary
+from perfgate.readers.deepspeed_memory import MemoryUsage
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import Document
 from perfgate.readers.timers import RECORD, WORD, Timers
@@ -52,8 +58,10 @@ _STARTS = (
     _THROUGHPUT,
     re.compile(r"Data \(t\): "),
     iterations.LINE,
-    re.compile(r"\bsteps: \d|\|E2E latency="),
+    re.compile(r"\bsteps: \d|\|E2E latency=|\bcomm op: |\bMA \S+ GB "),
 )
+
+_BEFORE_STEPS = ("memory.", "collective.")
 
 _WORLD_SIZE = re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")
 _TOTAL = re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")
@@ -78,6 +86,11 @@ class _LogRun(RunBuilder):
         #: The line of the last traceback, and how many timer records stood before it.
         self.traceback: tuple[int, int] | None = None
 
+    @property
+    def has_measured(self) -> bool:
+        """Whether steps have begun: memory and collectives are printed while an engine is still being built."""
+        return bool(self.finished) or any(not key.metric.startswith(_BEFORE_STEPS) for key in self.columns)
+
     def run(self, part: int | None = None) -> Run:
         """The finished run, with what is odd about it."""
         world_size = self.facts.get("world_size")
@@ -86,6 +99,8 @@ class _LogRun(RunBuilder):
         if self.traceback is not None and self.traceback[1] == self.timers.records:
             self.say("warning", "the log ends in a traceback", self.traceback[0])
         self.timers.finish()
+        deepspeed_comms.settle(self)
+        deepspeed_flops.summarise(self)
         return super().run(part)
 
 
@@ -95,6 +110,7 @@ class _Log:
     def __init__(self, document: Document) -> None:
         self.runs = Runs(lambda: _LogRun(document))
         self.has_launcher = False
+        self._memory, self._comms, self._flops = MemoryUsage(), CommsSummary(), FlopsSummary()
 
     def timers(self, number: int, line: str) -> None:
         """`time (ms) | NAME: 1.23 | ...`, several of them on a line where two writers met."""
@@ -148,6 +164,17 @@ class _Log:
             deepspeed_lines.add_pipeline(self.runs.run, found, number)
             self.runs.run.traceback = None
 
+    def call(self, number: int, line: str) -> None:
+        """`comm op: all_reduce | time (ms): 9.46 | msg size: 678.86 MB | ...` of a verbose comms logger."""
+        for found in deepspeed_comms.CALL.finditer(line):
+            deepspeed_comms.add_call(self.runs.run, found, number)
+            self.runs.run.traceback = None
+
+    def beside(self, number: int, line: str) -> None:
+        """Any line near what is told by its neighbours: memory, the table of collectives, the FLOPS profiler."""
+        for part in (self._memory, self._comms, self._flops):
+            part.line(self.runs.run, number, line)
+
     def _add(self, metric: str, unit: str, text: str, *, number: int, step: int, per: float = 1.0) -> None:
         run = self.runs.run
         run.add(run.column(Key(metric), unit, per), text, number, step)
@@ -187,19 +214,21 @@ class _Log:
     def whole_records(self, number: int, line: str) -> str:
         """A last line without a line end up to its last record, which may be cut in a number."""
         starts = [match.start() for pattern in _STARTS for match in pattern.finditer(line)]
-        if not starts:
+        if not starts and not (line.strip() and (self._comms.is_open or self._flops.is_open)):
             return ""
         self.runs.run.say("warning", "the last record is cut off, and left out", number)
-        return line[: max(starts)]
+        return line[: max(starts, default=0)]
 
 
 #: Which method reads which lines: those that hold the word.
 _LINES = {
+    "": _Log.beside,
     WORD: _Log.timers,
     "SamplesPerSec=": _Log.throughput,
     "Batch (t):": _Log.trainer,
     iterations.WORD: _Log.iterations,
     deepspeed_lines.PIPELINE_WORD: _Log.pipeline,
+    deepspeed_comms.CALL_WORD: _Log.call,
     ", skipped=": _Log.counter,
     "Traceback (most recent call last):": _Log.traceback,
     "Initializing TorchBackend in DeepSpeed": _Log.launcher,
@@ -211,12 +240,14 @@ _LINES = {
     "store-based barrier": _Log.fact,
     "torch version": _Log.fact,
 }
+#: Words near which every line is looked at.
+_AROUND = (deepspeed_memory.WORD, deepspeed_comms.HEADER_WORD, deepspeed_flops.TITLE_WORD)
 
 
 def read(document: Document) -> tuple[Run, ...]:
     """The runs of a log, one unless a restart was appended; every run has at least one series or an error."""
     log = _Log(document)
-    for number, line, words, ended in document.lines(tuple(_LINES)):
+    for number, line, words, ended in document.lines(tuple(filter(None, _LINES)), _AROUND):
         if ended and log.runs.run.timers.read_usual(line):  # nearly every line, so it comes first
             continue
         text = line if ended else log.whole_records(number, line)

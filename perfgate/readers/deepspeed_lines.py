@@ -4,7 +4,7 @@
     |E2E latency=7.99s |Gather latency=0.00s (0.00%) |Generate time=5.26s (65.81%) |...|CurSamplesPerSec=8.01 |...
 
 Sources: deepspeedai/DeepSpeed `runtime/pipe/engine.py`, DeepSpeedExamples `dschat/utils/perf.py`; `formats.md` 1.3 and
-1.4. What `see_memory_usage` prints is not read: each line is of another place in the program.
+1.4.
 """
 
 from __future__ import annotations

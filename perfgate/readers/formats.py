@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from perfgate.readers import shapes
-from perfgate.readers.sniffing import Shape
+from perfgate.readers.sniffing import SQLITE, Shape
 
 if TYPE_CHECKING:
     from perfgate.model import Run
@@ -31,6 +31,10 @@ class Format:
     #: Of text: words that must occur, and the pattern that finds them (empty: the words themselves). The earliest
     #: match in a file decides; of two at one place, the format that stands first.
     markers: Mapping[str, str] = field(default_factory=dict)
+    #: The same, of what stands in logs of other formats, too: they count where a file has no marker.
+    hints: Mapping[str, str] = field(default_factory=dict)
+    #: Of a file that is no text: its first bytes.
+    magic: bytes | None = None
     #: Of JSON: why a document of this shape is of the format, or None.
     fits: Callable[[Shape], str | None] = shapes.none
 
@@ -49,13 +53,19 @@ _MEGATRON_TIMERS = (
 FORMATS: tuple[Format, ...] = (
     Format(
         "deepspeed",
-        "a DeepSpeed log: wall_clock_breakdown, throughput, or open_clip training lines",
+        "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines",
         "deepspeed",
         markers={
             "time (ms)": rf"time \(ms\)[ \t]*(?:\|(?!{_MEGATRON_TIMERS})|\r?$)",
             "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
             "iter time (s):": r"\bsteps: \d{1,18} .{0,300}?iter time \(s\): \S+ samples/sec:",
             "Batch (t):": r"Data \(t\): .*Batch \(t\): ",
+        },
+        hints={
+            "comm op: ": r"comm op: \w+ \| .{0,200}?time \(ms\): ",
+            "Comm. Op  ": r"Comm\. Op {2,}Message Size {2,}Count\b",
+            "- DeepSpeed Flops Profiler -": "",
+            "Max_MA ": r"\bMA \S{1,20} GB +Max_MA \S{1,20} GB +CA ",
         },
     ),
     Format(
@@ -114,8 +124,9 @@ FORMATS: tuple[Format, ...] = (
     Format("asv", "a results file of asv, version 1 or 2", "asv", fits=shapes.asv),
     Format(
         "nsys",
-        "Nsight Systems summaries (`nsys stats`): CSV, JSON or tables",
+        "Nsight Systems: summaries (`nsys stats`) as CSV, JSON or tables, and exports as SQLite",
         "nsys",
+        magic=SQLITE,
         markers={
             "Total Time": r"Time ?\(%\)\"?[, \t|]+\"?Total Time\b",
             "Total": r"\bTotal(?: \([KMGT]?i?B\))?\"?[, \t|]+\"?(?:Count|Operations)\"?[, \t|]+\"?(?:Avg|Average)\b",

@@ -8,7 +8,8 @@
 
 `nsys_tables` tells the reports and versions apart. Every row is an aggregate: `kernel.NAME`, `api.NAME`, `memcpy.NAME`,
 `memcpy.NAME.size`, `range.NAME` (NVTX, `domain:name` as printed) and `os.NAME`; names that the tool cuts with `…` stay
-so. A report that comes again, or one of another export, belongs to another run. Units: s and B.
+so. A report that comes again, or one of another export, belongs to another run. Units: s and B. An export itself, which
+is an SQLite database, is read by `nsys_sqlite`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ import numpy as np
 
 from perfgate.model import Key, Run, Series, read_only
 from perfgate.positions import JsonDocument, cut_back, load_json, walk
+from perfgate.readers import nsys_sqlite
 from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nsys_tables import Notice, Table, notice_of, table_of
 from perfgate.readers.runs import Runs
-from perfgate.readers.sniffing import is_json
+from perfgate.readers.sniffing import SQLITE, is_json
 from perfgate.readers.table_rows import Split, header_of, split_row
 from perfgate.readers.text import Document
 
@@ -193,7 +195,9 @@ class _Reports:
 
 
 def read(document: Document) -> tuple[Run, ...]:
-    """The runs of an output; every run has at least one series or an error."""
+    """The runs of an output or an export; every run has at least one series or an error."""
+    if document.head(len(SQLITE)) == SQLITE:
+        return nsys_sqlite.read(document)
     reports = _Reports(document)
     if is_json(document.head(1 << 16).decode("utf-8", "replace")):
         _read_json(reports, document)

@@ -52,6 +52,11 @@ class Column:
     #: Of FLOPs: the scale in the header, as a power of 10.
     exponent: int = 0
 
+    @property
+    def printed_metric(self) -> str:
+        """The metric with the device as the header names it: `self_cuda_time`."""
+        return self.metric.replace("device", self.device.lower()) if self.device else self.metric
+
     def amount(self, cell: str) -> Amount | None:
         """The number in a cell; None for a cell that is none of this kind."""
         found = _CELL.fullmatch(cell)

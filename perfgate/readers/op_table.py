@@ -98,7 +98,8 @@ class OpTable:
                 self._run.say("error", "a row of the table cannot be read", number)
             return
         self._last_row = number
-        name = self._run.name(layout.name(cells), self._labels, number)
+        printed = layout.name(cells)
+        name = self._run.name(printed, self._labels, number)
         found: dict[Column, Amount] = {}
         for column, cell in numbers:
             amount = column.amount(cell)
@@ -108,21 +109,21 @@ class OpTable:
                 self._run.refuse(self._key(name, column), f"{cell!r} is no {column.kind}; left out", number)
         first = layout.devices[:1]
         read = {column: amount for column, amount in found.items() if not column.device or [column.device] == first}
-        self._keep(name, read, number)
+        self._keep(name, printed, read, number)
 
     def _key(self, name: str, column: Column) -> Key:
         return Key.of(f"{name}.{column.metric or column.kind}", **self._labels)
 
-    def _keep(self, name: str, amounts: dict[Column, Amount], number: int) -> None:
+    def _keep(self, name: str, printed: str, amounts: dict[Column, Amount], number: int) -> None:
         """The numbers of a row: of each metric those statistics that are printed, with the number of calls."""
-        series: dict[Key, tuple[str, dict[str, Amount]]] = {}
+        series: dict[Key, tuple[Column, dict[str, Amount]]] = {}
         count: dict[str, Amount] = {}
         for column, amount in amounts.items():
             if column.kind == "calls":
                 self._run.single(self._key(name, column), "1", amount, number)
                 count = {} if amount.fault() else {"count": amount}
             elif column.kind != "percent":
-                unit, statistics = series.setdefault(self._key(name, column), (_BASE[column.kind], {}))
-                statistics[column.statistic] = amount
-        for key, (unit, statistics) in series.items():
-            self._run.aggregate(key, unit, {**statistics, **count}, number)
+                series.setdefault(self._key(name, column), (column, {}))[1][column.statistic] = amount
+        for key, (column, statistics) in series.items():
+            printed_as = f"{printed}.{column.printed_metric}" if column.device else None
+            self._run.aggregate(key, _BASE[column.kind], {**statistics, **count}, number, printed_as)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from perfgate.positions import walk
 
-#: The first bytes of files that are no text, and what to say of them.
+#: The first bytes of an SQLite database, as Nsight Systems exports.
+SQLITE = b"SQLite format 3\0"
+
+#: The first bytes of other files that are no text, and what to say of them.
 BINARY = {
     b"PK\x03\x04": "a zip archive, as torch.save writes; a pickle is never loaded: write the numbers as text or JSON",
-    b"SQLite format 3\0": "an SQLite database; export its tables as text first (`nsys stats`)",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; of compressed files only gzip is read",
     b"\xfd7zXZ\0": "compressed with xz; of compressed files only gzip is read",
     b"BZh": "compressed with bzip2; of compressed files only gzip is read",
@@ -20,6 +22,14 @@ BINARY = {
         b"\x80" + bytes([protocol]): "a Python pickle, which is never loaded: write the numbers as text or JSON"
         for protocol in range(2, 6)
     },
+}
+
+#: What tools keep in a form of their own, and the command that writes it in one that is read.
+_REPORTS = {
+    (".nsys-rep", ".qdrep", ".qdstrm"): (
+        "a report of Nsight Systems in a form of its own; give its export: nsys export --type sqlite FILE"
+    ),
+    (".ncu-rep",): "a report of Nsight Compute in a form of its own; give its text: ncu --import FILE --csv --page raw",
 }
 
 #: What tools that also write JSON print: a word that must occur, the pattern around it, the tool, and how it writes
@@ -58,8 +68,12 @@ class Shape:
         return token[1:-1] if token.startswith('"') else None
 
 
-def binary(head: bytes) -> str | None:
-    """What kind of file this is, if it is no text."""
+def binary(head: bytes, name: str = "") -> str | None:
+    """What kind of file this is, if it is no text; its name only tells kinds of binary files apart."""
+    if b"\0" in head:
+        for suffixes, said in _REPORTS.items():
+            if name.endswith(suffixes):
+                return said
     if head[257:262] == b"ustar":
         return "a tar archive; give its files"
     return next((said for magic, said in BINARY.items() if head.startswith(magic)), None)

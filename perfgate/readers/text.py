@@ -75,22 +75,32 @@ class Document:
                 return None
         return b"".join(parts).decode("utf-8", "replace")
 
-    def lines(self, words: Sequence[str] = ("",)) -> Iterator[Line]:
-        """The lines in order; with `words`, only lines that hold one of them, which is a good deal faster."""
+    def lines(self, words: Sequence[str] = ("",), around: Sequence[str] = ()) -> Iterator[Line]:
+        """The lines in order; with `words`, only lines that hold one of them, which is a good deal faster.
+
+        Where a word of `around` stands, every line of its block is handed on, with the one before and those of the
+        block behind: what is printed there (a title, the rows of a table) has a meaning only beside it.
+        """
         number = 1
-        rest = b""
+        rest = before = b""
+        wide = 0
         for block in self.blocks():
             data = rest + block
             end = data.rfind(b"\n") + 1
             rest = data[end:]
             if end:
                 text = data[: end - 1].decode("utf-8", "replace")
-                yield from _select(text, number, words)
+                begins = any(word in text for word in around)
+                if begins and not wide:
+                    yield from _unless(words, before, number - 1)
+                wide = 2 if begins else wide - bool(wide)
+                yield from _select(text, number, ("", *words) if wide else words)
+                before = data[data.rfind(b"\n", 0, end - 1) + 1 : end - 1] if around else b""
                 number += text.count("\n") + 1
             while len(rest) > MAX_LINE:
                 piece, rest = self._cut(rest, number)
                 yield from _last(piece, number, words)
-        yield from _last(rest, number, words)
+        yield from _last(rest, number, ("", *words) if wide else words)
 
     def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
         """A piece of an endless line and what is left of it: cut after a line end, else a blank, else anywhere."""
@@ -124,6 +134,13 @@ def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
     if "\r" not in text:
         return found
     return [part for at, line, _, _ in found for part in _parts(line.removesuffix("\r").split("\r"), at, present, True)]
+
+
+def _unless(words: Sequence[str], line: bytes, number: int) -> Iterator[Line]:
+    """A line that was passed over, for it holds none of the words."""
+    text = clean(line.decode("utf-8", "replace"))
+    if text and not any(word in text for word in words):
+        yield number, text, ("",), True
 
 
 def _last(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:

@@ -15,13 +15,12 @@ import numpy as np
 
 from perfgate.model import Key
 from perfgate.readers.building import MAX_FAULTS, Column, RunBuilder, fault_of
+from perfgate.renames import canonical_timer
 
 WORD = "time (ms)"
 #: Where a record begins; the comms logger's `time (ms): 9.46` is none.
 RECORD = re.compile(r"time \(ms\)(?=[ \t]*(?:\||$))")
 
-#: v0.10.1 (PR 3996) renamed these; the older names are the metrics.
-RENAMED = {"fwd": "forward", "bwd": "backward", "bwd_inner": "backward_inner", "bwd_allreduce": "backward_allreduce"}
 #: A record that holds one of these is the last of its step.
 ENDS_STEP = frozenset({"forward", "backward", "step"})
 
@@ -159,9 +158,8 @@ class Timers:
 
     def _column(self, rank: _Rank, name: str) -> Column:
         """The series of a timer by its printed name."""
-        stem = name.removesuffix("_microstep")
         labels = {} if rank.label is None else {"rank": rank.label}
-        key = Key.of(RENAMED.get(stem, stem) + name[len(stem) :], **labels)
+        key = Key.of(canonical_timer(name), **labels)
         return self._run.column(key, "s", 1000, name)
 
     def _careful(self, rank: _Rank, record: str, number: int) -> _Table | None:

@@ -13,8 +13,9 @@ import numpy as np
 
 from perfgate.measure import Measurer, NotAvailable, default_statistic, single_number, statistic_unit
 from perfgate.model import Key, Run, Series, read_only, show_labels
+from perfgate.renames import synonyms
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, canonical_metric, selectors
+from perfgate.rules.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors
 
 if TYPE_CHECKING:
     from perfgate.model import Steps, Values
@@ -81,7 +82,7 @@ class RunView:
         if name in self._by_metric:
             return self._by_metric[name]
         if name not in self.metrics:
-            return self._by_metric.get(canonical_metric(name), {})
+            return next((self._by_metric[other] for other in synonyms(name) if other in self._by_metric), {})
         if name not in self._derived:
             found = self.evaluate(self.metrics[name].expression)
             self._derived[name] = {labels: _named(series, name, labels) for labels, series in found.items()}
@@ -89,9 +90,11 @@ class RunView:
 
     def _has_parts(self, name: str, known: dict[str, bool]) -> bool:
         if name not in known:
-            parts = (canonical_metric(selector.pattern) for selector in selectors(self.metrics[name].expression))
+            parts = (selector.pattern for selector in selectors(self.metrics[name].expression))
             known[name] = all(
-                part in self._by_metric or (part in self.metrics and self._has_parts(part, known)) for part in parts
+                not self._by_metric.keys().isdisjoint((part, *synonyms(part)))
+                or (part in self.metrics and self._has_parts(part, known))
+                for part in parts
             )
         return known[name]
 
@@ -124,7 +127,7 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
     waiting = [expression]
     while waiting:
         patterns = [selector.pattern for selector in selectors(waiting.pop())]
-        found = {name for pattern in patterns for name in (pattern, canonical_metric(pattern))} - names
+        found = {name for pattern in patterns for name in (pattern, *synonyms(pattern))} - names
         names |= found
         waiting += [metrics[name].expression for name in found if name in metrics]
     return names

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from perfgate.model import Key
+from perfgate.renames import synonyms
 from perfgate.units import Quantity
 
 Comparator = Literal["under", "at most", "over", "at least"]
@@ -40,15 +41,6 @@ def _compiled(glob: str) -> re.Pattern[str]:
 def glob_matches(pattern: str, text: str) -> bool:
     """Whether a glob (`*`, `?`, `[..]`, letter case counts) matches the whole text."""
     return _compiled(pattern).match(text) is not None
-
-
-_DEVICE = re.compile(r"(.*\.(?:self_)?)(?:cuda|xpu|hpu|mtia|npu|privateuse1)(_time|_memory)", re.DOTALL)
-
-
-def canonical_metric(name: str) -> str:
-    """The name that readers give a metric: `mm.cuda_time` is `mm.device_time`, whatever the device is called."""
-    found = _DEVICE.fullmatch(name)
-    return f"{found[1]}device{found[2]}" if found else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +72,7 @@ class Selector:
 
     def matches_metric(self, metric: str) -> bool:
         """Whether the name alone matches."""
-        names = (self.pattern, canonical_metric(self.pattern))
+        names = (self.pattern, *synonyms(self.pattern))
         return any(glob_matches(name, metric) for name in names) if self.is_glob else metric in names
 
     def accepts_labels(self, key: Key) -> bool:

@@ -6,6 +6,8 @@ from perfgate.model import Run
 from perfgate.readers import Source, read
 
 SHARED = Path(__file__).parents[3] / "shared"
+#: What real tools wrote, beside the scripts that made them write it.
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def runs_of(

@@ -1,15 +1,12 @@
 """The JSON of pytest-benchmark, pyperf, Google Benchmark, hyperfine and asv."""
 
 import json
-from pathlib import Path
 
 import pytest
 from conftest import write_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import SHARED, errors, run_of, runs_of, said, values_of
-
-FILES = Path(__file__).parent / "files"
+from reading import FIXTURES, SHARED, errors, run_of, runs_of, said, values_of
 
 
 def aggregates(run):
@@ -31,7 +28,7 @@ def pytest_benchmark(*stats, **fields):
 
 
 def test_pytest_benchmark_with_data():
-    run = run_of((FILES / "pytest_benchmark.json").read_bytes())
+    run = run_of((FIXTURES / "pytest_benchmark.json").read_bytes())
     values = values_of(run)
     assert run.format == "pytest-benchmark"
     assert [*values] == ["test_bench.py::test_sum[8]", "test_bench.py::test_sum[64]", "test_bench.py::test_once"]
@@ -41,7 +38,7 @@ def test_pytest_benchmark_with_data():
 
 
 def test_pytest_benchmark_without_data():
-    run = run_of((FILES / "pytest_benchmark_stats.json").read_bytes())
+    run = run_of((FIXTURES / "pytest_benchmark_stats.json").read_bytes())
     found = aggregates(run)
     assert found["test_bench.py::test_sum[64]"] == {
         "mean": 4.520600305113476e-07,
@@ -112,7 +109,7 @@ def pyperf(*benchmarks, **metadata):
 
 
 def test_pyperf_processes_are_runs():
-    runs = runs_of((FILES / "pyperf.json").read_bytes())
+    runs = runs_of((FIXTURES / "pyperf.json").read_bytes())
     assert [run.part for run in runs] == [1, 2, 3]
     assert [values_of(run)["sum"] for run in runs] == [
         [2.571089843694807e-06, 5.853833009439313e-07],

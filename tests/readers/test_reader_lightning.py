@@ -1,14 +1,13 @@
 import csv
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import SHARED, errors, run_of, runs_of, said
+from reading import FIXTURES, SHARED, errors, run_of, runs_of, said
 
-REAL = {one["name"]: one for one in json.loads(Path(__file__).with_name("real_torch_tables.json").read_text())}
+REAL = {one["name"]: one for one in json.loads((FIXTURES / "real_torch_tables.json").read_text())}
 
 
 def aggregates(run):

@@ -1,14 +1,13 @@
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import SHARED, errors, run_of, said
+from reading import FIXTURES, SHARED, errors, run_of, said
 
 from perfgate.readers import FORMATS
 
-REAL = json.loads(Path(__file__).with_name("real_torch_tables.json").read_text())
+REAL = json.loads((FIXTURES / "real_torch_tables.json").read_text())
 
 
 def table_of(headers, rows, widths=None, left=(), strip=False):

@@ -1,0 +1,215 @@
+"""Exports of Nsight Systems, made here as its schema reference describes them."""
+
+import gzip
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading import errors, run_of, runs_of, said, values_of
+
+SCHEMA = """
+CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+  streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER NOT NULL, shortName INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, value INTEGER NOT NULL);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER,
+  nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL);
+CREATE TABLE OSRT_API (start INTEGER NOT NULL, end INTEGER NOT NULL, nameId INTEGER NOT NULL);
+CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, text TEXT, textId INTEGER,
+  globalTid INTEGER, domainId INTEGER);
+CREATE TABLE ENUM_CUDA_MEMCPY_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
+CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT);
+"""
+ROWS = """
+INSERT INTO StringIds VALUES (1, 'void gemm<float>(int, float *)'), (2, 'cudaLaunchKernel_v7000'), (3, 'poll'),
+  (4, 'forward'), (5, 'cuMemAlloc_v2');
+INSERT INTO ENUM_CUDA_MEMCPY_OPER VALUES (1, 'CUDA_MEMCPY_KIND_HTOD', 'Host-to-Device');
+INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100 80GB HBM3'), (1, 'NVIDIA H100 80GB HBM3');
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (3000, 3750, 0, 7, 2, 1, 1, 1), (1000, 1500, 0, 7, 1, 1, 1, 1);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (100, 350, 0, 4096, 1);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (400, 402, 0, 64, 0);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (900, 1000, 16777217, 2, 0), (10, 20, 16777217, 5, 0);
+INSERT INTO OSRT_API VALUES (0, 5000, 3);
+INSERT INTO NVTX_EVENTS VALUES (0, NULL, 75, 'NCCL', NULL, 16777217, 9), (0, NULL, 75, 'other', NULL, 33554433, 9),
+  (1000, 4000, 59, NULL, 4, 16777217, 0), (5000, 5100, 60, 'ncclAllReduce', NULL, 16777218, 9),
+  (6000, NULL, 34, 'a mark', NULL, 16777217, 0);
+"""
+EXPECTED = {
+    "kernel.void gemm<float>(int, float *)": [500e-9, 750e-9],
+    "memcpy.[CUDA memcpy Host-to-Device]": [250e-9],
+    "memcpy.[CUDA memcpy Host-to-Device].size": [4096],
+    "memcpy.[CUDA memset]": [2e-9],
+    "memcpy.[CUDA memset].size": [64],
+    "api.cudaLaunchKernel": [100e-9],
+    "api.cuMemAlloc_v2": [10e-9],
+    "os.poll": [5000e-9],
+    "range.:forward": [3000e-9],
+    "range.NCCL:ncclAllReduce": [100e-9],
+}
+
+
+def database(tmp_path, *scripts):
+    path = tmp_path / "trace.sqlite"
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
+    for script in scripts:
+        connection.executescript(script)
+    connection.close()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("chunk", [None, 4096, 1000])
+def test_every_activity_is_a_sample_in_order_of_start(tmp_path, chunk):
+    run = run_of(database(tmp_path, SCHEMA, ROWS), chunk=chunk)
+    assert (run.format, run.recognised_by, run.problems) == ("nsys", "the file is an SQLite database", ())
+    assert values_of(run) == {name: pytest.approx(values, rel=1e-12) for name, values in EXPECTED.items()}
+    assert {(s.unit, s.kind) for s in run.series} == {("s", "samples"), ("B", "samples")}
+    assert dict(run.environment) == {"gpu": "NVIDIA H100 80GB HBM3"}
+    assert run_of(gzip.compress(database(tmp_path, SCHEMA, ROWS))).series[0].values.size == 2
+
+
+def test_names_are_those_of_the_summaries(tmp_path):
+    """A rule for the tables of `nsys stats` reads the export, too."""
+    summary = (
+        " ** CUDA API Summary (cuda_api_sum):\n\n"
+        " Time (%)  Total Time (ns)  Num Calls  Avg (ns)        Name       \n"
+        " --------  ---------------  ---------  --------  ----------------\n"
+        "    100.0              100          1     100.0  cudaLaunchKernel\n"
+    )
+    (printed,) = run_of(summary).series
+    assert str(printed.key) in values_of(run_of(database(tmp_path, SCHEMA, ROWS)))
+
+
+def test_several_devices_are_labels(tmp_path):
+    other = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (7000, 7100, 1, 7, 3, 1, 1, 1);"
+    values = values_of(run_of(database(tmp_path, SCHEMA, ROWS, other)))
+    assert values['kernel.void gemm<float>(int, float *){device="1"}'] == [100 / 1e9]
+    assert len(values['kernel.void gemm<float>(int, float *){device="0"}']) == 2
+    assert "memcpy.[CUDA memset]" in values
+
+
+def test_two_ids_of_one_name_are_one_series(tmp_path):
+    again = """INSERT INTO StringIds VALUES (6, 'poll'); INSERT INTO OSRT_API VALUES (9000, 9001, 6);"""
+    assert values_of(run_of(database(tmp_path, SCHEMA, ROWS, again)))["os.poll"] == [5000 / 1e9, 1 / 1e9]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("INSERT INTO OSRT_API VALUES (9, 5, 3)", "error: OSRT_API: 1 activities without a start"),
+        ("INSERT INTO OSRT_API VALUES ('x', 5, 3)", "error: OSRT_API: 1 activities without a start"),
+        ("INSERT INTO OSRT_API VALUES (-9223372036854775808, 9223372036854775807, 3)", "error: OSRT_API: 1 activities"),
+        ("INSERT INTO OSRT_API VALUES (1, 2, 99)", "error: OSRT_API: 1 activities whose name the file does not hold"),
+        (
+            "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 2, 0, 1, 99)",
+            "error: CUPTI_ACTIVITY_KIND_MEMCPY: 1 activities whose name",
+        ),
+        (
+            "INSERT INTO NVTX_EVENTS VALUES (1, NULL, 59, 'x', NULL, 1, 0)",
+            "warning: NVTX_EVENTS: 1 activities never end, and are left out",
+        ),
+        ("DROP TABLE StringIds", "error: CUPTI_ACTIVITY_KIND_KERNEL: 2 activities whose name"),
+    ],
+)
+def test_rows_that_mean_nothing_are_said(tmp_path, script, message):
+    run = run_of(database(tmp_path, SCHEMA, ROWS, script))
+    assert message in said(run)[0]
+    assert "memcpy.[CUDA memset]" in values_of(run)
+
+
+def test_columns_that_a_version_does_not_have_are_not_needed(tmp_path):
+    old = "CREATE TABLE OSRT_API (start, end, nameId); INSERT INTO OSRT_API VALUES (1, 3, 1);"
+    names = "CREATE TABLE StringIds (id, value); INSERT INTO StringIds VALUES (1, 'read');"
+    assert values_of(run_of(database(tmp_path, old, names))) == {"os.read": [2 / 1e9]}
+
+
+def test_a_database_of_another_tool_is_an_error(tmp_path):
+    run = run_of(database(tmp_path, "CREATE TABLE rocpd_op (id INTEGER)"))
+    assert "without the tables of Nsight Systems: CUPTI_ACTIVITY_KIND_KERNEL" in errors(run)[0]
+    assert "no measurements" in errors(run_of(database(tmp_path, SCHEMA)))[0]
+
+
+COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"DROP TABLE OSRT_API; CREATE VIEW OSRT_API AS {COUNTING} SELECT i AS start, i AS end, 3 AS nameId FROM n",
+        "DROP TABLE OSRT_API; CREATE VIEW OSRT_API AS SELECT writefile('/tmp/x', start) AS start, end FROM StringIds",
+        "DROP TABLE OSRT_API; CREATE VIRTUAL TABLE OSRT_API USING fts5(start, end, nameId)",
+        "DROP TABLE OSRT_API; CREATE TABLE OSRT_API (start, end AS (length(zeroblob(start))), nameId);"
+        "INSERT INTO OSRT_API VALUES (900000000, 3)",
+    ],
+    ids=["endless view", "writing view", "virtual table", "function"],
+)
+def test_a_hostile_schema_runs_nothing(tmp_path, script):
+    run = run_of(database(tmp_path, SCHEMA, ROWS, script))
+    assert "os.poll" not in values_of(run)
+    assert "memcpy.[CUDA memset]" in values_of(run)
+
+
+def test_work_is_bounded_by_the_size_of_the_file(tmp_path, monkeypatch):
+    import perfgate.readers.sqlite_file as file
+
+    monkeypatch.setattr(file, "_LEAST_STEPS", 1)
+    monkeypatch.setattr(file, "_STEPS_PER_BYTE", 0)
+    monkeypatch.setattr(file, "_STEPS_AT_ONCE", 10)
+    run = run_of(database(tmp_path, SCHEMA, ROWS))
+    assert "takes more work than a file of its size should" in errors(run)[0]
+
+
+def test_a_database_that_is_too_large_is_refused(tmp_path, monkeypatch):
+    import perfgate.readers.sqlite_file as file
+
+    monkeypatch.setattr(file, "MAX_BYTES", 4096)
+    assert "a database of more than" in errors(run_of(database(tmp_path, SCHEMA, ROWS)))[0]
+
+
+def test_nothing_is_left_behind(tmp_path, monkeypatch):
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "t"))
+    (tmp_path / "t").mkdir()
+    run_of(database(tmp_path, SCHEMA, ROWS))
+    run_of(b"SQLite format 3\0" + b"x" * 5000)
+    assert not list((tmp_path / "t").iterdir())
+
+
+@pytest.mark.parametrize("size", [16, 100, 4000, 9000, 30000])
+def test_a_cut_database_is_an_error(tmp_path, size):
+    whole = database(tmp_path, SCHEMA, ROWS)
+    assert errors(run_of(whole[: min(size, len(whole) - 1)]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40_000), st.binary(min_size=1, max_size=8)), min_size=1, max_size=6))
+def test_damage_never_raises(tmp_path_factory, changes):
+    data = bytearray(database(tmp_path_factory.getbasetemp(), SCHEMA, ROWS))
+    for at, piece in changes:
+        begin = 16 + at % (len(data) - 16)
+        data[begin : begin + len(piece)] = piece
+    run = run_of(bytes(data))
+    assert run.series or errors(run)
+    assert all((series.values >= 0).all() for series in run.series)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("trace.nsys-rep", "nsys export --type sqlite FILE"),
+        ("trace.qdrep", "nsys export --type sqlite FILE"),
+        ("kernels.ncu-rep", "ncu --import FILE --csv --page raw"),
+    ],
+)
+def test_reports_in_a_form_of_their_own_are_refused_with_the_command_that_exports_them(name, command):
+    for format in (None, "nsys"):
+        (run,) = runs_of(b"\x01\x00\x02\x00 time (ms) | fwd: 1.00\n", format, name=name)
+        assert not run.series
+        assert command in errors(run)[0]
+    (text,) = runs_of("[Rank 0] time (ms) | fwd: 1.00\n", name=name)  # a name alone means nothing
+    assert text.format == "deepspeed"
