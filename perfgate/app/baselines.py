@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfgate.app import inputs
+from perfgate.app import inputs, surroundings
 from perfgate.baselines.files import decode, run_of
 from perfgate.baselines.identity import differences, environment_name, identity_of
 from perfgate.baselines.levels import History, StoredRun, contradictions
@@ -46,7 +46,7 @@ class Loaded:
 
 def open_store(path: str) -> DirectoryStore:
     """The store in a directory, which need not exist yet."""
-    return DirectoryStore(Path(path), inputs.shown_path(path))
+    return DirectoryStore(Path(path), inputs.shown_path(path), surroundings.limits())
 
 
 def approve_command(options: Options) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from perfgate.app import surroundings
 from perfgate.app.errors import Refused
 from perfgate.app.inputs import rule_files
 from perfgate.model import Problem
@@ -14,13 +15,13 @@ from perfgate.rules.explain import explain
 
 def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
     """Validate rule files: a line for each good one, and every problem of the others."""
-    counts, problems = loading.check_rules(list(rule_files(paths)))
+    counts, problems = loading.check_rules(list(rule_files(paths)), surroundings.limits())
     return [f"{name}: {count} rule" + ("" if count == 1 else "s") for name, count in counts.items()], problems
 
 
 def explain_rules(paths: Sequence[str], ids: Sequence[str], suite: str | None) -> list[str]:
     """The rules with these ids, or all, in words. Raises Refused for an unknown id or a file with mistakes."""
-    ruleset, problems = loading.load_rules(list(rule_files(paths)), suite)
+    ruleset, problems = loading.load_rules(list(rule_files(paths)), suite, surroundings.limits())
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
     known = {rule.name: rule for rule in ruleset.rules}

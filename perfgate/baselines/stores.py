@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from perfgate.limits import DEFAULT, Limits
 from perfgate.model import Location, Problem
 
 if sys.platform != "win32":
@@ -21,7 +22,8 @@ if sys.platform != "win32":
 
 #: What a suite, an environment, a level or a run may be called: nothing that leads out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-MAX_FILE_BYTES = 16 << 20
+
+_IS_LINK = "it is a link or no regular file, and links are not followed"
 
 
 class UnsafeName(ValueError):
@@ -31,8 +33,9 @@ class UnsafeName(ValueError):
 class DirectoryStore:
     """Baselines as files below `root`; paths are relative to it, with `/` between their parts."""
 
-    def __init__(self, root: Path, shown: str) -> None:
+    def __init__(self, root: Path, shown: str, limits: Limits = DEFAULT) -> None:
         self.root = root
+        self.limits = limits
         #: How messages call the root.
         self.shown = shown
 
@@ -49,13 +52,16 @@ class DirectoryStore:
         found: list[tuple[str, bytes]] = []
         problems: list[Problem] = []
         top = self.root / _safe(suite) / _safe(environment)
+        for link in self._links(top):
+            relative = link.relative_to(self.root).as_posix()
+            problems.append(Problem("error", f"cannot be read: {_IS_LINK}", self.location(relative)))
         for level in self._folders(top):
             for path in sorted((top / level).iterdir()):
                 if path.suffix != ".json" or path.name.startswith("."):
                     continue
                 relative = "/".join((suite, environment, level, path.name))
                 try:
-                    found.append((relative, _read(path)))
+                    found.append((relative, self._read(path)))
                 except OSError as error:
                     problems.append(
                         Problem("error", f"cannot be read: {error.strerror or error}", self.location(relative))
@@ -104,6 +110,19 @@ class DirectoryStore:
         finally:
             os.close(descriptor)
 
+    def _links(self, top: Path) -> list[Path]:
+        """The links on the way to an environment and to its levels."""
+        levels = sorted(top.iterdir()) if top.is_dir() else []
+        return [path for path in (top.parent, top, *levels) if path.is_symlink()]
+
+    def _read(self, path: Path) -> bytes:
+        """The bytes of a regular file; a link, or a file too large to be a baseline, is refused. Raises OSError."""
+        if path.is_symlink() or not path.is_file():
+            raise OSError(0, _IS_LINK)
+        if path.stat().st_size > self.limits.baseline_bytes:
+            raise OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
+        return path.read_bytes()
+
     def _folders(self, folder: Path) -> list[str]:
         if not folder.is_dir():
             return []
@@ -115,12 +134,3 @@ def _safe(name: str) -> str:
     if not SAFE_NAME.fullmatch(name):
         raise UnsafeName(f"{name!r} is not a name for a baseline: use letters, digits, dots, dashes and underscores")
     return name
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file; a link, or a file too large to be a baseline, is refused."""
-    if path.is_symlink() or not path.is_file():
-        raise OSError(0, "it is a link or no regular file, and links are not followed")
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise OSError(0, f"it is larger than {MAX_FILE_BYTES} bytes")
-    return path.read_bytes()

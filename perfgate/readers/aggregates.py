@@ -80,7 +80,7 @@ class AggregateRun(RunBuilder):
             else:
                 kept[name] = amount.value
         if kept.keys() - {"count"}:
-            self.finished[key] = Series(key, unit, "aggregate", read_only(np.empty(0)), aggregate=kept)
+            self.finish(Series(key, unit, "aggregate", read_only(np.empty(0)), aggregate=kept))
 
     def single(self, key: Key, unit: str, amount: Amount, line: int) -> None:
         """A series that is one number."""
@@ -88,7 +88,7 @@ class AggregateRun(RunBuilder):
         if fault:
             self.refuse(key, fault, line)
         else:
-            self.finished[key] = Series(key, unit, "value", read_only(np.array([amount.value])))
+            self.finish(Series(key, unit, "value", read_only(np.array([amount.value]))))
 
     def run(self, part: int | None = None) -> Run:
         """The finished run; names that were printed again are said once and then counted."""
