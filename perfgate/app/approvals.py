@@ -13,8 +13,8 @@ from perfgate.app.baselines import (
     Options,
     approve_command,
     find_environment,
-    is_named,
     load_baseline,
+    naming,
     open_store,
 )
 from perfgate.app.errors import Refused
@@ -185,7 +185,8 @@ def _plain(text: str) -> str:
 def _stored(
     candidates: Candidates, run: Run, level: Level, options: Options, keep_all: bool, by: str | None
 ) -> BaselineFile:
-    rows = stored_series(run, lambda key: keep_all or is_named(candidates.ruleset, key))
+    is_named = naming(candidates.ruleset)
+    rows = stored_series(run, lambda key: keep_all or is_named(key))
     if not rows:
         raise Refused(f"{run.name} holds none of the metrics that the rules name; keep every metric with --all", 3)
     identity = identity_of(candidates.facts, candidates.ruleset.identity)

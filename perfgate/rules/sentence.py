@@ -45,6 +45,7 @@ def glob_matches(pattern: str, text: str) -> bool:
 _DEVICE = re.compile(r"(.*\.(?:self_)?)(?:cuda|xpu|hpu|mtia|npu|privateuse1)(_time|_memory)", re.DOTALL)
 
 
+@lru_cache(maxsize=4096)
 def canonical_metric(name: str) -> str:
     """The name that readers give a metric: `mm.cuda_time` is `mm.device_time`, whatever the device is called."""
     found = _DEVICE.fullmatch(name)
@@ -80,8 +81,10 @@ class Selector:
 
     def matches_metric(self, metric: str) -> bool:
         """Whether the name alone matches."""
-        names = (self.pattern, canonical_metric(self.pattern))
-        return any(glob_matches(name, metric) for name in names) if self.is_glob else metric in names
+        canonical = canonical_metric(self.pattern)
+        if not self.is_glob:
+            return metric in (self.pattern, canonical)
+        return glob_matches(self.pattern, metric) or (canonical != self.pattern and glob_matches(canonical, metric))
 
     def accepts_labels(self, key: Key) -> bool:
         """Whether the labels alone match."""
