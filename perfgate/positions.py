@@ -11,19 +11,26 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
+from perfgate.limits import DEFAULT, Limits
 from perfgate.model import Location, Problem
+from perfgate.offsets import STRUCTURE, Path, key_of, offsets_of
 
-#: Where a value stands: keys and indices from the top, as in ("series", 0, "values", 3).
-Path = tuple[str | int, ...]
+__all__ = ["Fault", "JsonDocument", "Path", "cut_back", "load_json", "walk"]
 
-MAX_DEPTH = 64
 _MAX_FAULTS = 20
 
 #: A string, closed or cut off; a bracket; a number or word.
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]|[^\s,:\[\]{}"]+', re.DOTALL)
+
+_TWICE = "the key {} stands twice; the last one counts"
+_NO_NUMBER = "{} is no finite number"
+
+#: What a number beyond float64 must hold.
+_HUGE = re.compile(r"[0-9]{300}|[eE]\+?[0-9]{3}")
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -60,63 +67,78 @@ class JsonDocument:
         wanted = set(paths)
         if not wanted:
             return {}
-        parents = {path[:length] for path in wanted for length in range(len(path) + 1)}
-        offsets = {path: offset for path, offset, _ in walk(self.text) if path in parents}
-        return {path: self._place(_nearest(offsets, path)) for path in wanted}
+        offsets = offsets_of(self.text, wanted)
+        nearest = {path: _nearest(offsets, path) for path in wanted}
+        places = self._places(nearest.values())
+        return {path: places[offset] for path, offset in nearest.items()}
 
-    def _place(self, offset: int) -> Location:
-        line_start = self.text.rfind("\n", 0, offset) + 1
-        return Location(self.name, self.text.count("\n", 0, offset) + 1, offset - line_start + 1)
+    def _places(self, offsets: Iterable[int]) -> dict[int, Location]:
+        """The line and column of each offset; the text is read once, whatever their number."""
+        places: dict[int, Location] = {}
+        line, line_start, last = 1, 0, 0
+        for offset in sorted(set(offsets)):
+            line += self.text.count("\n", last, offset)
+            line_start = max(line_start, self.text.rfind("\n", last, offset) + 1)
+            last = offset
+            places[offset] = Location(self.name, line, offset - line_start + 1)
+        return places
 
     def _fault(self, path: Path, offset: int, message: str) -> Fault:
-        return Fault(path, Problem("error", message, self._place(offset)))
+        return Fault(path, Problem("error", message, self._places([offset])[offset]))
 
 
-def load_json(text: str, name: str, max_depth: int = MAX_DEPTH, *, finite: bool = True) -> JsonDocument:
+def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = True) -> JsonDocument:
     """Parse a whole JSON text (RFC 8259); whatever is wrong is an error-level fault with its place, never raised.
 
     Without `finite`, NaN and infinity are no faults: for documents that hold them beside what is read.
     """
-    suspicious = False
+    doubled: list[tuple[dict[str, Any], list[str]]] = []
+    has_infinite = False
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal suspicious
         members = dict(pairs)
-        suspicious = suspicious or len(members) < len(pairs)
+        if len(members) < len(pairs):
+            seen: set[str] = set()
+            twice = dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            doubled.append((members, [*twice]))
         return members
 
     def decimal(printed: str) -> float:
-        nonlocal suspicious
+        nonlocal has_infinite
         value = float(printed)
-        suspicious = suspicious or (finite and not math.isfinite(value))
+        has_infinite = has_infinite or not math.isfinite(value)
         return value
 
     def integer(printed: str) -> int | float:
         return int(printed) if len(printed) < 300 else decimal(printed)  # int() refuses thousands of digits
 
+    # Numbers that are all within reach need no second look, which would cost more than all else.
+    numbers: Any = {"parse_float": decimal, "parse_int": integer} if _HUGE.search(text) else {}
     document = JsonDocument(name, text, None)
+    if text.count("{") + text.count("[") > limits.containers:
+        return _refused(document, limits.beyond("containers", "this document holds more lists and objects"))
     try:
-        data = json.loads(
-            text, object_pairs_hook=unique, parse_float=decimal, parse_int=integer, parse_constant=decimal
-        )
+        data = json.loads(text, object_pairs_hook=unique, parse_constant=decimal, **numbers)
     except json.JSONDecodeError as error:
         return _unreadable(document, error)
     except RecursionError:
-        return _too_deep(document, max_depth)
-    if not _within(data, max_depth):
-        return _too_deep(document, max_depth)
+        return _too_deep(document, limits)
+    if not _within(data, limits.depth):
+        return _too_deep(document, limits)
     if _SURROGATE.search(text) and not _encodable(data):
-        return JsonDocument(name, text, None, (document._fault((), 0, "a string holds half a surrogate pair"),))
-    return JsonDocument(name, text, data, tuple(_faults(document, finite)) if suspicious else ())
+        return _refused(document, "a string holds half a surrogate pair")
+    paths = _faulty_paths(data, doubled, finite) if doubled or (finite and has_infinite) else iter(())
+    return replace(document, data=data, faults=_faults(document, paths))
 
 
 def cut_back(text: str) -> str | None:
     """A document that was cut off, closed after the last whole list or object in its outermost; None without one."""
     depth = end = 0
-    for match in _TOKEN.finditer(text):
-        if match[0] in "[{":
+    for match in STRUCTURE.finditer(text):
+        token = text[match.start()]
+        if token in "[{":
             depth += 1
-        elif match[0] in "]}":
+        elif token in "]}":
             depth -= 1
             if depth == 1:
                 end = match.end()
@@ -124,17 +146,23 @@ def cut_back(text: str) -> str | None:
     return text[:end] + ("]" if opener == "[" else "}") if end else None
 
 
+def _refused(document: JsonDocument, message: str, offset: int = 0) -> JsonDocument:
+    return replace(document, faults=(document._fault((), offset, message),))
+
+
 def _unreadable(document: JsonDocument, error: json.JSONDecodeError) -> JsonDocument:
-    cut = not document.text[error.pos :].strip() or error.msg.startswith("Unterminated string")
-    message = "the JSON document is cut off" if cut else f"this is not JSON: {error.msg}"
-    fault = document._fault((), error.pos, message)
-    return JsonDocument(document.name, document.text, None, (fault,))
+    cut = error.msg.startswith("Unterminated string") or not document.text[error.pos :].strip()
+    return _refused(document, "the JSON document is cut off" if cut else f"this is not JSON: {error.msg}", error.pos)
 
 
-def _too_deep(document: JsonDocument, max_depth: int) -> JsonDocument:
-    offset = next((offset for path, offset, _ in walk(document.text) if len(path) >= max_depth), 0)
-    fault = document._fault((), offset, f"nested deeper than {max_depth} levels, which is not read")
-    return JsonDocument(document.name, document.text, None, (fault,))
+def _too_deep(document: JsonDocument, limits: Limits) -> JsonDocument:
+    depth = offset = 0
+    for match in STRUCTURE.finditer(document.text):
+        offset = match.start()
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(document.text[offset], 0)
+        if depth > limits.depth:
+            break
+    return _refused(document, limits.beyond("depth", "lists and objects are nested deeper"), offset)
 
 
 def _encodable(data: object) -> bool:
@@ -172,7 +200,7 @@ def walk(text: str, deepest: int = sys.maxsize) -> Iterator[tuple[Path, int, str
         if token in "]}":
             del path[-1:]
         elif path and path[-1] is None:
-            path[-1] = _key(token)
+            path[-1] = key_of(token)
             continue
         else:
             if path and isinstance(path[-1], int):
@@ -186,33 +214,49 @@ def walk(text: str, deepest: int = sys.maxsize) -> Iterator[tuple[Path, int, str
             path[-1] = None
 
 
-def _key(token: str) -> str:
-    try:
-        return str(json.loads(token))
-    except ValueError:
-        return token
+def _faulty_paths(
+    data: Any, doubled: list[tuple[dict[str, Any], list[str]]], finite: bool
+) -> Iterator[tuple[Path, str]]:
+    """Where keys stand twice and, where they count, numbers are not finite; with what is to be said, in order."""
+    twice = {id(members): keys for members, keys in doubled}  # the list keeps them alive, so that ids are their own
+    path: list[str | int] = []
+    waiting: list[Iterator[tuple[str | int, Any]]] = [iter([("", data)])]
+    while waiting:
+        for key, value in waiting[-1]:
+            kind = type(value)
+            if kind is float:
+                if finite and not math.isfinite(value):
+                    yield ((*path[1:], key) if path else ()), _NO_NUMBER
+            elif kind is dict or kind is list:
+                if kind is list and _is_plain(value, finite):
+                    continue
+                path.append(key)
+                yield from (((*path[1:], name), _TWICE) for name in twice.get(id(value), ()))
+                waiting.append(iter(value.items() if kind is dict else enumerate(value)))
+                break
+        else:
+            waiting.pop()
+            del path[-1:]
 
 
-def _faults(document: JsonDocument, finite: bool) -> Iterator[Fault]:
-    """Duplicate keys and, where they count, numbers that are not finite."""
-    seen: set[Path] = set()
-    twice: set[Path] = set()
-    count = 0
-    for path, offset, token in walk(document.text):
-        message = None
-        if path in seen and not any(path[:length] in twice for length in range(len(path) + 1)):
-            twice.add(path)
-            message = f"the key {path[-1]!r} stands twice; the last one counts"
-        elif finite and token[0] in "-0123456789NI" and not math.isfinite(float(token)):
-            message = f"{token[:40]} is no finite number"
-        if path and isinstance(path[-1], str):
-            seen.add(path)
-        if message:
-            count += 1
-            if count <= _MAX_FAULTS:
-                yield document._fault(path, offset, message)
-    if count > _MAX_FAULTS:
-        yield document._fault((), 0, f"and {count - _MAX_FAULTS} more faults of this kind")
+def _is_plain(values: list[Any], finite: bool) -> bool:
+    """Whether a list holds numbers alone, all finite where that counts: at once, which is ten times as fast."""
+    kinds = {*map(type, values)}
+    return kinds <= {int, float} and (not finite or float not in kinds or all(map(math.isfinite, values)))
+
+
+def _faults(document: JsonDocument, paths: Iterator[tuple[Path, str]]) -> tuple[Fault, ...]:
+    """The first faults, each at its place, and how many more there are."""
+    shown = [*islice(paths, _MAX_FAULTS)]
+    offsets = offsets_of(document.text, [path for path, _ in shown]) if shown else {}
+    faults = []
+    for path, message in shown:
+        offset = _nearest(offsets, path)
+        token = _TOKEN.match(document.text, offset)
+        said = message.format(repr(path[-1]) if message is _TWICE else token[0][:40] if token else "")
+        faults.append(document._fault(path, offset, said))
+    more = sum(1 for _ in paths)
+    return (*faults, document._fault((), 0, f"and {more} more faults of this kind")) if more else tuple(faults)
 
 
 def _nearest(offsets: dict[Path, int], path: Path) -> int:

@@ -9,6 +9,7 @@ another measurement than before.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 #: DeepSpeed v0.10.1 (PR 3996) renamed these.
 _TIMERS = {"fwd": "forward", "bwd": "backward", "bwd_inner": "backward_inner", "bwd_allreduce": "backward_allreduce"}
@@ -27,6 +28,7 @@ def canonical_timer(name: str) -> str:
     return _TIMERS.get(stem, stem) + name[len(stem) :]
 
 
+@lru_cache(maxsize=4096)
 def synonyms(name: str) -> tuple[str, ...]:
     """The other names of a metric, or of a glob: `mm.cuda_time` is `mm.device_time`, and `fwd*` is `forward*`."""
     device = _DEVICE.fullmatch(name)

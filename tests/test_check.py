@@ -662,6 +662,7 @@ def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder:
 
 
 def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
+    from perfgate.app.baselines import naming
     from perfgate.app.check import _of_runs
     from perfgate.model import Key, Location, Problem, Run
     from perfgate.rules.loading import load_rules
@@ -670,5 +671,5 @@ def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
     assert ruleset is not None
     at, key = Location("a.log", 1), Key("f")
     said = (Problem("warning", "odd", at, key), Problem("error", "nan", at, key))
-    found = _of_runs([Run("a.log", "timeit", (), said)], ruleset)
+    found = _of_runs([Run("a.log", "timeit", (), said)], naming(ruleset))
     assert [problem.severity for problem in found] == ["warning", "error"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from perfgate.app import inputs
 from perfgate.baselines import allowances, layout
@@ -14,6 +15,7 @@ from perfgate.baselines.identity import differences, environment_name, identity_
 from perfgate.baselines.levels import Compared, History, StoredRun, contradictions
 from perfgate.baselines.stores import Store
 from perfgate.model import Allowance, Baseline, Fact, Key, Problem, Run
+from perfgate.renames import synonyms
 from perfgate.rules.evaluation import component_names
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.sentence import Selector, selectors
@@ -169,16 +171,29 @@ def find_environment(
     return name, why, problems
 
 
-def is_named(ruleset: Ruleset, key: Key) -> bool:
-    """Whether any rule reads this series, itself or through a derived metric."""
-    for rule in ruleset.rules:
-        for selector in selectors(rule.sentence.subject):
-            if selector.matches(key):
-                return True
-            names = component_names(selector, ruleset.metrics) - {selector.pattern}
-            derived = {name for name in ruleset.metrics if selector.matches_metric(name)}
-            for name in derived:
+def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
+    """Whether any rule reads a series, itself or through a derived metric: a test for as many series as there are."""
+    exact: set[str] = set()
+    by_name: dict[str, list[Selector]] = {}
+    globs: list[Selector] = []
+    for selector in dict.fromkeys(s for rule in ruleset.rules for s in selectors(rule.sentence.subject)):
+        if selector.is_glob:
+            globs.append(selector)
+        else:
+            for name in (selector.pattern, *synonyms(selector.pattern)):
+                by_name.setdefault(name, []).append(selector)
+        names = component_names(selector, ruleset.metrics) - {selector.pattern}
+        for name in ruleset.metrics:
+            if selector.matches_metric(name):
                 names |= component_names(ruleset.metrics[name].expression, ruleset.metrics)
-            if any(Selector(name, quoted=True).matches_metric(key.metric) for name in names):
-                return True
-    return False
+        exact |= names | {other for name in names for other in synonyms(name)}
+
+    @cache
+    def is_named(key: Key) -> bool:
+        return (
+            key.metric in exact
+            or any(selector.accepts_labels(key) for selector in by_name.get(key.metric, ()))
+            or any(selector.matches(key) for selector in globs)
+        )
+
+    return is_named

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import perfgate
 from perfgate.app import inputs, surroundings
-from perfgate.app.baselines import Loaded, Options, approve_command, find_environment, is_named, load_baseline
+from perfgate.app.baselines import Loaded, Options, approve_command, find_environment, load_baseline, naming
 from perfgate.app.errors import Refused
 from perfgate.app.policy import PolicySource, WorkingTree, open_store, read_rules
 from perfgate.baselines.files import BaselineFile, Level, StoredSource, context_of, encode, stored_series
@@ -78,6 +78,11 @@ class Candidates:
         `only` are the metrics to store: an approval of some metrics says nothing of the others.
         """
         lines = self._absent_metrics()
+        is_named = naming(self.ruleset)
+
+        def is_kept(key: Key) -> bool:
+            return (keep_all or is_named(key)) and (not only or key.metric in only)
+
         identity = identity_of(self.facts, self.ruleset.identity)
         environment = find_environment(self.known, self.ruleset.suite, identity)[0]
         if len(self.runs) > RUNS_KEPT:
@@ -85,7 +90,7 @@ class Candidates:
                 f"warning: a level keeps {RUNS_KEPT} runs: of {len(self.runs)} the last {RUNS_KEPT} are stored"
             )
         for number, run in enumerate(self.runs[-RUNS_KEPT:], 1):
-            data = encode(self._stored(run, level, by, lambda key: self._is_kept(key, keep_all, only)))
+            data = encode(self._stored(run, level, by, is_kept))
             # The number keeps runs of one second in their order.
             name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{number:02d}-{hashlib.sha256(data).hexdigest()[:8]}.json"
             path = f"{self.ruleset.suite}/{environment}/{level.name}/{name}"
@@ -98,9 +103,6 @@ class Candidates:
         evidence = Evidence.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
         absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, evidence)]
         return [f"warning: no run holds what this rule names: {rule.name} ({rule.at})" for rule in absent]
-
-    def _is_kept(self, key: Key, keep_all: bool, only: Collection[str]) -> bool:
-        return (keep_all or is_named(self.ruleset, key)) and (not only or key.metric in only)
 
     def _stored(self, run: Run, level: Level, by: str | None, wanted: Callable[[Key], bool]) -> BaselineFile:
         rows = stored_series(run, wanted)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.app import inputs, surroundings
-from perfgate.app.baselines import Loaded, Options, approve_command, is_named, load_baseline
+from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, naming
 from perfgate.app.policy import policy_source, read_rules
 from perfgate.app.policy_changes import own_baseline, policy_changes
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
-from perfgate.rules.ruleset import Ruleset
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,14 @@ def check(request: CheckRequest) -> Report:
         missing_baseline=request.missing_baseline,
         only=request.only,
         approve_command=command,
+        limits=surroundings.limits(),
     )
     verdicts = judge(case)
-    problems += _of_runs(runs, ruleset) + clashes + loaded.problems
+    is_named = naming(ruleset)
+    problems += _of_runs(runs, is_named) + clashes + loaded.problems
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
-    named = [replace(p, key=None) if p.key and is_named(ruleset, p.key) else p for p in problems]
+    named = [replace(p, key=None) if p.key and is_named(p.key) else p for p in problems]
     code = report_exit_code(verdicts, named)
     changes, own = policy_changes(source, options, case, verdicts, own_baseline(options, case))
     return Report(
@@ -71,18 +72,18 @@ def check(request: CheckRequest) -> Report:
     )
 
 
-def _of_runs(runs: Sequence[Run], ruleset: Ruleset) -> list[Problem]:
+def _of_runs(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
     """What reading complained of, once for each series; of a series that no rule reads it is a warning."""
     found: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
         about = "" if problem.key else problem.message + str(problem.at)
         found.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
-    return [_summed(problems, ruleset) for problems in found.values()]
+    return [_summed(problems, is_named) for problems in found.values()]
 
 
-def _summed(problems: Sequence[Problem], ruleset: Ruleset) -> Problem:
+def _summed(problems: Sequence[Problem], is_named: Callable[[Key], bool]) -> Problem:
     first, more = problems[0], len(problems) - 1
-    unread = first.key is not None and not is_named(ruleset, first.key)
+    unread = first.key is not None and not is_named(first.key)
     message = first.message + (f" (and {more} more of {first.key})" if more else "")
     return replace(first, message=message, severity="warning" if unread else first.severity)
 

@@ -44,6 +44,7 @@ def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Claus
     rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     case = Case(Ruleset("compare", rules, {}), new_runs, Baseline(runs=base_runs), surroundings.today(), facts)
+    case = replace(case, limits=surroundings.limits())
     verdicts = judge(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     problems += _alone(base_runs, new_runs)

@@ -7,8 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfgate.app import surroundings
 from perfgate.app.errors import Refused
-from perfgate.baselines.stores import MAX_FILE_BYTES
 
 #: Nothing may be replaced behind our back, no path is a pattern, and nobody is there to be asked for a password.
 _ENVIRONMENT = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -46,6 +46,7 @@ class Commit:
         """
         place = self._inside(path)
         listed = _git("ls-tree", "-r", "-l", "-z", "--full-tree", self.sha, "--", place, ref=self.ref)
+        limits = surroundings.limits()
         wanted: dict[str, str] = {}
         refused: dict[str, str] = {}
         for entry in filter(None, listed.split(b"\0")):
@@ -54,8 +55,8 @@ class Commit:
             name = os.path.relpath(os.fsdecode(raw), place)
             if mode in _KINDS:
                 refused[name] = _KINDS[mode]
-            elif int(size) > MAX_FILE_BYTES:
-                refused[name] = f"is larger than {MAX_FILE_BYTES} bytes"
+            elif int(size) > limits.baseline_bytes:
+                refused[name] = limits.beyond("baseline_bytes", "is larger")
             else:
                 wanted[name] = blob
         contents = self._contents(list(wanted.values()))

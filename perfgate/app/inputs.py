@@ -12,17 +12,19 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from perfgate.app import surroundings
 from perfgate.app.errors import Refused
 from perfgate.judge.health import THROTTLE
+from perfgate.limits import Limits
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
 from perfgate.positions import load_json
 from perfgate.readers import FORMATS, join_runs, read
 from perfgate.readers.source import Source
 from perfgate.rules.conditions import fact_text
-from perfgate.rules.document import MAX_BYTES
 
 CHUNK = 1 << 18
-MAX_FACTS = 1 << 20
+#: A file of `--env`, in characters.
+LONGEST_FACTS = 1 << 20
 
 
 def shown_path(path: str) -> str:
@@ -51,7 +53,8 @@ def read_runs(paths: Sequence[str], format: str | None = None, *, as_given: bool
     """
     refuse_twice(paths)
     _check_format(format)
-    read = [_read_argument(path, format, path if as_given else shown_path(path)) for path in paths]
+    limits = surroundings.limits()
+    read = [_read_argument(path, format, path if as_given else shown_path(path), limits) for path in paths]
     _refuse_copies(read)
     return tuple(run for runs in read for run in runs)
 
@@ -85,13 +88,13 @@ def refuse_twice(paths: Sequence[str]) -> None:
         seen[real] = path
 
 
-def _read_argument(path: str, format: str | None, name: str) -> tuple[Run, ...]:
+def _read_argument(path: str, format: str | None, name: str, limits: Limits) -> tuple[Run, ...]:
     if path != "-" and os.path.isdir(path):
-        return (_read_directory(Path(path), format, name),)
-    return _read_file(path, format, name)
+        return (_read_directory(Path(path), format, name, limits),)
+    return _read_file(path, format, name, limits)
 
 
-def _read_file(path: str, format: str | None, name: str) -> tuple[Run, ...]:
+def _read_file(path: str, format: str | None, name: str, limits: Limits) -> tuple[Run, ...]:
     digest = hashlib.sha256()
     try:
         if path != "-" and stat.S_ISCHR(os.stat(path).st_mode):
@@ -100,7 +103,7 @@ def _read_file(path: str, format: str | None, name: str) -> tuple[Run, ...]:
             return (_unreadable(name, "standard input is closed"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
             chunks = _chunks(file, digest)
-            runs = read(Source(name, chunks), format)
+            runs = read(Source(name, chunks, limits), format)
             for _ in chunks:  # the hash is of the whole file, wherever the reader stopped
                 pass
     except OSError as error:
@@ -119,7 +122,7 @@ def _unreadable(name: str, message: str) -> Run:
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
 
 
-def _read_directory(folder: Path, format: str | None, name: str) -> Run:
+def _read_directory(folder: Path, format: str | None, name: str, limits: Limits) -> Run:
     """All files below a folder are one run; links that lead out of it are refused."""
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
     files = [path for path in found if path.is_symlink() or not path.is_dir()]
@@ -134,7 +137,7 @@ def _read_directory(folder: Path, format: str | None, name: str) -> Run:
         elif not path.is_file():
             runs.append(_unreadable(shown, "is no regular file"))
         else:
-            runs += _read_file(str(path), format, shown)
+            runs += _read_file(str(path), format, shown, limits)
     return join_runs(name, runs)
 
 
@@ -143,10 +146,9 @@ def _read_directory(folder: Path, format: str | None, name: str) -> Run:
 
 def rule_files(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Every rule file below the paths as (name, bytes). Raises Refused where there is none."""
+    longest = surroundings.limits().rule_bytes
     for path in paths:
-        found = (
-            sorted([*Path(path).rglob("*.yaml"), *Path(path).rglob("*.yml")]) if os.path.isdir(path) else [Path(path)]
-        )
+        found = _below(Path(path)) if os.path.isdir(path) else [Path(path)]
         if not found:
             raise Refused(f"{path} holds no rule file (*.yaml)")
         for file in found:
@@ -154,11 +156,21 @@ def rule_files(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
                 if file.exists() and not file.is_file():
                     raise Refused(f"{shown_path(str(file))} is no regular file")
                 with file.open("rb") as opened:
-                    yield shown_path(str(file)), opened.read(MAX_BYTES + 1)
+                    yield shown_path(str(file)), opened.read(longest + 1)
             except OSError as error:
                 raise Refused(
                     f"{path}: cannot read the rules: {error.strerror or error}; give their place with --rules"
                 ) from None
+
+
+def _below(folder: Path) -> list[Path]:
+    """The rule files below a folder. Raises Refused for a link that leads out of it."""
+    real = folder.resolve()
+    found = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") or path.is_symlink())
+    for path in found:
+        if path.is_symlink() and not path.resolve().is_relative_to(real):
+            raise Refused(f"{shown_path(str(path))} is a link that leads out of {folder}: put the file itself there")
+    return [path for path in found if path.suffix in (".yaml", ".yml")]
 
 
 # --- facts -------------------------------------------------------------------------------------------------------
@@ -197,7 +209,7 @@ def _scalar(text: str) -> Fact:
 def _facts_file(path: str) -> dict[str, Fact]:
     try:
         with open(path, encoding="utf-8") as file:
-            document = load_json(file.read(MAX_FACTS), path)
+            document = load_json(file.read(LONGEST_FACTS), path)
     except (OSError, ValueError) as error:
         raise Refused(f"--env {path}: not a file of facts in JSON, nor KEY=VALUE ({error})") from None
     if document.problems:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from perfgate.app import inputs
+from perfgate.app import inputs, surroundings
 from perfgate.app.errors import Refused
 from perfgate.app.git import Commit
 from perfgate.baselines.stores import Store, WritableStore
@@ -98,10 +98,10 @@ def open_store(path: str) -> WritableStore:
         from perfgate.baselines.stores.bucket import BucketStore
 
         try:
-            return BucketStore(path)
+            return BucketStore(path, surroundings.limits())
         except (ImportError, ValueError, OSError) as error:
             raise Refused(f"{path} cannot be used: {error}") from None
-    return DirectoryStore(Path(path), inputs.shown_path(path))
+    return DirectoryStore(Path(path), inputs.shown_path(path), surroundings.limits())
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def read_rules(
     digest = hashlib.sha256()
     for name, data in files:
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    ruleset, problems = load_rules(files, suite)
+    ruleset, problems = load_rules(files, suite, surroundings.limits())
     return ruleset, problems, digest.hexdigest()
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from perfgate.app import surroundings
 from perfgate.app.errors import Refused
 from perfgate.app.inputs import rule_files
 from perfgate.app.policy import WorkingTree, policy_source, read_rules
@@ -18,7 +19,7 @@ from perfgate.rules.ruleset import Ruleset
 
 def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
     """Validate rule files: a line for each good one, and every problem of the others."""
-    counts, problems = loading.check_rules(list(rule_files(paths)))
+    counts, problems = loading.check_rules(list(rule_files(paths)), surroundings.limits())
     return [f"{name}: {count} rule" + ("" if count == 1 else "s") for name, count in counts.items()], problems
 
 
@@ -44,7 +45,7 @@ def _side(name: str | None, paths: Sequence[str], suite: str | None) -> Ruleset:
 
 def explain_rules(paths: Sequence[str], ids: Sequence[str], suite: str | None) -> list[str]:
     """The rules with these ids, or all, in words. Raises Refused for an unknown id or a file with mistakes."""
-    ruleset, problems = loading.load_rules(list(rule_files(paths)), suite)
+    ruleset, problems = loading.load_rules(list(rule_files(paths)), suite, surroundings.limits())
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
     known = {rule.name: rule for rule in ruleset.rules}

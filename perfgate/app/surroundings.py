@@ -1,4 +1,4 @@
-"""What a command takes from outside its arguments: the date, the commit, who is asking."""
+"""What a command takes from outside its arguments: the date, the limits, the commit, who is asking."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 from datetime import date, datetime, timezone
 
 from perfgate.app.errors import Refused
+from perfgate.limits import VARIABLE, Limits, parse_limits
 
 
 def now() -> datetime:
@@ -19,6 +20,14 @@ def now() -> datetime:
         return datetime.fromtimestamp(int(epoch), timezone.utc)
     except (ValueError, OverflowError, OSError):
         raise Refused(f"SOURCE_DATE_EPOCH is {epoch!r}, not a number of seconds") from None
+
+
+def limits() -> Limits:
+    """How much of an input is read, with what PERFGATE_LIMITS raises or lowers. Raises Refused."""
+    try:
+        return parse_limits(os.environ.get(VARIABLE, ""))
+    except ValueError as error:
+        raise Refused(f"{VARIABLE}: {error}") from None
 
 
 def today() -> date:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
+
+import numpy as np
 
 from perfgate.judge import messages
 from perfgate.judge.allowances import after_allowance
@@ -18,16 +20,18 @@ from perfgate.measure import NotAvailable
 from perfgate.rules.sentence import Limit
 
 
-def findings(question: Question) -> list[Finding]:
+def findings(question: Question) -> Iterator[Finding]:
     """One finding, or with `on each rank` one for every rank of either side."""
     try:
         _check_presence(question)
     except Undecidable as error:
-        return [error.finding()]
+        yield error.finding()
+        return
     if question.rank != "each":
-        return [_finding(question, ())]
-    members = sorted(question.subject.members((*question.new, *question.base)))
-    return [_finding(replace(question, new=_only(question.new, m), base=_only(question.base, m)), m) for m in members]
+        yield _finding(question, ())
+        return
+    for member in sorted(question.subject.members((*question.new, *question.base))):
+        yield _finding(replace(question, new=_only(question.new, member), base=_only(question.base, member)), member)
 
 
 def _finding(question: Question, member: Member) -> Finding:
@@ -45,6 +49,7 @@ def _answer(question: Question) -> Finding:
     if not all(question.new):
         raise Undecidable("rank-gone", f"a run does not hold {question.subject.key} on every rank", "find out why")
     question.check_terms()
+    _check_numbers(question)
     asks = question.clause.asks
     if isinstance(asks, Limit):
         return limit_finding(question, asks)
@@ -112,10 +117,16 @@ def _check_lengths(question: Question) -> None:
                 raise Undecidable("too-few-samples", message, "that process seems to have died early: run it again")
 
 
+def _check_numbers(question: Question) -> None:
+    """No rank may hide another one behind which a derived metric is no number, whichever of them speaks."""
+    for members in (*question.new, *question.base):
+        for member, series in members.items():
+            if not np.isfinite(series.values).all():
+                raise question.data_error("not-a-number", question.words(member))
+
+
 def _check_values(question: Question) -> None:
     """A reader that left out a value of this metric said so: what is left may not be the whole truth."""
-    for view in question.evidence.new:
-        for problem in view.run.problems:
-            if problem.severity == "error" and problem.key is not None and question.subject.concerns(problem.key):
-                message = f"{question.subject.key}: a value was left out: {problem.at}: {problem.message}"
-                raise Undecidable("not-a-number", message, "find out why the job wrote it")
+    for problem in question.subject.concerned_by(question.evidence.left_out)[:1]:
+        message = f"{question.subject.key}: a value was left out: {problem.at}: {problem.message}"
+        raise Undecidable("not-a-number", message, "find out why the job wrote it")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from types import MappingProxyType
 
 from perfgate.measure import Measurer, NotAvailable
-from perfgate.model import Baseline, Key, Run, Series
+from perfgate.model import Baseline, Key, Problem, Run, Series
 from perfgate.rules.evaluation import RunView, component_names
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.sentence import Expression, Selector, Sentence, glob_matches
@@ -15,6 +16,11 @@ from perfgate.rules.sentence import Expression, Selector, Sentence, glob_matches
 #: A rank, or a device of a rank: the labels that tell the members of a metric apart.
 Member = tuple[tuple[str, str], ...]
 Members = Mapping[Member, Series]
+
+#: The members of a metric in a run that does not hold it.
+_NOBODY: Members = MappingProxyType({})
+#: For so many absent metrics the nearest names are looked for, among so many.
+_MOST_HINTS, _MOST_COMPARED = 50, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,12 @@ class Evidence:
     anchor: tuple[RunView, ...]
     metrics: Mapping[str, DerivedMetric]
     measurer: Measurer = field(default_factory=Measurer)
+    #: Every metric that any new run holds, sorted, and every one of the new runs or the baseline.
+    names: Sequence[str] = ()
+    all_names: Sequence[str] = ()
+    #: Of each run, what reading left out of which series.
+    left_out: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
+    _near: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, new: Sequence[Run], baseline: Baseline, metrics: Mapping[str, DerivedMetric]) -> Evidence:
@@ -34,11 +46,21 @@ class Evidence:
         new_views, base, anchor = (
             tuple(views[id(run)] for run in runs) for runs in (new, baseline.runs, baseline.anchor)
         )
-        return cls(new_views, base, anchor, metrics)
-
-    def names(self) -> list[str]:
-        """Every metric that any new run holds."""
-        return sorted({name for view in self.new for name in view.names()})
+        names = {name for view in new_views for name in view.names}
+        left_out: dict[str, list[Problem]] = {}
+        for run in new:
+            for problem in run.problems:
+                if problem.severity == "error" and problem.key is not None:
+                    left_out.setdefault(problem.key.metric, []).append(problem)
+        return cls(
+            new_views,
+            base,
+            anchor,
+            metrics,
+            names=sorted(names),
+            all_names=sorted(names | {name for view in base for name in view.names}),
+            left_out=left_out,
+        )
 
     def keys(self, metric: str) -> list[Key]:
         """Every series of a metric in the new runs, by name and labels."""
@@ -46,11 +68,14 @@ class Evidence:
 
     def nearest(self, name: str) -> list[str]:
         """The metrics of the new runs whose names are most like one that is absent."""
-        names = self.names()
-        bare = name.strip("*?")
-        inside = [known for known in names if bare and bare.lower() in known.lower()]
-        close = get_close_matches(name, names, n=5, cutoff=0.4)
-        return list(dict.fromkeys([*close, *inside]))[:5]
+        if name not in self._near:
+            if len(self._near) == _MOST_HINTS:  # each takes a look at every name
+                return []
+            bare = name.strip("*?").lower()
+            inside = [known for known in self.names if bare and bare in known.lower()]
+            close = get_close_matches(name, self.names[:_MOST_COMPARED], n=5, cutoff=0.4)
+            self._near[name] = list(dict.fromkeys([*close, *inside]))[:5]
+        return self._near[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +99,17 @@ class Subject:
         """Every rank (and device) that occurs in a side."""
         return {member for run in side for member in run}
 
-    def concerns(self, key: Key) -> bool:
-        """Whether a problem of this series touches the subject."""
-        return any(glob_matches(name, key.metric) or name == key.metric for name in self.components) and (
-            set(key.without_members().labels) <= set(self.key.labels) or not self.key.labels
-        )
+    def concerned_by(self, left_out: Mapping[str, Sequence[Problem]]) -> list[Problem]:
+        """The problems, by the metric that they concern, that touch the subject."""
+        found = [problem for name in self.components for problem in left_out.get(name, ())]
+        globs = [name for name in self.components if Selector(name).is_glob]
+        for metric in left_out if globs else ():
+            if metric not in self.components and any(glob_matches(glob, metric) for glob in globs):
+                found += left_out[metric]
+        return [problem for problem in found if problem.key is not None and self._has_labels_of(problem.key)]
+
+    def _has_labels_of(self, key: Key) -> bool:
+        return set(key.without_members().labels) <= set(self.key.labels) or not self.key.labels
 
 
 def find_subjects(sentence: Sentence, evidence: Evidence) -> list[Subject]:
@@ -88,8 +119,7 @@ def find_subjects(sentence: Sentence, evidence: Evidence) -> list[Subject]:
     """
     expression = sentence.subject
     if isinstance(expression, Selector) and expression.is_glob:
-        views = (*evidence.new, *evidence.base)
-        names = sorted({name for view in views for name in view.names() if expression.matches_metric(name)})
+        names = [name for name in evidence.all_names if expression.matches_metric(name)]
         singles = [Selector(name, quoted=True, labels=expression.labels) for name in names]
         return [subject for single in singles for subject in _subjects(single, name_of(single), evidence)]
     return _subjects(expression, name_of(expression, sentence.subject_text), evidence)
@@ -104,21 +134,16 @@ def _subjects(expression: Expression, name: str, evidence: Evidence) -> list[Sub
     """The subjects of one expression: one for each set of labels, rank and device apart."""
     try:
         sides = [
-            [view.evaluate(expression) for view in side] for side in (evidence.new, evidence.base, evidence.anchor)
+            [_by_key(name, view, expression) for view in side]
+            for side in (evidence.new, evidence.base, evidence.anchor)
         ]
     except NotAvailable as error:
-        empty: tuple[Members, ...] = ({},) * len(evidence.new)
-        return [Subject(Key(name), expression, empty, trouble=str(error))]
-    keys = sorted({Key(name, labels).without_members() for side in sides[:2] for run in side for labels in run})
+        return [Subject(Key(name), expression, (_NOBODY,) * len(evidence.new), trouble=str(error))]
+    keys = sorted({key for side in sides[:2] for run in side for key in run})
     components = frozenset(component_names(expression, evidence.metrics))
-
-    def members(run: Mapping[Member, Series], key: Key) -> Members:
-        keyed = ((Key(name, labels), series) for labels, series in sorted(run.items()))
-        return {k.member(): series for k, series in keyed if k.without_members() == key}
-
     found = []
     for key in keys:
-        new, base, anchor = ([members(run, key) for run in side] for side in sides)
+        new, base, anchor = ([run.get(key, _NOBODY) for run in side] for side in sides)
         stored, anchored = _that_speak(base, evidence.base), _that_speak(anchor, evidence.anchor)
         found.append(Subject(key, expression, tuple(new), stored, anchored, components=components))
     return found
@@ -127,3 +152,14 @@ def _subjects(expression: Expression, name: str, evidence: Evidence) -> list[Sub
 def _that_speak(runs: Sequence[Members], views: Sequence[RunView]) -> tuple[Members, ...]:
     """The runs of a side without those that are not compared in this metric."""
     return tuple(held for held, view in zip(runs, views, strict=True) if held or not view.run.partial)
+
+
+def _by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:
+    """The series of an expression in one run: by their labels, and by rank and device. Raises NotAvailable."""
+    if isinstance(expression, Selector) and expression.quoted and not view.may_hold(expression.pattern):
+        return {}
+    groups: dict[Key, dict[Member, Series]] = {}
+    for labels, series in sorted(view.evaluate(expression).items()):
+        key = Key(name, labels)
+        groups.setdefault(key.without_members(), {})[key.member()] = series
+    return groups

@@ -14,6 +14,7 @@ from perfgate.judge.finding import Finding
 from perfgate.judge.messages import listed
 from perfgate.judge.policy import verdict_exit_code
 from perfgate.judge.question import Question
+from perfgate.limits import DEFAULT, Limits
 from perfgate.measure import default_statistic, statistic_unit
 from perfgate.model import Baseline, Fact, Run, Verdict, show_labels
 from perfgate.rules.conditions import fact_text
@@ -37,12 +38,20 @@ class Case:
     only: tuple[str, ...] = ()
     #: The command that approves these runs, for messages.
     approve_command: str = "perfgate baseline approve RUN... --reason ..."
+    limits: Limits = DEFAULT
 
 
 def judge(case: Case) -> tuple[Verdict, ...]:
     """Judge every rule of a case, in the order of the rule files."""
     evidence = Evidence.of(case.new, case.baseline, case.ruleset.metrics)
-    return tuple(verdict for rule in case.ruleset.rules for verdict in _RuleJudge(rule, case, evidence).verdicts())
+    judges = (_RuleJudge(rule, case, evidence) for rule in case.ruleset.rules)
+    verdicts: list[Verdict] = []
+    for one in judges:
+        for verdict in one.verdicts():
+            if len(verdicts) == case.limits.verdicts:
+                return (*verdicts, one.too_many())
+            verdicts.append(verdict)
+    return tuple(verdicts)
 
 
 class _RuleJudge:
@@ -73,6 +82,12 @@ class _RuleJudge:
             for subject in fitting:
                 for finding in findings(self.question(clause, subject)):
                     yield self.verdict(clause, subject, _with_left_out(finding, left_out))
+
+    def too_many(self) -> Verdict:
+        """The verdict that stands for all the others: beyond the limit nothing is judged, and nothing passes."""
+        message = self.case.limits.beyond("verdicts", "judging stops here, for the rules ask for more verdicts")
+        step = "name the metrics, or narrow the glob"
+        return self.verdict(self.clauses[0], None, Finding("error", "too-many", message, step))
 
     def asked_for_by_name(self) -> bool:
         """Whether `--only` lets the whole rule through."""
@@ -112,17 +127,17 @@ class _RuleJudge:
     def absent(self) -> Finding:
         """The rule matches nothing in any run."""
         name = name_of(self.rule.sentence.subject, self.rule.sentence.subject_text)
-        if not self.evidence.names():
+        if not self.evidence.names:
             problems = [problem for run in self.case.new for problem in run.problems if problem.severity == "error"]
             why = f": {problems[0].at}: {problems[0].message}" if problems else ""
             return Finding("error", "no-data", f"not judged, for the runs hold no metrics{why}", "settle that first")
-        if name in self.evidence.names():
+        if name in self.evidence.names:
             labels = sorted({show_labels(key.labels) for key in self.evidence.keys(name)})
             message = f"no run holds {name} with these labels: it is there with {listed(labels)}"
             return Finding("error", "metric-absent", message, "correct the labels")
         near = self.evidence.nearest(name)
         held = (
-            f"the nearest are {listed(near)}" if near else f"the runs hold {listed(self.evidence.names()) or 'nothing'}"
+            f"the nearest are {listed(near)}" if near else f"the runs hold {listed(self.evidence.names) or 'nothing'}"
         )
         step = "correct the name, or see `perfgate inspect` for what the runs hold"
         return Finding("error", "metric-absent", f"no run holds {name}: {held}", step)
@@ -134,7 +149,8 @@ class _RuleJudge:
         if not (isinstance(subject, Selector) and subject.is_glob) or wanted is None:
             return subjects, []
         fitting = [s for s in subjects if not s.all_series() or wanted.base in self.units_of(s)]
-        return fitting or subjects, [s.key.metric for s in subjects if s not in fitting] if fitting else []
+        fit = {id(s) for s in fitting}
+        return fitting or subjects, [s.key.metric for s in subjects if id(s) not in fit] if fitting else []
 
     def units_of(self, subject: Subject) -> set[str]:
         """The units of a subject's statistic in every run of either side; more than one is judged to be an error."""

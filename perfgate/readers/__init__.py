@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from perfgate.limits import OverLimit
 from perfgate.model import Run
 from perfgate.positions import load_json
+from perfgate.readers.building import MAX_FAULTS
 from perfgate.readers.formats import FORMATS, Format
 from perfgate.readers.joining import join_runs
 from perfgate.readers.sniffing import binary, console, is_json, shape_of
@@ -39,10 +41,18 @@ class Recognition:
     def read(self) -> tuple[Run, ...]:
         """The runs of the file: never none, for a file that cannot be read is one run with an error and no series."""
         if self.found:
-            return tuple(replace(run, recognised_by=self.why) for run in self.found.read(self.document))
+            return tuple(replace(run, recognised_by=self.why) for run in self._runs(self.found))
         known = self.document.problems
         new = [] if self.why in {problem.message for problem in known} else [self.document.problem("error", self.why)]
         return (Run(self.document.name, self.format, (), (*known, *new)),)
+
+    def _runs(self, found: Format) -> tuple[Run, ...]:
+        """What the reader of the format finds; of a file beyond a limit, why it is not read."""
+        try:
+            return found.read(self.document)
+        except OverLimit as over:
+            problems = (*self.document.problems, *over.before[:MAX_FAULTS], over.problem)
+            return (Run(self.document.name, found.name, (), problems),)
 
 
 def read(source: Source, format: str | None = None) -> tuple[Run, ...]:
@@ -125,16 +135,16 @@ def _first(words: str, pattern: str, text: str, end: int) -> int | None:
 
 def _text_follows(text: str) -> bool:
     """Whether a log goes on behind the JSON document that it begins with."""
-    document = load_json(text, "")
-    return any("Extra data" in problem.message for problem in document.problems)
+    return any("Extra data" in problem.message for problem in load_json(text, "").problems)
 
 
 def _not_recognised(document: Document, head: bytes, whole: bool) -> str:
     """What was looked for, in a file that no reader knows."""
     text = head.decode("utf-8", "replace")
     forced = f"; --format NAME forces one ({_names()})"
-    if is_json(text) or (whole and not load_json(text, "").faults):
-        fault = load_json(text, document.name).problems if whole else ()
+    loaded = load_json(text, document.name, document.limits) if whole else None
+    if is_json(text) or (loaded and not loaded.faults):
+        fault = loaded.problems if loaded else ()
         if fault:
             place = f"line {fault[0].at.line}, column {fault[0].at.column}"
             return f"JSON of no known format; on {place}: {fault[0].message}{forced}"

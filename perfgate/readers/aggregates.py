@@ -84,7 +84,7 @@ class AggregateRun(RunBuilder):
         if kept.keys() - {"count"}:
             printed_as = printed_as if printed_as != key.metric else None
             empty = read_only(np.empty(0))
-            self.finished[key] = Series(key, unit, "aggregate", empty, aggregate=kept, printed_as=printed_as)
+            self.finish(Series(key, unit, "aggregate", empty, aggregate=kept, printed_as=printed_as))
 
     def single(self, key: Key, unit: str, amount: Amount, line: int) -> None:
         """A series that is one number."""
@@ -92,7 +92,7 @@ class AggregateRun(RunBuilder):
         if fault:
             self.refuse(key, fault, line)
         else:
-            self.finished[key] = Series(key, unit, "value", read_only(np.array([amount.value])))
+            self.finish(Series(key, unit, "value", read_only(np.array([amount.value]))))
 
     def run(self, part: int | None = None) -> Run:
         """The finished run; names that were printed again are said once and then counted."""

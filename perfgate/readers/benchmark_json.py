@@ -17,7 +17,8 @@ import numpy as np
 
 from perfgate.model import Key, Run, Series, Severity, read_only
 from perfgate.positions import JsonDocument, Path, load_json
-from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of
+from perfgate.readers.building import RunBuilder, fault_of
+from perfgate.readers.complaints import Complaints
 from perfgate.readers.sniffing import console
 from perfgate.readers.text import Document
 
@@ -49,9 +50,9 @@ class Reading:
         text = document.whole()
         self._json = JsonDocument(document.name, "", None)
         if text is not None:
-            self._json = load_json(text, document.name, finite=False)  # a bad number is refused with its series
-        #: What is to be said once positions are known: of a key it is an error.
-        self._said: list[tuple[RunBuilder, Severity, str, Path, Key | None]] = []
+            # A bad number is refused with its series.
+            self._json = load_json(text, document.name, document.limits, finite=False)
+        self._complaints = Complaints(self._json)
         #: How often each benchmark stood in the document.
         self._names: dict[Key, int] = {}
 
@@ -62,6 +63,7 @@ class Reading:
 
     def run(self) -> RunBuilder:
         """A run of this document."""
+        self.document.count("runs")
         return RunBuilder(self.document, self.format)
 
     def rows(self, run: RunBuilder, data: Mapping[str, Any], *path: str | int) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -97,11 +99,11 @@ class Reading:
 
     def say(self, run: RunBuilder, severity: Severity, message: str, path: Path) -> None:
         """A problem of the whole run at a place of the document."""
-        self._said.append((run, severity, message, path, None))
+        self._complaints.say(run, severity, message, path)
 
     def refuse(self, run: RunBuilder, key: Key, why: str, path: Path) -> None:
         """Why numbers of this series are left out or cannot be trusted."""
-        self._said.append((run, "error", why, path, key))
+        self._complaints.refuse(run, key, why, path)
 
     def samples(self, to: Target, values: Sequence[object], path_of: Callable[[int], Path]) -> None:
         """Samples in order, one alone being a single number; what is no measurement is refused."""
@@ -115,13 +117,13 @@ class Reading:
             self.refuse(to.run, to.key, _why(values[index]), path_of(index))
         if good.any():
             kept = read_only(numbers[good] / to.per)
-            to.run.finished[to.key] = Series(to.key, to.unit, "samples", kept)
+            to.run.finish(Series(to.key, to.unit, "samples", kept))
 
     def value(self, to: Target, value: object, path: Path) -> None:
         """One number, of which nobody knows how it spreads: no statistic but itself is to be had of it."""
         if self._possible(to, value, path):
             array = read_only(np.array([number_of(value) / to.per]))
-            to.run.finished[to.key] = Series(to.key, to.unit, "value", array)
+            to.run.finish(Series(to.key, to.unit, "value", array))
 
     def aggregate(self, to: Target, statistics: Mapping[str, object], path_of: Callable[[str], Path]) -> None:
         """Statistics of values that the document does not hold; None is not available, `count` has no unit."""
@@ -131,7 +133,7 @@ class Reading:
                 kept[name] = number_of(value) / (1.0 if name == "count" else to.per)
         if kept:
             empty = read_only(np.empty(0))
-            to.run.finished[to.key] = Series(to.key, to.unit, "aggregate", empty, aggregate=kept)
+            to.run.finish(Series(to.key, to.unit, "aggregate", empty, aggregate=kept))
 
     def _possible(self, to: Target, value: object, path: Path) -> bool:
         number = number_of(value)
@@ -143,29 +145,12 @@ class Reading:
     def finish(self, runs: Sequence[RunBuilder]) -> tuple[Run, ...]:
         """The finished runs, numbered where there are several; faults of the JSON itself are said in the first."""
         first = runs[0]
-        first.problems += self._json.problems
+        for problem in self._json.problems:
+            first.add_problem(problem)
         if self._json.data is None and (printed := console(self._json.text)):
             first.say("error", printed)
-        self._locate()
+        self._complaints.settle()
         return tuple(run.run(part if len(runs) > 1 else None) for part, run in enumerate(runs, 1))
-
-    def _locate(self) -> None:
-        """Everything that was said, now with its line; of one series the first few are enough."""
-        counts: dict[tuple[int, Key], int] = {}
-        wanted = set()
-        for run, _, _, path, key in self._said:
-            if key is not None:
-                counts[id(run), key] = counts.get((id(run), key), 0) + 1
-            if key is None or counts[id(run), key] <= MAX_FAULTS:
-                wanted.add(path)
-        places = self._json.locate_all(wanted)
-        for run, severity, message, path, key in self._said:
-            at = places.get(path)
-            line, column = (at.line, at.column) if at else (None, None)
-            if key is None:
-                run.say(severity, message, line)
-            else:
-                run.refuse(key, message, line, column)
 
 
 def mapping(value: object) -> Mapping[str, Any]:

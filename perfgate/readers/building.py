@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
@@ -83,6 +84,7 @@ class RunBuilder:
         self.finished: dict[Key, Series] = {}
         self.commit: str | None = None
         self._faults: dict[Key, int] = {}
+        self._more_faults: Counter[Key] = Counter()
         self._said_of: dict[tuple[Severity, str], int] = {}
         self._other_facts: set[tuple[str, Fact]] = set()
         self.problems: list[Problem] = []
@@ -91,6 +93,7 @@ class RunBuilder:
     def column(self, key: Key, unit: str, per: float = 1.0, printed_as: str | None = None) -> Column:
         """The series of this key, begun now if it is new; `per` printed units are one base unit."""
         if key not in self.columns:
+            self.document.count("series", before=self.problems)
             self.columns[key] = Column(key, unit, per, printed_as)
         return self.columns[key]
 
@@ -112,7 +115,13 @@ class RunBuilder:
     def one_value(self, key: Key, unit: str, value: float, printed_as: str | None = None) -> None:
         """The one number of a series, in base units."""
         printed_as = printed_as if printed_as != key.metric else None
-        self.finished[key] = Series(key, unit, "value", read_only(np.array([value])), printed_as=printed_as)
+        self.finish(Series(key, unit, "value", read_only(np.array([value])), printed_as=printed_as))
+
+    def finish(self, series: Series) -> None:
+        """A series that was whole when it was read."""
+        if series.key not in self.finished:
+            self.document.count("series", before=self.problems)
+        self.finished[series.key] = series
 
     def refuse(self, key: Key, why: str, line: int | None, column: int | None = None) -> None:
         """Why a value of this series is left out."""
@@ -120,13 +129,22 @@ class RunBuilder:
         if self._faults[key] <= MAX_FAULTS:
             self._accuse(key, why, line, column)
 
+    def refuse_more(self, key: Key, count: int = 1) -> None:
+        """So many more values of this series are left out, for reasons like those that were said."""
+        self._more_faults[key] += count
+
     def _accuse(self, key: Key, why: str, line: int | None = None, column: int | None = None) -> None:
         at = Location(self.document.name, line, column)
-        self.problems.append(Problem("error", f"{key}: {why}", at, key))
+        self.add_problem(Problem("error", f"{key}: {why}", at, key))
 
     def say(self, severity: Severity, message: str, line: int | None = None) -> None:
         """A problem of the whole run."""
-        self.problems.append(self.document.problem(severity, message, line))
+        self.add_problem(self.document.problem(severity, message, line))
+
+    def add_problem(self, problem: Problem) -> None:
+        """A problem that has its place already."""
+        self.document.count("problems", problem.at.line, self.problems)
+        self.problems.append(problem)
 
     def say_some(self, severity: Severity, what: str, line: int, detail: str = "") -> None:
         """A problem of a kind that a damaged file has on every line: the first 20 are said, then counted."""
@@ -146,8 +164,8 @@ class RunBuilder:
         measured = (column.series() for column in self.columns.values() if column.values)
         series = (*self.finished.values(), *measured)
         for key, count in self._faults.items():
-            if count > MAX_FAULTS:
-                self._accuse(key, f"and {count - MAX_FAULTS} more values left out")
+            if more := max(count - MAX_FAULTS, 0) + self._more_faults[key]:
+                self._accuse(key, f"and {more} more values left out")
         for (severity, what), count in self._said_of.items():
             if count > MAX_FAULTS:
                 self.say(severity, f"{what}: and {count - MAX_FAULTS} more")

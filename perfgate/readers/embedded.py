@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-MAX_JSON = 64 << 20
-#: `ast` needs some hundred times the memory of its text.
-MAX_CALL = 4 << 20
-_MAX_DEPTH = 64
+from perfgate.limits import Limits
 
 #: JSON stands at the beginning of a line or behind `: `, `= ` and `> `.
 _JSON = re.compile(r'(?:^|[:=>]\s)\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
+#: And behind another document on the same line.
+_NEXT_JSON = re.compile(r'\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
 _CALL = re.compile(r"\b(?=[A-Z]\w*\((?:\s*$|\s*\w+=))")
 
 _JSON_TOKEN = re.compile(
@@ -53,34 +52,41 @@ class Embedded:
     fault: str | None = None
 
     def fault_matters(self, field: str) -> bool:
-        """Whether the broken document held this field, or might have: a log that ends in it."""
+        """Whether the broken document held this field, or might have: it was too large, or the log ends in it."""
+        if self.fault not in (_CUT, _UNREADABLE, BROKEN):
+            return True
         shown = re.search(rf'"{field}"\s*:|\b{field}=\[', self.text)
         return bool(shown) or (self.fault == _CUT and self.text[:1] in "{[")
 
 
+_BLANKS = re.compile(r"\s*")
+
 _CUT = "a document that begins here is cut off at the end of the file"
 _UNREADABLE = "a printed result begins here that cannot be read"
-_BROKEN = "a document that begins here is broken off by another line"
+BROKEN = "a document that begins here is broken off by another line"
 
 
 class _Open:
     """A document that has begun."""
 
-    def __init__(self, line: int, is_json: bool) -> None:
+    def __init__(self, line: int, is_json: bool, limits: Limits) -> None:
         self.line = line
         self._token = _JSON_TOKEN if is_json else _CALL_TOKEN
         self._is_json = is_json
+        self._limits = limits
         self._parts: list[str] = []
         self._size = 0
         self._depth = 0
+        #: Why the document is given up, where it is too large rather than broken off.
+        self.beyond: str | None = None
 
     @property
     def text(self) -> str:
         return "\n".join(self._parts)
 
-    def feed(self, line: str) -> int | None:
-        """How much of a line belongs to the document: all of it, or up to its end; None if the line breaks it off."""
-        at = 0
+    def feed(self, line: str, begin: int) -> int | None:
+        """Up to where a line from `begin` on belongs to it: to the end of either; None if the line breaks it off."""
+        at = begin
         while token := self._token.match(line, at):
             at = token.end()
             if line[at - 1] in "[{(":
@@ -89,72 +95,107 @@ class _Open:
                 self._depth -= 1
                 if self._depth == 0:
                     break
-            if self._depth > _MAX_DEPTH:
+            if self._depth > self._limits.depth:
                 break
-        self._size += at
-        foreign = self._depth > _MAX_DEPTH or (self._depth and line[at:].strip())
+        self._size += at - begin
+        self.beyond = self._too_much()
+        foreign = self._depth and not _BLANKS.fullmatch(line, at)
         if foreign and self._parts:
             return None
-        self._parts.append(line[:at])  # of the first line, which may be the cut one, in any case
-        return None if foreign or self._size > (MAX_JSON if self._is_json else MAX_CALL) else at
+        self._parts.append(line[begin:at])  # of the first line, which may be the cut one, in any case
+        return None if foreign or self.beyond else at
+
+    def _too_much(self) -> str | None:
+        if self._depth > self._limits.depth:
+            return self._limits.beyond("depth", "the document that begins here is nested deeper")
+        limit = "document_bytes" if self._is_json else "printed_bytes"
+        if self._size > getattr(self._limits, limit):
+            return self._limits.beyond(limit, "the document that begins here is larger")
+        return None
 
     @property
     def ended(self) -> bool:
         return self._depth == 0
 
     def result(self) -> Embedded | None:
-        """The whole document; None for a call that is source code rather than a printed object."""
+        """The whole document; None for a call without times, or one that is source code, not a printed object."""
         if self._is_json:
             return Embedded(self.line, self.text)
+        if "times" not in self.text:
+            return None
         call = parse_call(self.text)
         if call is None and _PRINTED_TIMES.search(self.text):
             return self.broken(_UNREADABLE)
         return Embedded(self.line, self.text, call) if call else None
 
     def broken(self, why: str) -> Embedded:
-        return Embedded(self.line, self.text, fault=why)
+        return Embedded(self.line, self.text, fault=self.beyond or why)
+
+
+class _Line:
+    """A line while documents are looked for in it, from left to right; nothing is searched for twice."""
+
+    __slots__ = ("at", "found", "number", "text")
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number = number
+        self.text = text.replace("\u2502", " ")  # rich's indent guides
+        #: Up to where it has been read.
+        self.at = 0
+        self.found: dict[re.Pattern[str], re.Match[str] | None] = {}
+
+    def next(self, pattern: re.Pattern[str], marks: str) -> re.Match[str] | None:
+        """The first match from here on of a pattern that holds one of these marks."""
+        known = self.found.get(pattern)
+        if pattern not in self.found or (known and known.start() < self.at):
+            possible = any(mark in self.text for mark in marks)
+            known = self.found[pattern] = pattern.search(self.text, self.at) if possible else None
+        return known
+
+    def begin(self, limits: Limits) -> _Open | None:
+        """The next document that begins in the line, which is then read up to its first bracket or name."""
+        json = _NEXT_JSON.match(self.text, self.at) if self.at else None
+        json = json or self.next(_JSON, "{[")
+        call = self.next(_CALL, "(")
+        found = call if call and (json is None or call.start() < json.start()) else json
+        if found is None:
+            return None
+        self.at = found.end()
+        return _Open(self.number, found is json, limits)
 
 
 def embedded(
-    lines: Iterable[tuple[int, str]], also: re.Pattern[str] | None = None
+    lines: Iterable[tuple[int, str]], limits: Limits, also: re.Pattern[str] | None = None
 ) -> Iterator[Embedded | tuple[int, re.Match[str]]]:
-    """The documents in numbered lines, in order, and between them the lines in which `also` is found."""
+    """The documents in numbered lines, in order, and between them the places in which `also` is found."""
     document: _Open | None = None
     broken: list[_Open] = []
-    for number, line in lines:
-        yield from (each.broken(_BROKEN) for each in broken)
+    for number, text in lines:
+        yield from (each.broken(BROKEN) for each in broken)
         broken.clear()
-        rest = line.replace("\u2502", " ")  # rich's indent guides
-        while rest:
+        line = _Line(number, text)
+        while line.at < len(line.text):
             if document is None:
-                if also and (found := also.search(rest)):
+                begin = line.at
+                document = line.begin(limits)
+                for found in also.finditer(line.text, begin, line.at if document else len(line.text)) if also else ():
                     yield number, found
-                document, rest = _begin(number, rest)
                 if document is None:
                     break
-            used = document.feed(rest)
+            used = document.feed(line.text, line.at)
             if used is None:
                 broken.append(document)
-                rest = "" if number == document.line else rest
+                line.at = len(line.text) if number == document.line else line.at
                 document = None
             elif document.ended:
                 if whole := document.result():
                     yield whole
-                rest, document = rest[used:], None
+                line.at, document = used, None
             else:
                 break
     if document:
         broken.append(document)
     yield from (each.broken(_CUT) for each in broken)  # what the last line breaks off may be cut in that line
-
-
-def _begin(number: int, line: str) -> tuple[_Open | None, str]:
-    """The document that begins in a line, and the line from there on."""
-    found = _JSON.search(line) if "{" in line or "[" in line else None
-    call = _CALL.search(line) if "(" in line else None
-    if call and (found is None or call.start() < found.start()):
-        return _Open(number, is_json=False), line[call.end() :]
-    return (_Open(number, is_json=True), line[found.end() :]) if found else (None, "")
 
 
 def parse_call(text: str) -> Call | None:

@@ -57,7 +57,7 @@ def read(document: Document) -> tuple[Run, ...]:
     text = document.whole()
     if text is None:
         return (RunBuilder(document, NAME).run(),)
-    loaded = load_json(text, document.name)
+    loaded = load_json(text, document.name, document.limits)
     run = JsonRun(document, NAME, loaded)
     data = loaded.data if isinstance(loaded.data, dict) else {}
     history = data.get("log_history")

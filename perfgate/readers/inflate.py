@@ -17,10 +17,8 @@ from perfgate.readers.source import Source
 BLOCK = 1 << 17
 GZIP = b"\x1f\x8b"
 
-#: No report of a training run is larger; a file that inflates beyond it is an accident or an attack.
-MAX_INFLATED = 4 << 30
-#: Deflate reaches 1032:1 on a line of one letter, so a high ratio is suspect only from 512 MiB on.
-MAX_RATIO, RATIO_FROM = 200, 512 << 20
+#: Deflate reaches 1032:1 on a line of one letter, so a high ratio is suspect only from here on.
+RATIO_FROM = 64 << 20
 
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -66,12 +64,21 @@ class Inflation:
                 inflated += len(text)
                 lines += text.count(b"\n")
                 yield text
-                if inflated > MAX_INFLATED or (inflated > RATIO_FROM and inflated > MAX_RATIO * read):
-                    return self._fault(f"inflates to more than {inflated >> 20} MiB: reading stops", lines)
+                if beyond := self._beyond(inflated, read):
+                    return self._fault(beyond, lines)
                 data = member.unused_data if member.eof else member.unconsumed_tail
         yield member.flush()  # what a full output buffer held back
         if not member.eof:
             self._fault("the gzip stream is cut off", lines)
+        return None
+
+    def _beyond(self, inflated: int, read: int) -> str | None:
+        """Which limit the text so far goes beyond, if any."""
+        limits = self.source.limits
+        if inflated > limits.inflated_bytes:
+            return limits.beyond("inflated_bytes", "this file inflates to more")
+        if inflated > RATIO_FROM and inflated > limits.inflation * read:
+            return limits.beyond("inflation", f"this file inflates to {inflated >> 20} MiB, more times its size")
         return None
 
     def _fault(self, message: str, lines: int) -> None:

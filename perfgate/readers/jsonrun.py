@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
 from dataclasses import replace
 
-from perfgate.model import Key, Location, Problem, Run
+from perfgate.model import Key, Run
 from perfgate.positions import JsonDocument, Path
-from perfgate.readers.building import MAX_FAULTS, RunBuilder, in_base, number
+from perfgate.readers.building import RunBuilder, in_base, number
+from perfgate.readers.complaints import Complaints
 from perfgate.readers.text import Document
 
 #: Units of which a negative number can be true: changes of memory, and losses, rewards and the like.
@@ -37,9 +37,7 @@ class JsonRun(RunBuilder):
     def __init__(self, document: Document, format_name: str, loaded: JsonDocument, line: int = 1) -> None:
         super().__init__(document, format_name)
         self.loaded = loaded
-        #: The line of the file on which the JSON document begins.
-        self._line = line
-        self._refused: list[tuple[Key, str, Path]] = []
+        self._complaints = Complaints(loaded, line)
 
     def value(self, key: Key, unit: str, value: object, path: Path, per: float = 1.0) -> None:
         """The one number of a series; `per` printed units are one base unit."""
@@ -64,21 +62,14 @@ class JsonRun(RunBuilder):
 
     def refuse_at(self, key: Key, why: str, path: Path) -> None:
         """Why the value at this path is left out of its series."""
-        self._refused.append((key, why, path))
+        self._complaints.refuse(self, key, why, path)
 
     def run(self, part: int | None = None) -> Run:
         """The finished run, with what is wrong with its document."""
-        self.problems += [self._moved(fault.problem) for fault in self.loaded.faults if not self._is_number(fault.path)]
-        count: Counter[Key] = Counter()
-        shown = []
-        for key, _, path in self._refused:
-            count[key] += 1
-            shown += [path] if count[key] <= MAX_FAULTS else []
-        places = self.loaded.locate_all(shown)
-        for key, why, path in self._refused:
-            at = places.get(path, Location(self.document.name))
-            self.refuse(key, why, (at.line or 1) + self._line - 1, at.column)
-        self._refused.clear()
+        for fault in self.loaded.faults:
+            if not self._is_number(fault.path):
+                self.add_problem(replace(fault.problem, at=self._complaints.moved(fault.problem.at)))
+        self._complaints.settle()
         return super().run(part)
 
     def _is_number(self, path: Path) -> bool:
@@ -90,7 +81,3 @@ class JsonRun(RunBuilder):
             else:
                 data = data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
         return isinstance(data, float) and not math.isfinite(data)
-
-    def _moved(self, problem: Problem) -> Problem:
-        at = replace(problem.at, line=(problem.at.line or 1) + self._line - 1)
-        return replace(problem, at=at)

@@ -211,7 +211,7 @@ def _split(line: str) -> tuple[str, str]:
 def _golden(document: Document) -> Run:
     """Golden values as one run."""
     text = document.whole()
-    loaded = load_json(text or "{}", document.name)
+    loaded = load_json(text or "{}", document.name, document.limits)
     run = JsonRun(document, NAME, loaded)
     for name, series in loaded.data.items() if isinstance(loaded.data, dict) else ():
         if isinstance(series, dict):

@@ -174,7 +174,7 @@ def _of_json(document: Document) -> Run:
     `env` holds every environment variable of the job: nothing but the listed fields is looked at.
     """
     text = document.whole()
-    loaded = load_json(text or "{}", document.name)
+    loaded = load_json(text or "{}", document.name, document.limits)
     run = JsonRun(document, NAME, loaded)
     data = loaded.data if isinstance(loaded.data, dict) else {}
     collective = _collective(data.get("args"))

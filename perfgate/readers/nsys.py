@@ -106,7 +106,7 @@ class _Reports:
             elif plain:
                 aggregate[statistic] = _scaled(float(plain), factor)
         if aggregate:
-            run.finished[key] = Series(key, table.unit, "aggregate", _EMPTY, None, MappingProxyType(aggregate))
+            run.finish(Series(key, table.unit, "aggregate", _EMPTY, None, MappingProxyType(aggregate)))
 
     def _free(self, metric: str, number: int) -> Key:
         """The key of a metric, numbered if the run has one of that name."""
@@ -202,7 +202,7 @@ def read(document: Document) -> tuple[Run, ...]:
     if is_json(document.head(1 << 16).decode("utf-8", "replace")):
         _read_json(reports, document)
     else:
-        _read_text(reports, ((number, line, ended) for number, line, _, ended in document.lines()), document.name)
+        _read_text(reports, ((number, line, ended) for number, line, _, ended in document.lines()), document)
     return reports.runs.finish()
 
 
@@ -211,17 +211,17 @@ def _read_json(reports: _Reports, document: Document) -> None:
     text = document.whole()
     if text is None:
         return
-    loaded = load_json(text, document.name)
+    loaded = load_json(text, document.name, document.limits)
     if any("Extra data" in problem.message for problem in loaded.problems):
-        _read_text(reports, ((number, line, True) for number, line in enumerate(text.split("\n"), 1)), document.name)
+        _read_text(reports, ((number, line, True) for number, line in enumerate(text.split("\n"), 1)), document)
         return
     reports.json(loaded, 1)
     kept = cut_back(text) if loaded.data is None else None
     if kept is not None:
-        reports.json(load_json(kept, document.name), 1)
+        reports.json(load_json(kept, document.name, document.limits), 1)
 
 
-def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], name: str) -> None:
+def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: Document) -> None:
     """Tables in text, and JSON lists between notices."""
 
     def passed_on() -> Iterator[tuple[int, str]]:
@@ -229,10 +229,10 @@ def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], name: 
             reports.line(number, line, ended)
             yield number, line
 
-    for item in embedded(passed_on()):
+    for item in embedded(passed_on(), document.limits):
         if isinstance(item, Embedded) and item.call is None:
             if not item.fault:
-                reports.json(load_json(item.text, name), item.line)
+                reports.json(load_json(item.text, document.name, document.limits), item.line)
             elif item.fault_matters("(?:Name|Operation|Range)"):
                 reports.runs.run.say("error", item.fault, item.line)
 

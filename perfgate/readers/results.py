@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from perfgate.model import Key, Kind, Location, Problem, Run, Series, read_only
+from perfgate.model import Key, Kind, Problem, Run, Series, read_only
 from perfgate.positions import JsonDocument, Path, load_json
 from perfgate.readers.building import MAX_FAULTS, RunBuilder
+from perfgate.readers.complaints import Complaints
 from perfgate.readers.text import Document
 from perfgate.units import BASE_UNITS, UNITS, Unit, find_unit
 
@@ -47,10 +48,11 @@ def read(document: Document) -> tuple[Run, ...]:
     text = document.whole()
     if text is None:
         return (RunBuilder(document, NAME).run(),)
-    loaded = load_json(text, document.name)
+    loaded = load_json(text, document.name, document.limits)
     if loaded.data is None:
         run = RunBuilder(document, NAME)
-        run.problems += loaded.problems
+        for problem in loaded.problems:
+            run.add_problem(problem)
         return (run.run(),)
     return _Reading(document, loaded).runs()
 
@@ -68,9 +70,7 @@ class _Target:
         self, kind: Kind, values: Values, steps: Steps | None, aggregate: Mapping[str, float] = MappingProxyType({})
     ) -> None:
         """Hand the series to its run, in base units."""
-        self.run.finished[self.key] = Series(
-            self.key, self.unit.base, kind, values, steps, MappingProxyType(dict(aggregate))
-        )
+        self.run.finish(Series(self.key, self.unit.base, kind, values, steps, MappingProxyType(dict(aggregate))))
 
 
 class _Reading:
@@ -79,6 +79,7 @@ class _Reading:
     def __init__(self, document: Document, loaded: JsonDocument) -> None:
         self.document = document
         self.loaded = loaded
+        self.complaints = Complaints(loaded)
 
     def runs(self) -> tuple[Run, ...]:
         """Every run; a document of wrong form is one run with the error."""
@@ -86,28 +87,35 @@ class _Reading:
 
         data = self.loaded.data
         if not (isinstance(data, dict) and "runs" in data):
-            return (self._run(SingleForm, data, ()),)
+            run = self._run(SingleForm, data, ())
+            self.complaints.settle()
+            return (run.run(),)
         first = RunBuilder(self.document, NAME)
         several = self._convert(first, SeveralForm, data, ())
-        if several is None:
-            return (first.run(),)
-        return tuple(self._run(RunForm, run, ("runs", index), index + 1) for index, run in enumerate(several.runs))
+        several_runs = enumerate(several.runs) if several else ()
+        members = [self._run(RunForm, run, ("runs", index)) for index, run in several_runs]
+        self.complaints.settle()
+        return tuple(run.run(part) for part, run in enumerate(members, 1)) or (first.run(),)
 
-    def _run(self, form: type[RunForm], data: object, path: Path, part: int | None = None) -> Run:
+    def _run(self, form: type[RunForm], data: object, path: Path) -> RunBuilder:
         from perfgate.readers.results_form import SeriesForm
 
+        self.document.count("runs")
         run = RunBuilder(self.document, NAME)
-        run.problems += self._faults(path)
+        for problem in self._faults(path):
+            run.add_problem(problem)
         written = self._convert(run, form, data, path)
         if written:
-            run.facts = dict(written.environment)
+            for name, value in written.environment.items():
+                self.document.count("facts", before=run.problems)
+                run.facts[name] = value
             run.commit = written.commit
             for index, member in enumerate(written.series):
                 place = (*path, "series", index)
                 series = self._convert(run, SeriesForm, member, place)
                 if series:
                     self._add(run, series, place)
-        return run.run(part)
+        return run
 
     def _faults(self, path: Path) -> Iterable[Problem]:
         """What the JSON itself has wrong in this run; numbers that are not finite are refused with their series."""
@@ -133,7 +141,7 @@ class _Reading:
             return None
 
     def _say(self, run: RunBuilder, message: str, path: Path) -> None:
-        run.problems.append(Problem("error", message, self.loaded.locate(path)))
+        self.complaints.say(run, "error", message, path)
 
     def _add(self, run: RunBuilder, written: SeriesForm, path: Path) -> None:
         """One series, in base units."""
@@ -157,8 +165,11 @@ class _Reading:
         single = [written.value] if isinstance(written.value, float) else []
         values = np.array(written.values or single, np.float64)
         good = _possible(values, target.unit)
-        bad = [int(index) for index in np.flatnonzero(~good)]
-        self._refuse(target, {("values", index) if written.values else ("value",): values[index] for index in bad})
+        bad = np.flatnonzero(~good)
+        shown = [int(index) for index in bad[:MAX_FAULTS]]
+        self._refuse(target, {("values", index) if written.values else ("value",): values[index] for index in shown})
+        if len(bad) > MAX_FAULTS:
+            target.run.refuse_more(target.key, len(bad) - MAX_FAULTS)
         if good.any():
             kind: Kind = "samples" if written.values else "value"
             steps = read_only(np.array(written.steps, np.int64)[good]) if written.steps else None
@@ -180,12 +191,9 @@ class _Reading:
 
     def _refuse(self, target: _Target, numbers: Mapping[Path, float]) -> None:
         """Numbers of a series, by their paths in it, that cannot be measurements."""
-        shown = [(*target.path, *path) for path in [*numbers][:MAX_FAULTS]]
-        places = self.loaded.locate_all(shown)
         for path, number in numbers.items():
-            at = places.get((*target.path, *path), Location(self.document.name))
             why = f"{number} {target.unit.symbol} is no measurement; left out"
-            target.run.refuse(target.key, why, at.line, at.column)
+            self.complaints.refuse(target.run, target.key, why, (*target.path, *path))
 
 
 def _mismatch(written: SeriesForm) -> str | None:

@@ -8,6 +8,9 @@ from typing import Generic, TypeVar
 from perfgate.model import Run
 from perfgate.readers.building import RunBuilder
 
+#: So many starts of runs are named.
+_STARTS_SAID = 20
+
 AnyBuilder = TypeVar("AnyBuilder", bound=RunBuilder)
 
 
@@ -22,6 +25,7 @@ class Runs(Generic[AnyBuilder]):
 
     def _begin(self, line: int) -> None:
         self.run = self._make()
+        self.run.document.count("runs", line, self._begun[0][0].problems if self._begun else ())
         self._begun.append((self.run, line))
         self._counters: dict[str, int] = {}
 
@@ -48,7 +52,9 @@ class Runs(Generic[AnyBuilder]):
         if len(self._begun) == 1:
             return (self.run.run(),)
         starts = [line for _, line in self._begun[1:]]
-        told = f"{len(self._begun)} runs in one file, told apart at line {', '.join(map(str, starts))}"
+        more = f" and {len(starts) - _STARTS_SAID} more" if len(starts) > _STARTS_SAID else ""
+        lines = ", ".join(map(str, starts[:_STARTS_SAID])) + more
+        told = f"{len(self._begun)} runs in one file, told apart at line {lines}"
         for run, line in self._begun:
             run.say("warning", told, max(line, starts[0]))
         return tuple(run.run(part) for part, (run, _) in enumerate(self._begun, 1))

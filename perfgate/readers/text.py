@@ -1,22 +1,21 @@
 r"""Bytes of text -> numbered lines, as `formats.md` section 0 asks: terminals, progress bars and killed jobs included.
 
 Lines end at `\n` and at `\r`; numbers count only `\n`, as editors do. Escape sequences (ECMA-48 CSI and OSC) and
-NUL bytes are dropped, and bytes that are no UTF-8 become U+FFFD. Memory is bounded: a line over 1 MiB is handed on
-in pieces.
+NUL bytes are dropped, and bytes that are no UTF-8 become U+FFFD. Memory is bounded: a longer line than the limit
+`line_bytes` is handed on in pieces.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from operator import length_hint
 
+from perfgate.limits import OverLimit
 from perfgate.model import Problem, Severity
 from perfgate.readers.inflate import Inflation
 from perfgate.readers.source import Source
-
-MAX_LINE = 1 << 20
-MAX_WHOLE = 64 << 20
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
 
@@ -34,10 +33,14 @@ class Document:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.name = source.name
+        self.limits = source.limits
         self._inflation = Inflation(source)
         self._stream = self._inflation.blocks()
         self._head: deque[bytes] = deque()
         self._warned: list[Problem] = []
+        self._counts: Counter[str] = Counter()
+        #: The lines that were last handed on, and how far they have been taken.
+        self._handed: tuple[list[Line], Iterator[Line]] = ([], iter(()))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -47,6 +50,19 @@ class Document:
     def problem(self, severity: Severity, message: str, line: int | None = None) -> Problem:
         """A problem at a line of this document."""
         return self.source.problem(severity, message, line)
+
+    def count(self, limit: str, line: int | None = None, before: Sequence[Problem] = ()) -> None:
+        """Count one more of what the limit of this name bounds. Raises OverLimit, at the line that is being read."""
+        self._counts[limit] += 1
+        if self._counts[limit] > getattr(self.limits, limit):
+            message = self.limits.beyond(limit, f"reading stops here, for this file holds more {limit}")
+            raise OverLimit(self.problem("error", message, line or self._line()), before)
+
+    def _line(self) -> int | None:
+        """The number of the line that was handed on last."""
+        lines, rest = self._handed
+        taken = len(lines) - length_hint(rest)
+        return lines[taken - 1][0] if taken else None
 
     def head(self, size: int) -> bytes:
         """The first `size` bytes, or all there are, without consuming them."""
@@ -63,14 +79,14 @@ class Document:
         yield from self._stream
 
     def whole(self) -> str | None:
-        """All the text, for documents that mean something only as a whole; None, and a problem, above 64 MiB."""
+        """All the text, for documents that mean something only as a whole; None, and a problem, beyond the limit."""
         parts = []
         size = 0
         for block in self.blocks():
             parts.append(block)
             size += len(block)
-            if size > MAX_WHOLE:
-                message = f"a document of more than {MAX_WHOLE >> 20} MiB is not read"
+            if size > self.limits.document_bytes:
+                message = self.limits.beyond("document_bytes", "this document is larger")
                 self._warned.append(self.problem("error", message))
                 return None
         return b"".join(parts).decode("utf-8", "replace")
@@ -94,27 +110,30 @@ class Document:
                 if begins and not wide:
                     yield from _unless(words, before, number - 1)
                 wide = 2 if begins else wide - bool(wide)
-                yield from _select(text, number, ("", *words) if wide else words)
+                found = _select(text, number, ("", *words) if wide else words)
+                self._handed = (found, iter(found))
+                yield from self._handed[1]
                 before = data[data.rfind(b"\n", 0, end - 1) + 1 : end - 1] if around else b""
                 number += text.count("\n") + 1
-            while len(rest) > MAX_LINE:
+            while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from _last(piece, number, words)
         yield from _last(rest, number, ("", *words) if wide else words)
 
     def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
         """A piece of an endless line and what is left of it: cut after a line end, else a blank, else anywhere."""
-        end = rest.rfind(b"\r", 0, MAX_LINE) + 1
+        longest = self.limits.line_bytes
+        end = rest.rfind(b"\r", 0, longest) + 1
         if end:
             return rest[:end], rest[end:]
         if not self._warned or self._warned[-1].at.line != number:
-            message = "a line of more than 1 MiB is read in pieces"
+            message = self.limits.beyond("line_bytes", "a line is read in pieces, for it is longer")
             self._warned.append(self.problem("warning", message, number))
-        end = rest.rfind(b" ", 0, MAX_LINE) + 1
+        end = rest.rfind(b" ", 0, longest) + 1
         if end:
             return rest[: end - 1] + b"\r", rest[end:]
-        end = MAX_LINE
-        while end > MAX_LINE - 4 and rest[end] & 0xC0 == 0x80:  # inside a UTF-8 character
+        end = longest
+        while end > longest - 4 and rest[end] & 0xC0 == 0x80:  # inside a UTF-8 character
             end -= 1
         return rest[:end], rest[end:]
 

@@ -23,13 +23,14 @@ import numpy as np
 from perfgate.model import Key, Problem, Run
 from perfgate.positions import JsonDocument, Path, cut_back, load_json
 from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of
-from perfgate.readers.embedded import Call, Embedded, embedded
+from perfgate.readers.embedded import BROKEN, Call, Embedded, embedded
 from perfgate.readers.sniffing import is_json
 from perfgate.readers.text import Document
 
 NAME = "timeit"
 
-_RUNNING = re.compile(r"Running profile for:\s*(.*\S)")
+#: Between documents: the name of the next result, or times that belong to a document which was broken off.
+_BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:\s*\[')
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +80,15 @@ def _of_json(run: RunBuilder) -> Iterator[_Result]:
     text = run.document.whole()
     if text is None:
         return
-    document = load_json(text, run.document.name)
+    document = load_json(text, run.document.name, run.document.limits)
     if any("Extra data" in problem.message for problem in document.problems):
         lines = ((number, line) for number, line in enumerate(text.split("\n"), 1))
-        yield from _of_embedded(run, embedded(lines, also=_RUNNING))
+        yield from _of_embedded(run, embedded(lines, run.document.limits, also=_BETWEEN))
         return
     kept = cut_back(text) if document.data is None else None
     if kept is not None and "times" not in _top_keys(kept):
         run.problems += document.problems
-        document = load_json(kept, run.document.name)
+        document = load_json(kept, run.document.name, run.document.limits)
     yield from _of_document(run, document, None, 1)
 
 
@@ -98,21 +99,27 @@ def _top_keys(text: str) -> set[str]:
 
 def _of_log(run: RunBuilder) -> Iterator[_Result]:
     lines = ((number, line) for number, line, _, _ in run.document.lines())
-    return _of_embedded(run, embedded(lines, also=_RUNNING))
+    return _of_embedded(run, embedded(lines, run.document.limits, also=_BETWEEN))
 
 
 def _of_embedded(run: RunBuilder, found: Iterator[Embedded | tuple[int, re.Match[str]]]) -> Iterator[_Result]:
     """The results among the documents in a log, and the names before them."""
     name = None
+    broken: Embedded | None = None  # the last document that was broken off before its times
     for item in found:
         if not isinstance(item, Embedded):
-            name = item[1][1]
+            name = item[1][1] or name
+            if broken and not item[1][1]:
+                run.say("error", f"{BROKEN}; its times come on line {item[0]}", broken.line)
+                broken = None
         elif item.fault:
             if item.fault_matters("times"):
                 run.say("error", item.fault, item.line)
-        elif item.call is None:
-            yield from _of_document(run, load_json(item.text, run.document.name), name, item.line)
-        elif "times" in item.call.fields:
+            elif item.text.startswith("{"):
+                broken = item
+        elif item.call is None and (item.line == 1 or '"times"' in item.text):
+            yield from _of_document(run, load_json(item.text, run.document.name, run.document.limits), name, item.line)
+        elif item.call and "times" in item.call.fields:
             yield _Result(item.call.fields, name, item.line, item.call)
 
 

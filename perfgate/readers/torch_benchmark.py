@@ -182,10 +182,10 @@ class _Text:
             return
         value = float(median) / _PER[unit]
         if count == "1":
-            self.run.finished[key] = Series(key, "s", "value", read_only(np.array([value])))
+            self.run.finish(Series(key, "s", "value", read_only(np.array([value]))))
             return
         statistics = {"median": value} | ({"count": float(count)} if count else {})
-        self.run.finished[key] = Series(key, "s", "aggregate", read_only(np.empty(0)), aggregate=statistics)
+        self.run.finish(Series(key, "s", "aggregate", read_only(np.empty(0)), aggregate=statistics))
 
     def _abandon(self, number: int) -> None:
         """What is open is broken off by what begins here."""

@@ -15,12 +15,8 @@ from typing import Any
 
 import yaml
 
+from perfgate.limits import DEFAULT, Limits
 from perfgate.model import Location, Problem
-
-MAX_BYTES = 1 << 20
-MAX_DEPTH = 32
-#: Far more than a rule file holds; every value may be a mistake that is explained.
-MAX_VALUES = 100_000
 
 Path = tuple[str | int, ...]
 
@@ -95,11 +91,11 @@ class _TooMuch(Exception):
     """Something over a limit: reading stops, so that nothing is built from it."""
 
 
-def load_document(name: str, data: bytes) -> Document:
+def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> Document:
     """Read one YAML file; everything wrong with it is in `problems`, with line and column."""
     document = Document(name)
-    if len(data) > MAX_BYTES:
-        document.problems.append(_problem(name, f"is {len(data)} bytes; a rule file holds at most {MAX_BYTES}"))
+    if len(data) > limits.rule_bytes:
+        document.problems.append(_problem(name, limits.beyond("rule_bytes", "this rule file is larger")))
         return document
     try:
         text = data.decode("utf-8-sig")
@@ -107,16 +103,18 @@ def load_document(name: str, data: bytes) -> Document:
         line = data.count(b"\n", 0, error.start) + 1
         document.problems.append(_problem(name, "is not UTF-8 text: save it as UTF-8", line, 1))
         return document
-    _build(document, text)
+    _build(document, text, limits)
     return document
 
 
-def _build(document: Document, text: str) -> None:
+def _build(document: Document, text: str, limits: Limits) -> None:
     document.lines = lines = text.splitlines()
     try:
-        document.data = _Builder(document, lines, yaml.parse(text, Loader=_loader())).build()
+        document.data = _Builder(document, lines, yaml.parse(text, Loader=_loader()), limits).build()
     except _TooMuch:
         pass  # the problem is in the document
+    except RecursionError:  # only where somebody raised the limit
+        document.problems.append(_problem(document.name, "is nested too deep for this Python: lower rule_depth", 1, 1))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -164,10 +162,11 @@ def bent_start(text: str) -> str:
 class _Builder:
     """Builds plain data from YAML's events; what is refused becomes a problem, and building goes on."""
 
-    def __init__(self, document: Document, lines: list[str], events: Iterator[Any]) -> None:
+    def __init__(self, document: Document, lines: list[str], events: Iterator[Any], limits: Limits) -> None:
         self.document = document
         self.lines = lines
         self.events = events
+        self.limits = limits
 
     def build(self) -> Any:
         data: Any = None
@@ -182,11 +181,11 @@ class _Builder:
         return data
 
     def value(self, event: Any, path: Path) -> Any:
-        if len(path) >= MAX_DEPTH and isinstance(event, yaml.CollectionStartEvent):
-            self.refuse(f"is nested more than {MAX_DEPTH} levels deep", event)
+        if len(path) >= self.limits.rule_depth and isinstance(event, yaml.CollectionStartEvent):
+            self.refuse(self.limits.beyond("rule_depth", "lists and mappings are nested deeper"), event)
             raise _TooMuch
-        if len(self.document.values) >= MAX_VALUES:
-            self.refuse(f"holds more than {MAX_VALUES} values", event)
+        if len(self.document.values) >= self.limits.rule_values:
+            self.refuse(self.limits.beyond("rule_values", "this rule file holds more values"), event)
             raise _TooMuch
         self.refuse_indirection(event)
         self.document.values[path] = self.place(event)

@@ -40,12 +40,10 @@ class RunView:
         for series in run.series:
             self._by_metric.setdefault(series.key.metric, {})[series.key.labels] = series
         self._derived: dict[str, dict[Labels, Series]] = {}
-
-    def names(self) -> list[str]:
-        """Every metric that the run holds or that can be derived from it, sorted."""
         has_parts: dict[str, bool] = {}
-        derived = [name for name in self.metrics if name not in self._by_metric and self._has_parts(name, has_parts)]
-        return sorted([*self._by_metric, *derived])
+        derived = (name for name in metrics if name not in self._by_metric and self._has_parts(name, has_parts))
+        #: Every metric that the run holds or that can be derived from it.
+        self.names = frozenset((*self._by_metric, *derived))
 
     def select(self, selector: Selector) -> dict[Key, Series]:
         """The series that a selector names; empty where there is none. Raises NotAvailable."""
@@ -53,8 +51,12 @@ class RunView:
         found = ((Key(name, labels), series) for name in names for labels, series in self._of(name).items())
         return {key: series for key, series in found if selector.accepts_labels(key)}
 
+    def may_hold(self, name: str) -> bool:
+        """Whether the run can hold this metric, by this name or another of its names."""
+        return not self.names.isdisjoint((name, *synonyms(name)))
+
     def _matching(self, glob: Selector) -> list[str]:
-        return [name for name in self.names() if glob.matches_metric(name)]
+        return sorted(name for name in self.names if glob.matches_metric(name))
 
     def evaluate(self, expression: Expression) -> dict[Labels, Series]:
         """The series of an expression by their labels: one a rank, device, configuration, ...

@@ -9,6 +9,7 @@ from datetime import date
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from perfgate.limits import DEFAULT, Limits
 from perfgate.model import Location, Problem
 from perfgate.rules.conditions import Condition, fact_text, parse_condition
 from perfgate.rules.cursor import MAX_LENGTH
@@ -27,12 +28,14 @@ MAX_CHAIN = 10
 _MOST_CIRCLES = 20
 
 
-def load_rules(files: Iterable[tuple[str, bytes]], suite: str | None = None) -> tuple[Ruleset | None, list[Problem]]:
+def load_rules(
+    files: Iterable[tuple[str, bytes]], suite: str | None = None, limits: Limits = DEFAULT
+) -> tuple[Ruleset | None, list[Problem]]:
     """Load the rule files (name, bytes) of one suite; `suite` chooses where the files speak of several.
 
     Returns the ruleset and all problems; the ruleset is None when any problem is an error.
     """
-    loaders, problems = _load_files(files)
+    loaders, problems = _load_files(files, limits)
     if not loaders:
         return None, [Problem("error", "there are no rule files", Location("rules"))]
     suites = sorted({loader.suite for loader in loaders})
@@ -49,17 +52,17 @@ def load_rules(files: Iterable[tuple[str, bytes]], suite: str | None = None) -> 
     return (None if clashes else ruleset), clashes
 
 
-def check_rules(files: Iterable[tuple[str, bytes]]) -> tuple[dict[str, int], list[Problem]]:
+def check_rules(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> tuple[dict[str, int], list[Problem]]:
     """Validate rule files of any suites: how many rules each good file holds, and all problems."""
-    loaders, problems = _load_files(files)
+    loaders, problems = _load_files(files, limits)
     for suite in sorted({loader.suite for loader in loaders}) if not problems else ():
         problems += _merge([loader for loader in loaders if loader.suite == suite])[1]
     counts = {loader.document.name: len(loader.rules) for loader in loaders if not loader.problems}
     return counts, problems
 
 
-def _load_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[_FileLoader], list[Problem]]:
-    loaders = [_FileLoader(load_document(name, data)) for name, data in files]
+def _load_files(files: Iterable[tuple[str, bytes]], limits: Limits) -> tuple[list[_FileLoader], list[Problem]]:
+    loaders = [_FileLoader(load_document(name, data, limits)) for name, data in files]
     return loaders, [problem for loader in loaders for problem in sorted(loader.load(), key=_position)]
 
 

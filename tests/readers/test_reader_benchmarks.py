@@ -91,7 +91,7 @@ def test_many_benchmarks_of_one_name():
 
 def test_rounds_that_do_not_agree():
     run = run_of(pytest_benchmark({**STATS, "data": [1.0]}))
-    assert said(run) == ["train.log:16: warning: t.py::test_a: rounds is 3, but data has 1 values"]
+    assert said(run) == ["train.log:16:13: warning: t.py::test_a: rounds is 3, but data has 1 values"]
 
 
 def test_a_benchmark_without_stats():
@@ -143,7 +143,7 @@ def test_pyperf_benchmarks_of_different_numbers_of_processes():
         pyperf(("a", [{"values": [1.0]}, {"values": [2.0]}, {"values": [3.0]}]), ("b", [{"values": [4.0]}] * 2))
     )
     assert (values_of(first), values_of(second)) == ({"a": [1.0], "b": [4.0]}, {"a": [2.0], "b": [4.0]})
-    assert said(first) == ["train.log:1: warning: a has 3 processes and another benchmark 2; the first 2 are read"]
+    assert said(first) == ["train.log:1:51: warning: a has 3 processes and another benchmark 2; the first 2 are read"]
 
 
 def test_pyperf_calibration_only_and_unknown_units():

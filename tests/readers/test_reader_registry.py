@@ -60,7 +60,7 @@ def test_formats_are_recognised_by_content(data, name, why):
         (b"hello\nworld\n", "--format NAME forces one (deepspeed"),
         (b"12.5\n", "JSON of no known format"),
         (b'{"traces": 1, "b": []}', "at its top it has traces, b"),
-        (b"[" * 100_000, "nested deeper than 64 levels"),
+        (b"[" * 100_000, "nested deeper than the limit depth=64"),
         (b'{"a": [1, 2', "on line 1, column 12: the JSON document is cut off"),
         (pickle.dumps({"times": [1.0]}), "a Python pickle, which is never loaded"),
         (pickle.dumps({"times": [1.0]}, 2), "a Python pickle, which is never loaded"),

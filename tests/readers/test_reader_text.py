@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfgate.readers import inflate, text
+from perfgate.limits import DEFAULT, Limits
+from perfgate.readers import inflate
 from perfgate.readers.source import Source
 from perfgate.readers.text import Document
 
@@ -55,17 +56,19 @@ def test_chunks_do_not_matter(data, chunk):
 
 
 def test_a_long_line_comes_in_pieces_with_its_number():
-    long = b"ab " * (text.MAX_LINE // 2)
+    longest = DEFAULT.line_bytes
+    long = b"ab " * (longest // 2)
     found, problems = lines(b"x\n" + long + b"\ny\n", chunk=1000)
     assert {number for number, _, _ in found} == {1, 2, 3}
-    assert all(len(line) <= text.MAX_LINE for _, line, _ in found)
+    assert all(len(line) <= longest for _, line, _ in found)
     assert all(ended for _, _, ended in found)
     assert b"".join(line.encode() + b" " for number, line, _ in found if number == 2).split() == long.split()
-    assert problems == ["f:2: warning: a line of more than 1 MiB is read in pieces"]
+    assert len(problems) == 1
+    assert problems[0].startswith("f:2: warning: a line is read in pieces, for it is longer than the limit line_bytes=")
 
 
 def test_a_long_line_without_blanks_is_never_cut_in_a_character():
-    found, _ = lines("é".encode() * text.MAX_LINE + b"\n")
+    found, _ = lines("é".encode() * DEFAULT.line_bytes + b"\n")
     assert {*"".join(line for _, line, _ in found)} == {"é"}
     assert not found[0][2]
 
@@ -100,14 +103,13 @@ def test_a_damaged_gzip_stream_is_an_error():
     assert "the gzip stream is damaged" in lines(gzip.compress(b"a\n") + b"garbage")[1][0]
 
 
-@pytest.mark.parametrize("limit", ["MAX_INFLATED", "RATIO_FROM"])
-def test_a_gzip_bomb_is_stopped(monkeypatch, limit):
-    monkeypatch.setattr(inflate, limit, 1 << 20)
+@pytest.mark.parametrize("limit", ["inflated_bytes", "inflation"])
+def test_a_gzip_bomb_is_stopped(limit):
     packer = zlib.compressobj(9, wbits=31)
-    bomb = packer.compress(b"\n" * (64 << 20)) + packer.flush()
-    found, problems = lines(bomb, "x")
-    assert found == []
-    assert "MiB: reading stops" in problems[0]
+    bomb = packer.compress(b"\n" * (80 << 20)) + packer.flush()
+    document = Document(Source("f", [bomb], Limits(inflated_bytes=1 << 20) if limit == "inflated_bytes" else DEFAULT))
+    assert [*document.lines(("x",))] == []
+    assert f"than the limit {limit}=" in document.problems[0].message
 
 
 def test_the_head_is_not_consumed():
@@ -117,8 +119,8 @@ def test_the_head_is_not_consumed():
     assert len([*document.lines()]) == 100_000
 
 
-def test_a_whole_document_is_bounded(monkeypatch):
-    monkeypatch.setattr(text, "MAX_WHOLE", 1000)
-    document = Document(Source("f", [b"a" * 1001]))
+def test_a_whole_document_is_bounded():
+    document = Document(Source("f", [b"a" * 1001], Limits(document_bytes=1000)))
     assert document.whole() is None
     assert document.problems[0].severity == "error"
+    assert "PERFGATE_LIMITS=document_bytes=2000" in document.problems[0].message

@@ -287,7 +287,7 @@ def test_selection(text, keys):
 
 def test_names_hold_what_can_be_derived():
     found = view(*SERIES, share="fwd / fwd", twice="2 * share", absent="fwd / gone", too="2 * absent")
-    assert found.names() == ["fwd", "fwd_inner", "odd *", "share", "twice"]
+    assert found.names == {"fwd", "fwd_inner", "odd *", "share", "twice"}
 
 
 def test_a_derived_metric_of_derived_metrics():
@@ -317,7 +317,7 @@ def test_the_parts_of_an_expression_through_derived_metrics():
 def test_a_tree_of_definitions_takes_little_time():
     metrics = {f"m{i}": f"m{i + 1} + m{i + 1}{'{a!=0}'}" for i in range(60)}
     found = view(samples("m60", [1]), **metrics)
-    assert len(found.names()) == 61
+    assert len(found.names) == 61
     assert len(component_names(parse_expression("m0"), found.metrics)) == 61
 
 

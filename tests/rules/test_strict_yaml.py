@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from perfgate.rules.document import MAX_BYTES, MAX_VALUES, load_document
+from perfgate.limits import DEFAULT
+from perfgate.rules.document import load_document
 from perfgate.rules.loading import check_rules, load_rules
 
 
@@ -45,13 +46,13 @@ REFUSED = [
     (b"ok: 1\nbad: \xff", "2:1", "is not UTF-8"),
     ("a: 1".encode("utf-16"), "1:1", "is not UTF-8"),
     ("a: 1".encode("utf-16-le"), "1:2", "does not allow (U+0000)"),
-    ("a: " + nested("[", "]", 32), "1:35", "more than 32 levels"),
-    (nested("[", "]", 33), "1:33", "more than 32 levels"),
-    ("[" * 50_000, "1:33", "more than 32 levels"),
-    ("{a: " * 50_000, "1:129", "more than 32 levels"),
-    ("- " * 50_000, "1:65", "more than 32 levels"),
-    ("? " * 50_000, "1:65", "more than 32 levels"),
-    ("- a\n" * (MAX_VALUES + 1), f"{MAX_VALUES}:3", "more than 100000 values"),
+    ("a: " + nested("[", "]", 32), "1:35", "deeper than the limit rule_depth=32"),
+    (nested("[", "]", 33), "1:33", "deeper than the limit rule_depth=32"),
+    ("[" * 50_000, "1:33", "deeper than the limit rule_depth=32"),
+    ("{a: " * 50_000, "1:129", "deeper than the limit rule_depth=32"),
+    ("- " * 50_000, "1:65", "deeper than the limit rule_depth=32"),
+    ("? " * 50_000, "1:65", "deeper than the limit rule_depth=32"),
+    ("- a\n" * (DEFAULT.rule_values + 1), f"{DEFAULT.rule_values}:3", "more values than the limit rule_values=50000"),
 ]
 
 
@@ -64,8 +65,8 @@ def test_refused_with_its_place(text, place, message):
 
 
 def test_a_file_over_one_mebibyte_is_not_looked_at():
-    assert not load(b"#" * MAX_BYTES).problems
-    assert "at most 1048576" in load(b"#" * (MAX_BYTES + 1)).problems[0].message
+    assert not load(b"#" * DEFAULT.rule_bytes).problems
+    assert "than the limit rule_bytes=1MiB" in load(b"#" * (DEFAULT.rule_bytes + 1)).problems[0].message
 
 
 def test_the_deepest_file_is_read():

@@ -14,7 +14,6 @@ from perfgate.model import Location, Problem
 
 #: What a suite, an environment, a level or a run may be called: nothing that leads out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-MAX_FILE_BYTES = 16 << 20
 
 
 class UnsafeName(ValueError):

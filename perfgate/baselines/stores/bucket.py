@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from perfgate.baselines.stores import MAX_FILE_BYTES, Taken, check_path
+from perfgate.baselines.stores import Taken, check_path
+from perfgate.limits import DEFAULT, Limits
 from perfgate.model import Location, Problem
 
 _INSTALL = "buckets need fsspec and the package of their kind: pip install fsspec s3fs (or gcsfs)"
@@ -19,7 +20,7 @@ _INSTALL = "buckets need fsspec and the package of their kind: pip install fsspe
 class BucketStore:
     """Baselines below a URL. Raises ImportError where a package is missing, ValueError for a URL of no known kind."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, limits: Limits = DEFAULT) -> None:
         try:
             from fsspec.core import url_to_fs
 
@@ -30,6 +31,7 @@ class BucketStore:
         if hasattr(self._files, "auto_mkdir"):  # of `file://`: objects have no folders to make
             self._files.auto_mkdir = True
         self.shown = url.rstrip("/")
+        self.limits = limits
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
         """Every object below a folder, sorted; a store that does not answer is a problem."""
@@ -47,8 +49,8 @@ class BucketStore:
         """The bytes of an object. Raises OSError."""
         place = self._place(path)
         try:
-            if self._files.size(place) > MAX_FILE_BYTES:
-                raise OSError(0, f"it is larger than {MAX_FILE_BYTES} bytes")
+            if self._files.size(place) > self.limits.baseline_bytes:
+                raise OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
             return bytes(self._files.cat_file(place))
         except OSError:
             raise

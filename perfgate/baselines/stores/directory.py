@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perfgate.baselines.stores import MAX_FILE_BYTES, Taken, check_path
+from perfgate.baselines.stores import Taken, check_path
+from perfgate.limits import DEFAULT, Limits
 from perfgate.model import Location, Problem
 
 if sys.platform != "win32":
@@ -23,9 +24,10 @@ if sys.platform != "win32":
 class DirectoryStore:
     """Baselines as files below `root`, which need not exist yet."""
 
-    def __init__(self, root: Path, shown: str) -> None:
+    def __init__(self, root: Path, shown: str, limits: Limits = DEFAULT) -> None:
         self.root = root
         self.shown = shown
+        self.limits = limits
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
         """Every file below a folder, sorted, and links, which are not followed. Raises UnsafeName.
@@ -60,8 +62,8 @@ class DirectoryStore:
         file = self.root.joinpath(*check_path(path))
         if file.is_symlink() or not file.is_file():
             raise OSError(0, "it is a link or no regular file, and links are not followed")
-        if file.stat().st_size > MAX_FILE_BYTES:
-            raise OSError(0, f"it is larger than {MAX_FILE_BYTES} bytes")
+        if file.stat().st_size > self.limits.baseline_bytes:
+            raise OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
         return file.read_bytes()
 
     def location(self, path: str) -> Location:
