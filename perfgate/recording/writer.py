@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ class Writer:
         self._cuda = CudaClock()
         self._lost = 0
         self._warned = False
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()  # a signal handler may close in the middle of a write
         self._journal = Journal(path)
         self._start(head)
 
@@ -125,7 +126,7 @@ class Writer:
 
     def finish(self, facts: Mapping[str, object]) -> None:
         """Wait for the GPU's spans, write the rest and these facts, and close the file as a results document."""
-        left = self._drain("is closed", facts)
+        left = self._drain("is closed", facts, wait=True)
         if left:
             self._journal.release()
             warn(f"{self.path}: {left} values could not be written: the recording is not complete")
@@ -136,15 +137,15 @@ class Writer:
             warn(f"{self.path}: stays a recording in lines, which perfgate reads: {error.strerror or error}")
 
     def abort(self) -> None:
-        """Write the rest, and leave the file unclosed."""
+        """Write the rest, and leave the file unclosed; the GPU is not waited for, for it may be what has failed."""
         if self.is_open:
-            self._drain("was aborted", {})
+            self._drain("was aborted", {}, wait=False)
             self._journal.release()
 
-    def _drain(self, why: str, facts: Mapping[str, object]) -> int:
+    def _drain(self, why: str, facts: Mapping[str, object], *, wait: bool) -> int:
         """Write what is waiting and accept nothing more; returns how many values are lost."""
         with self._writing:
-            self._fetch(wait=True)
+            self._fetch(wait=wait)
             self._append()
             left = len(self.pending) + self._lost
             with suppress(OSError):
@@ -183,8 +184,11 @@ class _Ended(list[Entry]):
 
 
 def warn(message: str) -> None:
-    """A warning at the line that called the recorder, as far as that can be told."""
-    warnings.warn(message, RecorderWarning, stacklevel=4)
+    """A warning at the line of the program that called the recorder."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("perfgate."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RecorderWarning, stacklevel=level)
 
 
 def _abort_all() -> None:

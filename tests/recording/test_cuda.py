@@ -102,6 +102,18 @@ def test_work_that_raised_is_not_recorded(gpu: Gpu) -> None:
     assert [series.key.metric for series in run.series] == ["a"]
 
 
+def test_a_program_that_failed_does_not_wait_for_the_gpu(gpu: Gpu) -> None:
+    rec = Recorder("run.json")
+    for metric in ("forward", "backward"):
+        with rec.cuda_span(metric):
+            pass
+    gpu.done = 2
+    rec.abort()
+    assert gpu.calls == []
+    (run,) = read_runs(["run.json"])
+    assert [series.key.metric for series in run.series] == ["forward"]
+
+
 def test_a_gpu_that_fails_costs_its_spans_alone(gpu: Gpu) -> None:
     rec = Recorder("run.json")
     rec.record("a", 1, unit="1")

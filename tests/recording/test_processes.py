@@ -77,6 +77,30 @@ def test_exit_with_zero_is_an_end_like_any_other(tmp_path: Path) -> None:
     assert read(tmp_path / "run.json") == ({"a": [1.0]}, [])
 
 
+def test_a_signal_handler_may_close(tmp_path: Path) -> None:
+    done = run_program(
+        tmp_path,
+        f"""
+        {EAGER}
+        rec = Recorder("run.json")
+        write = os.write
+        def interrupted(file, data):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return write(file, data)
+        def close(number, frame):
+            os.write = write
+            rec.close()
+            os._exit(0)
+        signal.signal(signal.SIGTERM, close)
+        rec.record("a", 1, unit="1")
+        os.write = interrupted
+        rec.record("a", 2, unit="1")
+        """,
+    )
+    assert done.returncode == 0
+    assert read(tmp_path / "run.json") == ({"a": [1.0, 2.0]}, [])
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_cannot_use_it_and_harms_nothing(tmp_path: Path) -> None:
     done = run_program(

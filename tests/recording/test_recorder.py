@@ -101,6 +101,8 @@ def test_spans_nest_are_used_by_hand_and_leave_out_what_failed() -> None:
             pass
         with pytest.raises(KeyError), rec.span("failed"), rec.span("part"):
             raise KeyError
+        with pytest.raises(KeyError), rec.step_span():
+            raise KeyError
         by_hand.stop()
     assert {name: len(found) for name, found in values(read("run.json")).items()} == {"part": 2, "whole": 1}
 
