@@ -147,7 +147,10 @@ FORMATS: tuple[Format, ...] = (
         "hf-trainer",
         "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints",
         "hf_trainer",
-        markers={"_runtime':": r"'(?:train|eval|predict|test)\w{0,200}_runtime':"},
+        markers={
+            "_runtime':": r"'(?:train|eval|predict|test)\w{0,200}_runtime':",
+            " metrics *****": r"\*{5} \w{1,40} metrics \*{5}[ \t]*\r?$",
+        },
         fits=shapes.trainer,
     ),
     Format("vllm", "vLLM benchmark results (JSON)", "vllm", fits=shapes.vllm),
