@@ -157,9 +157,12 @@ FORMATS: tuple[Format, ...] = (
     Format("mlperf", "an MLPerf training log (:::MLLOG)", "mlperf", markers={":::MLLOG": ""}),
     Format(
         "nccl-tests",
-        "nccl-tests: the printed table, or the JSON document of -J",
+        "nccl-tests: the printed table, or the JSON document of -J; bigscience's all_reduce benchmark",
         "nccl_tests",
-        markers={"algbw": r"#[ \t]{1,99}size[ \t].{0,300}\balgbw[ \t]+busbw"},
+        markers={
+            "algbw": r"#[ \t]{1,99}size[ \t].{0,300}\balgbw[ \t]+busbw",
+            "algo throughput: ": r"algo throughput: \S{1,40} bps, \S{1,40} Gbps",
+        },
         fits=shapes.nccl_tests,
     ),
     Format("perfgate", "perfgate results (perfgate.results/1)", "results", fits=shapes.results),
