@@ -10,6 +10,7 @@ from perfgate.limits import OverLimit
 from perfgate.model import Run
 from perfgate.positions import load_json
 from perfgate.readers.building import MAX_FAULTS
+from perfgate.readers.documentation import about
 from perfgate.readers.formats import FORMATS, Format
 from perfgate.readers.joining import join_runs
 from perfgate.readers.sniffing import binary, console, is_json, shape_of
@@ -153,6 +154,9 @@ def _not_recognised(document: Document, head: bytes, whole: bool) -> str:
     printed = console(clean(text))
     if printed:
         return printed
+    subject = about(clean(text))
+    if subject:
+        return subject
     looked = "; ".join(f"{known.name}: {' or '.join(map(repr, known.markers))}" for known in FORMATS if known.markers)
     return f"no known format; looked for {looked}, and for known JSON documents{forced}"
 

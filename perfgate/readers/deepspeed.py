@@ -12,12 +12,14 @@ Units: s, 1/s and B.
 
 **Steps.** DeepSpeed prints no step number, so each rank counts its steps from 0. A record that holds `forward`,
 `backward` or `step` (no suffix) is the last of its step; the `optimizer_*` and `*_microstep` records before it, several
-of the latter under gradient accumulation, share its number. Until the first such record, a name that comes again begins
-a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` record and needs no rule of its own: its number
-does not occur in those series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
+of the latter under gradient accumulation, share its number. While there is no such record, a name that comes again
+begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` record and needs no rule of its own: its
+number does not occur in those series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step
+n - 1.
 
 **Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. A restart that
-shows only in the counter is told apart at the counter's line, which stands after the records of its step.
+shows only in the counter has made steps before the counter's line: `restarts` says which, where that can be told, and
+else it is told apart at that line.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from perfgate.readers.building import RunBuilder
 from perfgate.readers.deepspeed_comms import CommsSummary
 from perfgate.readers.deepspeed_flops import FlopsSummary
 from perfgate.readers.deepspeed_memory import MemoryUsage
+from perfgate.readers.restarts import Progress
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import Document
 from perfgate.readers.timers import RECORD, WORD, Timers
@@ -83,6 +86,7 @@ class _LogRun(RunBuilder):
     def __init__(self, document: Document) -> None:
         super().__init__(document, NAME)
         self.timers = Timers(self)
+        self.progress = Progress()
         #: The line of the last traceback, and how many timer records stood before it.
         self.traceback: tuple[int, int] | None = None
 
@@ -128,7 +132,7 @@ class _Log:
         ends = [match.start() for match in starts[1:]] + [len(line)]
         for start, end in zip(starts, ends, strict=False):  # without a start there is one end too many
             count = int(start[1])
-            self.runs.count("throughput", count, number, fraction=0.5)  # several ranks or engines, without a name
+            self._count("throughput", count, number, fraction=0.5)  # several ranks or engines, without a name
             settings = dict(_SETTING.findall(line, start.end(), end))
             if "SamplesPerSec" in settings:
                 settings.setdefault("CurrSamplesPerSec", settings["SamplesPerSec"])
@@ -143,7 +147,7 @@ class _Log:
             return
         counted = _TRAINER_STEP.search(line)
         if counted:
-            self.runs.count("trainer", int(counted[1]), number)
+            self._count("trainer", int(counted[1]), number)
         for text, (metric, unit) in zip(found.groups(), _TRAINER_METRICS, strict=True):
             if text is not None:
                 before = self.runs.run.columns.get(Key(metric))
@@ -153,14 +157,14 @@ class _Log:
     def iterations(self, number: int, line: str) -> None:
         """Iteration lines of Megatron-DeepSpeed; `samples_per_second` is left to the throughput lines."""
         for count, record in iterations.records(line):
-            self.runs.count("iteration", count, number)
+            self._count("iteration", count, number)
             iterations.add_record(self.runs.run, record, max(count - 1, 0), number, leave=("samples_per_second",))
             self.runs.run.traceback = None
 
     def pipeline(self, number: int, line: str) -> None:
         """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
         for found in deepspeed_lines.PIPELINE.finditer(line):
-            self.runs.count("pipeline", int(found[1]), number)
+            self._count("pipeline", int(found[1]), number)
             deepspeed_lines.add_pipeline(self.runs.run, found, number)
             self.runs.run.traceback = None
 
@@ -175,6 +179,23 @@ class _Log:
         for part in (self._memory, self._comms, self._flops):
             part.line(self.runs.run, number, line)
 
+    def _count(self, counter: str, value: int, number: int, fraction: float = 1.0) -> None:
+        """A step counter; one that goes back begins a run, with as many of the last steps as it tells."""
+        before = self.runs.run
+        ended = before.timers.ended_steps
+        self.runs.count(counter, value, number, fraction)
+        if ended is None:
+            return
+        if self.runs.run is before:
+            before.progress.note(counter, value, ended)
+            return
+        steps = before.progress.steps_of_restart(counter, value, ended)
+        if steps is not None and ended - steps > 0:
+            before.timers.hand_over(self.runs.run.timers, ended - steps)
+            self.runs.run.progress.note(counter, value, steps)
+            told = f"the {steps} steps that ended before this line are of the run that begins, by its counter"
+            self.runs.run.say("warning", told, number)
+
     def _add(self, metric: str, unit: str, text: str, *, number: int, step: int, per: float = 1.0) -> None:
         run = self.runs.run
         run.add(run.column(Key(metric), unit, per), text, number, step)
@@ -183,7 +204,7 @@ class _Log:
     def counter(self, number: int, line: str) -> None:
         """`[Rank 0] step=10, skipped=6, lr=[..]`."""
         for rank, count in _STEP.findall(line):
-            self.runs.count(f"rank {rank}", int(count), number)
+            self._count(f"rank {rank}", int(count), number)
 
     def launcher(self, number: int, line: str) -> None:
         """What a launcher prints once, before anything is measured."""

@@ -5,6 +5,7 @@
     {"epoch": 3.0, "eval_runtime": 5.7, "train_runtime": 273.01, ...}                         all_results.json
     {'train_runtime': 273.01, 'train_samples_per_second': 3.663, 'epoch': 1.0}                 on the console
     {'train_runtime': '273', 'train_samples_per_second': '3.663', 'epoch': '1'}                since v5
+    ***** train metrics *****                                                                  and rows below it
 
 Source: huggingface/transformers `trainer.py`, `trainer_utils.py` (`speed_metrics`), `trainer_callback.py` (v3 to v5).
 
@@ -13,6 +14,7 @@ Every number of a row is a metric by its printed name, apart from `epoch`, `step
 belongs to step n - 1; what is printed has no steps. What stands once in the summary of a whole run (`train_*`,
 `predict_*`, `test_*`, `total_flos`) is one value, and so is everything in `all_results.json`. On the console every
 process may print the same summary without saying which it is: those values are kept as samples, and a warning says so.
+Of the table of `log_metrics`, which is rounded, only what no row holds is read.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Mapping
 
 from perfgate.model import Key, Run
 from perfgate.positions import load_json
+from perfgate.readers import hf_metrics_table
 from perfgate.readers.building import RunBuilder, number
 from perfgate.readers.jsonrun import JsonRun, checked
 from perfgate.readers.runs import Runs
@@ -103,6 +106,8 @@ class _ConsoleRun(RunBuilder):
         super().__init__(document, NAME)
         #: Of each metric of the summary, the line on which it stands a second time.
         self.again: dict[Key, int] = {}
+        #: What only tables hold so far.
+        self.rounded: set[Key] = set()
 
     def run(self, part: int | None = None) -> Run:
         """The finished run."""
@@ -123,18 +128,41 @@ class _Console:
         #: A row that has begun on an earlier line, and that line.
         self.begun = ""
         self.line = 0
+        #: Whether rows of a table may follow.
+        self.in_table = False
 
     def read(self) -> tuple[Run, ...]:
         """Every line with a quoted word, once; a row ends at its bracket, on its line or on a later one."""
-        for line_number, line, _, ended in self.document.lines(("'", _LAUNCHER)):
+        words = ("'", _LAUNCHER, hf_metrics_table.TITLE_WORD, hf_metrics_table.ROW_WORD)
+        for line_number, line, _, ended in self.document.lines(words):
             if _LAUNCHER in line:
                 self.runs.banner(line_number)
+            if self._table(line_number, line, ended):
+                continue
             self._rows(line_number, self._go_on(line))
             if not ended:
                 break
         if _ROW.search(self.begun) or (self.begun and self.runs.run.has_measured):
             self.runs.run.say("warning", "the last row is cut off, and left out", self.line)
         return self.runs.finish()
+
+    def _table(self, line_number: int, line: str, ended: bool) -> bool:
+        """Read a line of a table; False for another."""
+        if hf_metrics_table.TITLE.search(line):
+            self.in_table = True
+            return True
+        row = hf_metrics_table.row_of(line) if self.in_table else None
+        if row is None:
+            self.in_table = False
+            return False
+        name, text = row
+        key, run = Key(name), self.runs.run
+        if not ended:
+            run.say("warning", "the last row is cut off, and left out", line_number)
+        elif name not in _NO_METRICS and number(text) is not None and (key not in run.columns or key in run.rounded):
+            run.rounded.add(key)
+            self._value(key, text, line_number)
+        return True
 
     def _go_on(self, line: str) -> str:
         """The row that has begun with this line behind it; given up at another row, or when it is too long."""
@@ -172,12 +200,20 @@ class _Console:
         for name, text in row.items():
             if name in _NO_METRICS or number(text) is None:
                 continue
-            key, unit = Key(name), unit_of(name)
-            value, fault = checked(text, unit)
-            if fault:
-                run.refuse(key, fault, line)
-                continue
-            column = run.column(key, unit)
-            column.values.append(value)
-            if _SUMMARY.match(name) and len(column.values) == 2:
-                run.again[key] = line
+            key = Key(name)
+            if key in run.rounded:  # a table came first
+                run.rounded.remove(key)
+                del run.columns[key]
+            self._value(key, text, line)
+
+    def _value(self, key: Key, text: str, line: int) -> None:
+        """One printed number, which says what is wrong with it if it is no measurement."""
+        run, unit = self.runs.run, unit_of(key.metric)
+        value, fault = checked(text, unit)
+        if fault:
+            run.refuse(key, fault, line)
+            return
+        column = run.column(key, unit)
+        column.values.append(value)
+        if _SUMMARY.match(key.metric) and len(column.values) == 2:
+            run.again[key] = line

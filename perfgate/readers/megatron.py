@@ -21,8 +21,8 @@ what an iteration line looks like. All times are means over the iterations since
 A skipped iteration is shorter than the others and is kept; `skipped_iterations` tells where they are. Iteration n is
 step n - 1; what is printed below its line belongs to the same step, and what is printed before the first is step 0.
 
-DeepSpeed's records in a log of Megatron-DeepSpeed are read as in the format deepspeed, which such a log has where they
-come first.
+DeepSpeed's timers and memory in a log of Megatron-DeepSpeed are read as in the format deepspeed, which such a log has
+where its timers come first.
 
 Golden values of functional tests are `{"iteration-time": {"start_step": 1, "end_step": 50, "step_interval": 5,
 "values": {"1": 8.01, "5": 1.63}}, ...}`, values as a list until 2025: `iteration_time` (s), `memory.allocated` and
@@ -39,6 +39,7 @@ from perfgate.model import Key, Run
 from perfgate.positions import Path, load_json
 from perfgate.readers import iterations
 from perfgate.readers.building import RunBuilder
+from perfgate.readers.deepspeed_memory import MemoryUsage
 from perfgate.readers.jsonrun import JsonRun
 from perfgate.readers.runs import Runs
 from perfgate.readers.sniffing import is_json
@@ -84,6 +85,11 @@ class _LogRun(RunBuilder):
         #: DeepSpeed's records in the same log, which say their rank.
         self.timers = Timers(self)
 
+    @property
+    def has_measured(self) -> bool:
+        """Whether iterations have begun: memory is printed while the model is still being built."""
+        return any(not key.metric.startswith("memory.") for key in self.columns)
+
     def run(self, part: int | None = None) -> Run:
         """The finished run."""
         self.timers.finish()
@@ -99,6 +105,7 @@ class _Log:
         self.step = 0
         #: Which kind of rows may follow: `(min, max) time`, `max time`, `times`, or none.
         self.block = ""
+        self.usage = MemoryUsage()
         #: Under `times across ranks`, the timer whose ranks follow.
         self.timer = ""
 
@@ -107,6 +114,7 @@ class _Log:
         for number, line, _, ended in self.document.lines():
             if ended:
                 self._line(number, line)
+                self.usage.line(self.runs.run, number, line)
             elif self._is_record(line):
                 self.runs.run.say("warning", "the last record is cut off, and left out", number)
         return self.runs.finish()

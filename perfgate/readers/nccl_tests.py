@@ -19,7 +19,7 @@ printed.
 
 Sizes that were measured with several types, operations or roots have the labels type, redop, root as well; a size that
 is measured several times (`--run_cycles`) is a series of so many samples. A measurement whose result was wrong is
-left out.
+left out. Texts of bigscience's benchmark are read by `all_reduce_bench`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 from perfgate.model import Key, Run
 from perfgate.positions import JsonDocument, load_json
+from perfgate.readers import all_reduce_bench
 from perfgate.readers.building import RunBuilder, number
 from perfgate.readers.jsonrun import JsonRun, checked
 from perfgate.readers.sniffing import is_json
@@ -112,14 +113,17 @@ class _Table:
         self.values: list[_Value] = []
         self.average: tuple[str, int] | None = None
         self.ranks = 0
+        self.bench = all_reduce_bench.AllReduceBench()
 
     def read(self) -> Run:
         """Every line of the file, once."""
-        for line_number, line, _, ended in self.run.document.lines(_WORDS):
+        for line_number, line, _, ended in self.run.document.lines((*_WORDS, *all_reduce_bench.WORDS)):
             if ended:
                 self._line(line_number, line)
+                self.bench.line(self.run, line_number, line)
             elif self.header and _ROW.match(line):
                 self.run.say("warning", "the last row is cut off, and left out", line_number)
+        self.bench.finish(self.run)
         if self.ranks:
             self.run.facts |= {"gpu_count": self.ranks, "world_size": self.ranks}
         _add(self.run, self.collective, self.values)

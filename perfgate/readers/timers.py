@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -73,9 +74,16 @@ class _Rank:
                 self.names = frozenset()
             self.names |= table.names
         self.ended = table.ends_step
-        if self.ended:
+        if self.ended and self.names is not None:
             self.names = None
+            self._begin_at_once()
         return self.step
+
+    def _begin_at_once(self) -> None:
+        """The first record that ends a step: what stood before it, micro steps for one, was all of that step."""
+        self.step = 0
+        for table in self.tables.values():
+            table.steps = array("q", bytes(table.steps.itemsize * len(table.steps)))
 
 
 class Timers:
@@ -95,6 +103,30 @@ class Timers:
     def ranks(self) -> int:
         """How many ranks printed records and said which they are."""
         return len(self._ranks.keys() - {None})
+
+    @property
+    def ended_steps(self) -> int | None:
+        """How many steps have ended; None unless one rank alone prints records."""
+        ranks = [rank for rank in self._ranks.values() if rank.tables]
+        if len(ranks) != 1:
+            return None
+        return 0 if ranks[0].names is not None else ranks[0].step + ranks[0].ended
+
+    def hand_over(self, other: Timers, first: int) -> None:
+        """Give the steps from `first` on, of the only rank, to a run that begins there and has read nothing yet."""
+        (rank,) = (rank for rank in self._ranks.values() if rank.tables)
+        heir = other._ranks.setdefault(rank.label, _Rank(rank.label))
+        heir.step, heir.ended, heir.names = rank.step - first, rank.ended, None
+        for names, table in rank.tables.items():
+            at = bisect_left(table.steps, first)
+            if at == len(table.steps):
+                continue
+            taken = other._table(heir, names)
+            taken.values.extend(table.values[at * len(table.columns) :])
+            taken.steps.extend(step - first for step in table.steps[at:])
+            taken.places.extend(place - self.records for place in table.places[at:])  # before all that is to come
+            del table.values[at * len(table.columns) :], table.steps[at:], table.places[at:]
+        rank.step, rank.ended = first - 1, True
 
     def read_usual(self, line: str) -> bool:
         """Read a line that is one record like those before it, and nothing else; False where it is not."""

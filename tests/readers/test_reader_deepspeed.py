@@ -128,12 +128,13 @@ def test_steps_with_overflow_can_be_joined():
     assert steps['forward{rank="0"}'] == steps['forward_microstep{rank="0"}'] == [0, 1, 2, 3, 4]
 
 
-def test_micro_steps_of_a_step_share_its_number():
-    text = last(0) + "".join(micro(1) + micro(2) + optimizer(3) + last(4) for _ in range(2))
+@pytest.mark.parametrize(("before", "first"), [("", 0), (last(0), 1)])
+def test_micro_steps_of_a_step_share_its_number(before, first):
+    text = before + "".join(micro(1) + micro(2) + optimizer(3) + last(4) for _ in range(2))
     steps = steps_of(run_of(text))
-    assert steps['forward_microstep{rank="0"}'] == [1, 1, 2, 2]
-    assert steps['optimizer_step{rank="0"}'] == [1, 2]
-    assert steps['forward{rank="0"}'] == [0, 1, 2]
+    assert steps['forward_microstep{rank="0"}'] == [first, first, first + 1, first + 1]
+    assert steps['optimizer_step{rank="0"}'] == [first, first + 1]
+    assert steps['forward{rank="0"}'] == [*range(first + 2)]
 
 
 def test_without_a_last_record_a_name_that_comes_again_begins_a_step():

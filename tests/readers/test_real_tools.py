@@ -87,3 +87,18 @@ def test_what_they_print_is_refused_with_the_option_that_writes_json(name, advic
     run = fixture(name)
     assert not run.series
     assert advice in errors(run)[0]
+
+
+def test_deepspeed_0_19():
+    """Its timers and throughput; memory, collectives and FLOPS are in tests of their own."""
+    run = fixture("deepspeed.log")
+    values, steps = values_of(run), {str(s.key): s.steps for s in run.series if s.steps is not None}
+    assert (run.format, said(run)) == ("deepspeed", [])
+    assert dict(run.environment) == {"deepspeed": "0.19.8", "world_size": 2}
+    assert values['forward{rank="0"}'] == [x / 1000 for x in (1.35, 0.43, 0.42, 0.74)]
+    assert values['backward_microstep{rank="0"}'][:2] == [0.74 / 1000, 5.13 / 1000]
+    assert values['optimizer_step{rank="0"}'] == [x / 1000 for x in (1.68, 0.49, 0.32, 0.34)]
+    assert values["samples_per_second"] == [389.569430090451]
+    for name in ('forward{rank="0"}', 'optimizer_step{rank="0"}', 'step{rank="0"}'):
+        assert steps[name].tolist() == [0, 1, 2, 3]
+    assert steps['forward_microstep{rank="0"}'].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]

@@ -1,0 +1,303 @@
+"""How fast each reader is, and how much memory it takes, against a plain Python loop over the lines of the same file.
+
+    python benchmarks/readers.py [--json FILE] [--megabytes 4] [--repeat 3] [FORMAT ...]
+
+Every figure is of a fresh process; readers and loops alternate, so that a busy machine slows both. `NAME.time_ratio` is
+the reader's time over the loop's, without imports; `NAME.memory_ratio` the peak memory of the whole process over that
+of a process with the loop, imports included. `--json` writes `perfgate.results/1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+READ = """
+import resource, sys, time
+from perfgate.readers import Source, read
+def chunks(file):
+    while chunk := file.read(1 << 18):
+        yield chunk
+with open(sys.argv[1], "rb") as file:
+    read(Source("warm-up", [open(sys.argv[2], "rb").read()]))
+    began = time.perf_counter()
+    runs = read(Source("file", chunks(file)))
+    took = time.perf_counter() - began
+wrong = [str(problem) for run in runs for problem in run.problems if problem.severity == "error"]
+values = sum(len(series.values) or len(series.aggregate) for run in runs for series in run.series)
+if wrong or not values:
+    sys.exit(f"not read: {wrong[:3]}, {values} values")
+print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, values)
+"""
+LOOP = """
+import resource, sys, time
+began = time.perf_counter()
+letters = 0
+with open(sys.argv[1], errors="replace") as file:
+    for line in file:
+        letters += len(line)
+print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, letters)
+"""
+
+Write = Callable[[Path, int], None]
+_random = random.Random(7)
+
+
+def number(mean: float) -> float:
+    """A time, or the like, that differs from row to row."""
+    return _random.gauss(mean, mean / 50)
+
+
+def text(row: Callable[[int], str], head: str = "", foot: str = "") -> Write:
+    """A file of rows, as large as asked for."""
+
+    def write(path: Path, size: int) -> None:
+        rows = [head]
+        length, at = len(head), 0
+        while length < size or at < 2:
+            rows.append(row(at))
+            length += len(rows[-1])
+            at += 1
+        path.write_text("".join(rows) + foot)
+
+    return write
+
+
+def document(item: Callable[[int], object], around: Callable[[list[object]], object]) -> Write:
+    """A JSON document of so many items, indented as tools do."""
+
+    def write(path: Path, size: int) -> None:
+        each = len(json.dumps(around([item(0)]), indent=1))
+        path.write_text(json.dumps(around([item(at) for at in range(max(size // each, 2))]), indent=1) + "\n")
+
+    return write
+
+
+def timers(step: int) -> str:
+    """The records of DeepSpeed's timers in one step."""
+    stamp = "[2026-02-20 09:55:01,105] [INFO] [logging.py:107:log_dist] [Rank 0]"
+    names = ("fwd", "bwd", "bwd_inner", "bwd_allreduce", "step")
+    micro, whole = ("".join(f" | {name}{suffix}: {number(300):.2f}" for name in names) for suffix in ("_microstep", ""))
+    return f"{stamp} time (ms){micro}\n{stamp} time (ms){whole}\n"
+
+
+def collectives(step: int) -> str:
+    """A call of a collective, and the memory after a step."""
+    call = f"comm op: all_reduce | time (ms): {number(9):.2f} | msg size: {step % 9}.0 MB | algbw (Gbps): 1204.52 | "
+    memory = "MA 1.73 GB         Max_MA 1.73 GB         CA 1.75 GB         Max_CA 2 GB \n"
+    return f"[2026-02-20 09:55:01,105] [INFO] [Rank 0] {call}busbw (Gbps): 1129.23\nAfter the step\n{memory}"
+
+
+def functions(at: int) -> str:
+    """A section of AdvancedProfiler."""
+    rows = "".join(
+        f"     {row}    0.005    0.000    {number(2):.3f}    0.309 module.py:{row}(f)\n" for row in range(20)
+    )
+    head = "   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n"
+    return f"Profile stats for: action{at}\n         99 function calls in {number(5):.3f} seconds\n\n{head}{rows}\n\n"
+
+
+def operators(at: int) -> str:
+    """A row of a torch table."""
+    times = "".join(f"{value:>14}" for value in ("53.46%", f"{number(48):.3f}ms", "70.85%", f"{number(64):.3f}ms"))
+    return f"{f'aten::op{at}': >55}{times}{f'{number(21):.3f}ms': >14}{3: >14}  \n"
+
+
+def rule(columns: int) -> str:
+    """A rule of a torch table."""
+    return "  ".join(["-" * 55, *["-" * 12] * columns]) + "  \n"
+
+
+def export(path: Path, size: int) -> None:
+    """An SQLite export of Nsight Systems with kernels alone."""
+    path.unlink(missing_ok=True)
+    with sqlite3.connect(path) as base:
+        base.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+        base.executemany("INSERT INTO StringIds VALUES (?, ?)", [(at, f"kernel{at}") for at in range(50)])
+        base.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, demangledName)")
+        rows = ((1000 * at, 1000 * at + int(number(500)), 0, at % 50) for at in range(max(size // 24, 2)))
+        base.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?)", rows)
+    base.close()
+
+
+_OPERATORS = ("Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")
+_NSYS = '"Time (%)","Total Time (ns)","Instances","Avg (ns)","Med (ns)","Min (ns)","Max (ns)","StdDev (ns)","Name"\n'
+_NCU = '"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+_PLACE = "     time   algbw   busbw #wrong"
+_NCCL = f"#       size         count      type   redop    root{_PLACE}{_PLACE}\n"
+_SIMPLE = (
+    "|  Action                                  \t|  Mean duration (s)\t|  Num calls      \t|  Total time (s) \t|\n"
+)
+
+#: One kind of file each; the name before a comma is the format's.
+FILES: dict[str, Write] = {
+    "deepspeed": text(timers),
+    "deepspeed, collectives and memory": text(collectives),
+    "lightning": text(
+        lambda at: f"|  action{at: <34} \t|  {number(0.5):.5}\t|  4  \t|  {number(2):.5}\t|\n", _SIMPLE, "-" * 90 + "\n"
+    ),
+    "lightning, AdvancedProfiler": text(functions, "FIT Profiler Report\n"),
+    "torch-table": text(
+        operators, rule(6) + "  ".join(f"{name: >12}" for name in _OPERATORS).rjust(139) + "\n" + rule(6), rule(6)
+    ),
+    "megatron": text(
+        lambda at: (
+            f" iteration {at + 1:8d}/ 9000000 | consumed samples: {at * 8:12d} | elapsed time per iteration (ms): "
+            f"{number(500):.1f} | learning rate: 1.0E-05 | lm loss: 2.1E+00 |\n    forward-backward ....: (1.0, 2.0)\n"
+        )
+    ),
+    "hf-trainer": text(
+        lambda at: f"{{'loss': {number(2):.4f}, 'learning_rate': 1e-05, 'epoch': {at / 100}}}\n",
+        foot="{'train_runtime': 273.01, 'epoch': 90000.0}\n",
+    ),
+    "hf-trainer, JSON": document(
+        lambda at: {"loss": number(2), "epoch": at / 100, "step": at + 1},
+        lambda items: {"global_step": len(items), "log_history": items},
+    ),
+    "mlperf": text(
+        lambda at: (
+            f':::MLLOG {{"namespace": "", "time_ms": {at * 1000}, "event_type": "POINT_IN_TIME", "key": '
+            f'"tracked_stats", "value": {{"throughput": {number(900):.2f}}}, "metadata": {{"step": {at}}}}}\n'
+        )
+    ),
+    "nccl-tests": text(
+        lambda at: (
+            f"{1024 << at % 24:12d} {at % 24:12d}     float     sum      -1 {number(78):8.2f}   13.42   12.61      0"
+            f"    77.90   13.46   12.65      0\n"
+        ),
+        _NCCL,
+    ),
+    "nsys": text(lambda at: f'95.6,{number(2e6):.0f},8,250068.5,249601.0,227873,271585,21636.6,"kernel{at}"\n', _NSYS),
+    "nsys, SQLite": export,
+    "ncu": text(lambda at: f'"{at}","kernel{at % 50}","Speed","Duration","us","{number(60):.2f}"\n', _NCU),
+    "timeit": document(
+        lambda at: {"computation": f"f{at}", "times": [number(0.5) for _ in range(20)]}, lambda items: items
+    ),
+    "torch-benchmark": text(
+        lambda at: (
+            f"<torch.utils.benchmark.utils.common.Measurement object at 0x7f>\ncase{at}\n  Median: "
+            f"{number(5):.2f} us\n  IQR:    0.10 us (4.9 to 5.0)\n  1 measurement, 100 runs , 1 thread\n"
+        )
+    ),
+    "pytest-benchmark": document(
+        lambda at: {"name": f"t{at}", "fullname": f"t.py::t{at}", "stats": {"data": [number(1) for _ in range(20)]}},
+        lambda items: {"machine_info": {}, "commit_info": {}, "benchmarks": items, "version": "5.1.0"},
+    ),
+    "pyperf": document(
+        lambda at: {"metadata": {}, "values": [number(1) for _ in range(20)]},
+        lambda items: {
+            "version": "1.0",
+            "metadata": {},
+            "benchmarks": [{"metadata": {"name": "f"}, "runs": items[:99]}],
+        },
+    ),
+    "google-benchmark": document(
+        lambda at: {
+            "name": f"f/{at}",
+            "run_type": "iteration",
+            "iterations": 9,
+            "real_time": number(9),
+            "cpu_time": 1.0,
+            "time_unit": "ns",
+        },
+        lambda items: {"context": {"library_build_type": "release"}, "benchmarks": items},
+    ),
+    "hyperfine": document(
+        lambda at: {"command": f"c{at}", "mean": 1.0, "times": [number(1) for _ in range(20)]},
+        lambda items: {"results": items},
+    ),
+    "asv": document(
+        lambda at: number(1),
+        lambda items: {
+            "commit_hash": "a",
+            "version": 1,
+            "params": {},
+            "results": {f"f{at}": value for at, value in enumerate(items)},
+        },
+    ),
+    "vllm": document(
+        lambda at: number(0.05),
+        lambda items: {
+            "duration": 9.5,
+            "completed": len(items),
+            "request_throughput": 1.5,
+            "mean_ttft_ms": 50.0,
+            "ttfts": items,
+        },
+    ),
+    "perfgate": document(
+        lambda at: {"metric": f"m{at}", "unit": "s", "values": [number(1) for _ in range(20)]},
+        lambda items: {"schema": "perfgate.results/1", "series": items},
+    ),
+}
+
+
+def measured(program: str, *paths: Path) -> tuple[float, float]:
+    """Seconds, and peak memory in KiB, of a fresh process; a reader that does not read stops the benchmark."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, paths)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{paths[0].name}: {done.stderr.strip()[-500:]}")
+    seconds, memory, _ = done.stdout.split()
+    return float(seconds), float(memory)
+
+
+def compare(path: Path, small: Path, repeat: int) -> dict[str, float]:
+    """The figures of one file."""
+    read, loop = [], []
+    for _ in range(repeat):
+        read.append(measured(READ, path, small))
+        loop.append(measured(LOOP, path))
+    (seconds, memory), (plain, plain_memory) = (
+        (statistics.median(time for time, _ in found), statistics.median(size for _, size in found))
+        for found in (read, loop)
+    )
+    return {
+        "speed": path.stat().st_size / seconds,
+        "time_ratio": seconds / plain,
+        "memory_ratio": memory / plain_memory,
+    }
+
+
+_UNITS = {"speed": "B/s", "time_ratio": "x", "memory_ratio": "x"}
+
+
+def main() -> None:
+    """Measure, print, and write what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("formats", nargs="*", metavar="FORMAT", help="only these (default: all)")
+    parser.add_argument("--json", metavar="FILE", help="write perfgate.results/1")
+    parser.add_argument("--megabytes", type=float, default=4)
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    series = []
+    print(f"{'file': <36}{'MB/s': >8}{'time, x loop': >14}{'memory, x loop': >16}")
+    for name, write in FILES.items():
+        if options.formats and name.partition(",")[0] not in options.formats:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            path, small = Path(folder, "file"), Path(folder, "small")
+            write(path, int(options.megabytes * 1e6))
+            write(small, 1000)
+            figures = compare(path, small, options.repeat)
+        speed, time, memory = figures["speed"] / 1e6, figures["time_ratio"], figures["memory_ratio"]
+        print(f"{name: <36}{speed: >8.1f}{time: >14.1f}{memory: >16.1f}")
+        series += [
+            {"metric": figure, "labels": {"file": name}, "unit": _UNITS[figure], "value": value}
+            for figure, value in figures.items()
+        ]
+    if options.json:
+        Path(options.json).write_text(json.dumps({"schema": "perfgate.results/1", "series": series}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
