@@ -112,6 +112,8 @@ class Series:
     printed_as: str | None = None
     #: How many values the run had, where `values` is a thinned selection of them (large baselines).
     thinned_from: int | None = None
+    #: Of collectives, the process group of each value: what ranks are matched by.
+    groups: tuple[str, ...] = ()
 
 
 def read_only(array: Array) -> Array:

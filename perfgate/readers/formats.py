@@ -82,6 +82,12 @@ FORMATS: tuple[Format, ...] = (
         fits=shapes.golden,
     ),
     Format(
+        "torch-trace",
+        "a Chrome trace of torch.profiler (Kineto JSON), or a folder of them, one per rank or span",
+        "trace",
+        fits=shapes.trace,
+    ),
+    Format(
         "timeit",
         "timing results: lists of seconds under `times`, as JSON or as printed Python objects",
         "timeit",

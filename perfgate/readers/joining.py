@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from perfgate.model import Fact, Key, Location, Problem, Run, Series
-
-#: `trace_rank3.json`, `rank_3.log`, `rank-3.log`
-_RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+from perfgate.readers.source import rank_in_name
 
 
 def join_runs(name: str, runs: Sequence[Run]) -> Run:
@@ -53,10 +50,10 @@ def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
 
 def _ranked(series: Series, source: str) -> Series:
     """The series with the rank in its file's name, unless it has one."""
-    rank = _RANK.search(source.replace("\\", "/").rpartition("/")[2])
+    rank = rank_in_name(source)
     if rank is None or series.key.label("rank") is not None:
         return series
-    labels = {**dict(series.key.labels), "rank": str(int(rank[1]))}
+    labels = {**dict(series.key.labels), "rank": rank}
     return replace(series, key=Key.of(series.key.metric, **labels))
 
 
