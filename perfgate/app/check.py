@@ -31,7 +31,7 @@ def check(request: CheckRequest) -> Report:
     if ruleset is None:
         policy = Policy(None, rules_sha256, hashlib.sha256().hexdigest())
         return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
-    runs = inputs.read_runs(options.runs, options.format)
+    runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     command = approve_command(options)
     loaded = load_baseline(open_store(options.baselines), ruleset, facts, command)

@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from perfgate.app.errors import Refused
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
 from perfgate.positions import load_json
 from perfgate.readers import FORMATS, join_runs, read
-from perfgate.readers.source import Source
+from perfgate.readers.source import Source, TraceMode
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.document import MAX_BYTES
 from perfgate.rules.loading import load_rules
@@ -45,14 +45,25 @@ def typed_path(path: str) -> str:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-def read_runs(paths: Sequence[str], format: str | None = None, *, as_given: bool = False) -> tuple[Run, ...]:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the user says of how files are to be read."""
+
+    format: str | None
+    trace_mode: TraceMode
+
+
+def read_runs(
+    paths: Sequence[str], format: str | None = None, trace_mode: TraceMode = "corrected", *, as_given: bool = False
+) -> tuple[Run, ...]:
     """Read every run named on the command line; what is wrong with a file is in its run's problems.
 
     Raises Refused for the same file given twice.
     """
     refuse_twice(paths)
     _check_format(format)
-    read = [_read_argument(path, format, path if as_given else shown_path(path)) for path in paths]
+    how = Reading(format, trace_mode)
+    read = [_read_argument(path, how, path if as_given else shown_path(path)) for path in paths]
     _refuse_copies(read)
     return tuple(run for runs in read for run in runs)
 
@@ -86,13 +97,13 @@ def refuse_twice(paths: Sequence[str]) -> None:
         seen[real] = path
 
 
-def _read_argument(path: str, format: str | None, name: str) -> tuple[Run, ...]:
+def _read_argument(path: str, how: Reading, name: str) -> tuple[Run, ...]:
     if path != "-" and os.path.isdir(path):
-        return (_read_directory(Path(path), format, name),)
-    return _read_file(path, format, name)
+        return (_read_directory(Path(path), how, name),)
+    return _read_file(path, how, name)
 
 
-def _read_file(path: str, format: str | None, name: str) -> tuple[Run, ...]:
+def _read_file(path: str, how: Reading, name: str) -> tuple[Run, ...]:
     digest = hashlib.sha256()
     try:
         if path != "-" and stat.S_ISCHR(os.stat(path).st_mode):
@@ -101,7 +112,7 @@ def _read_file(path: str, format: str | None, name: str) -> tuple[Run, ...]:
             return (_unreadable(name, "standard input is closed"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
             chunks = _chunks(file, digest)
-            runs = read(Source(name, chunks), format)
+            runs = read(Source(name, chunks, how.trace_mode), how.format)
             for _ in chunks:  # the hash is of the whole file, wherever the reader stopped
                 pass
     except OSError as error:
@@ -120,7 +131,7 @@ def _unreadable(name: str, message: str) -> Run:
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
 
 
-def _read_directory(folder: Path, format: str | None, name: str) -> Run:
+def _read_directory(folder: Path, how: Reading, name: str) -> Run:
     """All files below a folder are one run; links that lead out of it are refused."""
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
     files = [path for path in found if path.is_symlink() or not path.is_dir()]
@@ -135,7 +146,7 @@ def _read_directory(folder: Path, format: str | None, name: str) -> Run:
         elif not path.is_file():
             runs.append(_unreadable(shown, "is no regular file"))
         else:
-            runs += _read_file(str(path), format, shown)
+            runs += _read_file(str(path), how, shown)
     return join_runs(name, runs)
 
 

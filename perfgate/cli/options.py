@@ -78,7 +78,15 @@ env_option = click.option(
     "--env", multiple=True, metavar="FILE|KEY=VALUE", help="Facts of the environment that the runs do not hold."
 )
 head_option = click.option("--head", metavar="SHA", help="The commit that was measured. [default: git's HEAD]")
-judging_options = options(rules_option, baselines_option, suite_option, env_option, format_option, head_option)
+trace_mode_option = click.option(
+    "--trace-mode",
+    type=click.Choice(["corrected", "tensorboard"]),
+    default="corrected",
+    help="How a trace's step is divided: as it is, or as torch_tb_profiler does. [default: corrected]",
+)
+judging_options = options(
+    rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option, head_option
+)
 
 
 def collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
@@ -92,5 +100,6 @@ def collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
         suite=arguments["suite"],
         env=tuple(arguments["env"]),
         format=arguments["format_"],
+        trace_mode=arguments["trace_mode"],
         head=arguments["head"],
     )

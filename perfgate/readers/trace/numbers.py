@@ -44,8 +44,8 @@ def nanoseconds(micros: Sequence[Any]) -> Int64:
                 raise Inexact
             return _one_by_one(micros)
         whole = np.floor(column)
-        fraction: Int64 = np.rint((column - whole) * 1000).astype(np.int64)
-        return whole.astype(np.int64) * 1000 + fraction
+        exact: Int64 = whole.astype(np.int64) * 1000 + np.rint((column - whole) * 1000).astype(np.int64)
+        return exact
     return _one_by_one(micros)
 
 
