@@ -18,8 +18,6 @@ from perfgate.positions import load_json
 from perfgate.readers import FORMATS, join_runs, read
 from perfgate.readers.source import Source, TraceMode
 from perfgate.rules.conditions import fact_text
-from perfgate.rules.document import MAX_BYTES
-from perfgate.rules.loading import load_rules
 from perfgate.rules.ruleset import Ruleset
 
 CHUNK = 1 << 18
@@ -155,6 +153,8 @@ def _read_directory(folder: Path, how: Reading, name: str) -> Run:
 
 def read_rules(paths: Sequence[str], suite: str | None) -> tuple[Ruleset | None, list[Problem], str]:
     """Load rule files and folders of them: the ruleset, all problems, and the hash of what was read."""
+    from perfgate.rules.loading import load_rules
+
     files = list(rule_files(paths))
     digest = hashlib.sha256()
     for name, data in files:
@@ -165,6 +165,8 @@ def read_rules(paths: Sequence[str], suite: str | None) -> tuple[Ruleset | None,
 
 def rule_files(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Every rule file below the paths as (name, bytes). Raises Refused where there is none."""
+    from perfgate.rules.document import MAX_BYTES
+
     for path in paths:
         found = (
             sorted([*Path(path).rglob("*.yaml"), *Path(path).rglob("*.yml")]) if os.path.isdir(path) else [Path(path)]

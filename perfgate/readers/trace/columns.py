@@ -14,7 +14,7 @@ import numpy as np
 
 from perfgate.readers.building import MAX_FAULTS
 from perfgate.readers.trace.chunks import Chunk
-from perfgate.readers.trace.events import Event
+from perfgate.readers.trace.events import Args, Event
 from perfgate.readers.trace.names import Names, is_collective_range
 from perfgate.readers.trace.numbers import ABSENT, Inexact, Int64, decimals, nanoseconds, whole_numbers
 
@@ -157,7 +157,7 @@ class Columns:
         self.host.add(start=start, duration=duration, name=found, kind=np.full(len(found), kind, np.int8))
         if self._collective_names:
             rows = np.flatnonzero(np.isin(found, self._collective_names))
-            ids = whole_numbers([_external_id(events[row]) for row in rows.tolist()])
+            ids = _external_ids([events[row].args for row in rows.tolist()])
             self.collective_ids += zip(found[rows].tolist(), ids.tolist(), strict=True)
 
     def _keep_runtime(self, kind: int, events: Sequence[Event], start: Int64, duration: Int64) -> None:
@@ -178,7 +178,7 @@ class Columns:
         if kind == KERNEL:
             self.device.add(
                 name=np.array([names[event.name] for event in events], np.int32),
-                external_id=whole_numbers([_external_id(event) for event in events]),
+                external_id=_external_ids(args),
                 blocks=decimals([one.blocks_per_sm for one in args]),
                 occupancy=decimals([one.occupancy for one in args]),
             )
@@ -212,6 +212,9 @@ class Columns:
                 self.refused.append((chunk.line(index), what))
 
 
-def _external_id(event: Event) -> Any:
-    new = event.args.external_id
-    return event.args.external_id_before_2022 if new is None else new
+def _external_ids(args: Sequence[Args]) -> Int64:
+    """The operators that events belong to; -1 where unknown. The field had a small letter until 2022."""
+    found = whole_numbers([one.external_id for one in args])
+    return (
+        found if (found >= 0).all() else np.maximum(found, whole_numbers([one.external_id_before_2022 for one in args]))
+    )

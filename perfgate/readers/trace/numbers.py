@@ -19,6 +19,8 @@ Float64 = npt.NDArray[np.float64]
 ABSENT = np.iinfo(np.int64).min
 #: Below, float64 microseconds are exact to the nanosecond.
 EXACT_BELOW = float(1 << 43)
+#: Below, float64 holds every whole number.
+_EXACT_WHOLE = float(1 << 53)
 #: 73 years from 1970: later, or before, no trace was recorded. Ends of events still fit in int64.
 _LIMIT = 1 << 61
 
@@ -69,11 +71,14 @@ def whole_numbers(values: Sequence[Any], absent: int = -1) -> Int64:
     """Identifiers and counts; `absent` for what is none."""
     try:
         column = np.array(values)
-    except (ValueError, OverflowError):
-        column = np.empty(0, object)
-    if column.dtype == np.int64:
-        return column
-    return np.array([_whole(value, absent) for value in values], np.int64)
+        if column.dtype == np.int64:
+            return column
+        found = np.array(values, np.float64)  # None becomes NaN
+    except (ValueError, OverflowError, TypeError):
+        found = np.array([math.inf])
+    if (np.abs(found) >= _EXACT_WHOLE).any():
+        return np.array([_whole(value, absent) for value in values], np.int64)
+    return np.where(np.isnan(found), absent, found).astype(np.int64)
 
 
 def _whole(value: Any, absent: int) -> int:
@@ -86,14 +91,18 @@ def _whole(value: Any, absent: int) -> int:
 
 def decimals(values: Sequence[Any]) -> Float64:
     """Measured numbers; NaN for what is none."""
-    return np.array([_decimal(value) for value in values], np.float64)
+    try:
+        found = np.array(values, np.float64)  # None becomes NaN
+    except (ValueError, OverflowError, TypeError):
+        found = np.array([_decimal(value) for value in values], np.float64)
+    found[~np.isfinite(found)] = np.nan
+    return found
 
 
 def _decimal(value: Any) -> float:
     if isinstance(value, str):
         value = number(value)
     try:
-        found = math.nan if value is None else float(value)
+        return math.nan if value is None else float(value)
     except OverflowError:
         return math.nan
-    return found if math.isfinite(found) else math.nan
