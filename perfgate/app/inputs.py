@@ -15,7 +15,7 @@ from pathlib import Path
 from perfgate.app.errors import Refused
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
 from perfgate.positions import load_json
-from perfgate.readers import FORMATS, join_runs, read
+from perfgate.readers import FORMATS, join_runs, read, with_missing_ranks
 from perfgate.readers.source import Source, TraceMode
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Ruleset
@@ -97,8 +97,8 @@ def refuse_twice(paths: Sequence[str]) -> None:
 
 def _read_argument(path: str, how: Reading, name: str) -> tuple[Run, ...]:
     if path != "-" and os.path.isdir(path):
-        return (_read_directory(Path(path), how, name),)
-    return _read_file(path, how, name)
+        return (with_missing_ranks(_read_directory(Path(path), how, name)),)
+    return tuple(map(with_missing_ranks, _read_file(path, how, name)))
 
 
 def _read_file(path: str, how: Reading, name: str) -> tuple[Run, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.app.inputs import read_runs
+from perfgate.app.traces import trace_view
 from perfgate.measure import summary
 from perfgate.model import Run, RunSummary
 from perfgate.readers.source import TraceMode
@@ -22,4 +23,4 @@ def inspect(
 def _summary(run: Run, with_values: bool) -> RunSummary:
     series = tuple(summary(one, with_values=with_values) for one in sorted(run.series, key=lambda one: one.key))
     facts = dict(sorted(run.environment.items()))
-    return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems)
+    return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems, trace_view(run))

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from perfgate.model import Run
 from perfgate.positions import load_json
 from perfgate.readers.formats import FORMATS, Format
-from perfgate.readers.joining import join_runs
+from perfgate.readers.joining import join_runs, with_missing_ranks
 from perfgate.readers.sniffing import binary, console, is_json, shape_of
 from perfgate.readers.source import Source
 from perfgate.readers.text import Document, clean
 
-__all__ = ["FORMATS", "Format", "Recognition", "Source", "join_runs", "read", "recognise"]
+__all__ = ["FORMATS", "Format", "Recognition", "Source", "join_runs", "read", "recognise", "with_missing_ranks"]
 
 #: How much of a file is looked at, a little first: the seed log's first timer is on line 2022.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)

@@ -22,7 +22,11 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     several = "a file of several runs cannot be one of the files of a run"
     problems += [Problem("error", several, Location(source)) for source in sorted(parts)]
     whole = [run for run in runs if run.source not in parts]
-    joined, facts, commit = _series(whole, problems), _facts(whole, problems), _commit(whole, problems)
+    joined, facts, commit = (
+        _series(_traces(whole, problems), problems),
+        _facts(whole, problems),
+        _commit(whole, problems),
+    )
     return Run(
         source=name,
         format="+".join(sorted({run.format for run in runs})),
@@ -32,6 +36,27 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
         files=tuple(file for run in runs for file in run.files),
         commit=commit,
     )
+
+
+def with_missing_ranks(run: Run) -> Run:
+    """The run, with a warning where ranks of its job are missing, as far as traces say how many there were."""
+    if "torch-trace" not in run.format:
+        return run
+    from perfgate.readers.trace.ranks import missing_ranks
+
+    return replace(run, problems=(*run.problems, *missing_ranks(run)))
+
+
+def _traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
+    """The runs, of which traces of one rank have become one."""
+    traces = [run for run in runs if run.format == "torch-trace"]
+    if not traces:
+        return list(runs)
+    from perfgate.readers.trace.ranks import join_traces
+
+    joined, found = join_traces(traces)
+    problems += found
+    return [*(run for run in runs if run.format != "torch-trace"), *joined]
 
 
 def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:

@@ -87,7 +87,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """The arguments of one NCCL kernel; `row` is its place among the kernels."""
+    """The arguments of one NCCL kernel; `row` is its place among the kernels, `group` its process group."""
 
     row: int
     name: str
@@ -183,7 +183,7 @@ class Columns:
                 occupancy=decimals([one.occupancy for one in args]),
             )
             self.collectives += [
-                Collective(self._kernels + at, str(one.collective), str(one.group), event)
+                Collective(self._kernels + at, str(one.collective), f"{one.group} {one.group_ranks}", event)
                 for at, (one, event) in enumerate(zip(args, events, strict=True))
                 if one.collective is not None
             ]

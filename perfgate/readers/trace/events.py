@@ -27,6 +27,7 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     occupancy: Loose = msgspec.field(default=None, name="est. achieved occupancy %")
     collective: Loose = msgspec.field(default=None, name="Collective name")
     group: Loose = msgspec.field(default=None, name="Process Group Name")
+    group_ranks: Loose = msgspec.field(default=None, name="Process Group Ranks")
     group_size: Loose = msgspec.field(default=None, name="Group size")
     elements_in: Loose = msgspec.field(default=None, name="In msg nelems")
     elements_out: Loose = msgspec.field(default=None, name="Out msg nelems")
