@@ -87,6 +87,9 @@ def _look(text: str) -> tuple[Format, str] | None:
             why = known.fits(shape)
             if why:
                 return known, why
+        late = next((known for known in FORMATS if known.late_key and re.search(known.late_key, text)), None)
+        if late:
+            return late, f"a JSON document with {late.late_key.split(chr(34))[1]!r}"
         if not _text_follows(text):
             return None
     return _earliest(text)

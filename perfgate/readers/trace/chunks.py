@@ -59,15 +59,23 @@ class Chunks:
     faults: list[Fault] = field(default_factory=list)
     #: Whether the closing bracket has been met.
     closed: bool = False
+    #: How many events could not be read, and were repaired: too many end the reading.
+    unreadable: int = 0
+    repaired: int = 0
 
     def __iter__(self) -> Iterator[Chunk]:
-        while not self.closed:
+        while not self.closed and not self.has_too_many_faults:
             self.window.more()
             chunk = self._fast() or self._slow()
             if chunk:
                 yield chunk
             elif self.window.ended or self.window.is_full:
                 return
+
+    @property
+    def has_too_many_faults(self) -> bool:
+        """Whether this is no trace that could be repaired."""
+        return self.unreadable > repair.MOST_UNREADABLE or self.repaired > repair.MOST_REPAIRED
 
     def _fast(self) -> Chunk | None:
         """As many events as the buffer holds, typed; None where it does not decode."""
@@ -120,6 +128,8 @@ class Chunks:
         window, line = self.window, self.window.line
         found = repair.read(bytes(window.data[window.start : window.end]), line, ended=window.ended or window.is_full)
         self.faults += found.faults
+        self.unreadable += found.unreadable
+        self.repaired += found.repaired
         self.closed = found.closed
         start = window.start
         window.skip(start + found.consumed)

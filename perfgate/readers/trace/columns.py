@@ -208,7 +208,7 @@ class Columns:
             self.refused_count += 1
             if self.refused_count <= MAX_FAULTS:
                 index = next(at for at, other in enumerate(events) if other is event)
-                what = f"{str(event.name)[:80]!r}: ts {event.ts}, dur {event.dur}"
+                what = f"{str(event.name)[:80]!r}: ts {str(event.ts)[:40]}, dur {str(event.dur)[:40]}"
                 self.refused.append((chunk.line(index), what))
 
 

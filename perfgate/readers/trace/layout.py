@@ -20,6 +20,8 @@ _SPACE = re.compile(rb"[\s,:]+")
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rb"[\s,:]+|" + _STRING + rb'|[\[\]{}]|[^\s"\[\]{},:]+', re.DOTALL)
 _MAX_KEPT = 4 << 20
+_TOO_MANY = "too many events are broken: reading stops here"
+_TOO_LARGE = "an event of more than 32 MiB: reading stops here"
 _CUT = "the trace is cut off here: what follows is missing"
 
 
@@ -75,8 +77,8 @@ class Layout:
             for _ in events:
                 pass
         if not events.closed:
-            full = "an event of more than 32 MiB: reading stops here"
-            self._fault("error", full if self.window.is_full else _CUT)
+            full = _TOO_LARGE if self.window.is_full else _CUT
+            self._fault("error", _TOO_MANY if events.has_too_many_faults else full)
             self._is_cut = True
 
     def _read(self, name: str) -> None:

@@ -59,12 +59,11 @@ def _nanoseconds(value: Any) -> int:
     if isinstance(value, str):
         value = number(value)
     if isinstance(value, float):
-        if not math.isfinite(value) or abs(value) >= _LIMIT:
-            return ABSENT
         value = Decimal(repr(value))
-    if value is None or (isinstance(value, Decimal) and not value.is_finite()):
+    if value is None or (isinstance(value, Decimal) and value.is_nan()) or not -_LIMIT < value < _LIMIT:
         return ABSENT
-    return round(value * 1000) if abs(value) < _LIMIT // 1000 else ABSENT
+    nanos = round(value * 1000)
+    return nanos if -_LIMIT < nanos < _LIMIT else ABSENT
 
 
 def whole_numbers(values: Sequence[Any], absent: int = -1) -> Int64:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import islice
 
 from perfgate.model import Severity
 from perfgate.readers.trace.events import Event, from_json
@@ -29,8 +31,10 @@ _BETWEEN = re.compile(r"[\s,]*")
 #: Where an element may end: before the next one, or at the end of the list.
 _END = re.compile(r"\}(?=\s*,\s*\{|\s*,?\s*\])")
 _NEXT = re.compile(r"\}\s*,\s*(?=\{)")
-#: How many such places are tried for one element, and how long it may be if it is broken.
-_TRIES, _LONGEST = 8, 1 << 20
+#: How many such places are tried for one element, and for a broken one, which is not longer than this.
+_TRIES, _REPAIR_TRIES, _LONGEST = 8, 2, 1 << 20
+#: A text with more events that cannot be read is no trace; repairing more takes too long.
+MOST_UNREADABLE, MOST_REPAIRED = 1000, 100_000
 
 
 @dataclass(slots=True)
@@ -43,6 +47,9 @@ class Found:
     consumed: int = 0
     #: Whether the list ended in this text.
     closed: bool = False
+    #: How many elements could not be read, and how many had to be repaired.
+    unreadable: int = 0
+    repaired: int = 0
 
 
 def read(data: bytes, line: int, *, ended: bool) -> Found:
@@ -64,6 +71,8 @@ def read(data: bytes, line: int, *, ended: bool) -> Found:
             break
         position = end
         _keep(found, element, line, repairs)
+        if found.unreadable > MOST_UNREADABLE or found.repaired > MOST_REPAIRED:
+            break
     found.consumed = len(text[:position].encode("utf-8", "surrogateescape"))
     return found
 
@@ -71,9 +80,11 @@ def read(data: bytes, line: int, *, ended: bool) -> Found:
 def _keep(found: Found, element: object, line: int, repairs: str | None) -> None:
     event = from_json(element)
     if event is None:
+        found.unreadable += 1
         found.faults.append(("error", "unreadable event, left out", line, f": {repairs}" if repairs else ""))
         return
     if repairs:
+        found.repaired += 1
         found.faults.append(("warning", "repaired JSON", line, f": {repairs}"))
     found.events.append(event)
     found.lines.append(line)
@@ -81,30 +92,40 @@ def _keep(found: Found, element: object, line: int, repairs: str | None) -> None
 
 def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str | None]:
     """The element at a place, where it ends (None: beyond the text), and what had to be repaired or is wrong."""
+    ends = [match.end() for match in islice(_END.finditer(text, at, at + _LONGEST), _TRIES)]
     try:
-        element, end = _LENIENT.raw_decode(text, at)
-        if ended or end < len(text):
-            return element, end, None
-        return None, None, None
-    except (ValueError, RecursionError):
-        pass
-    for end in _ends(text, at):
+        element, end = _whole(text, at, ends)
+        return element, end if ended or end < len(text) else None, None
+    except (ValueError, RecursionError) as error:
+        if not ended and _is_incomplete(error):
+            return None, None, None
+    for end in ends[:_REPAIR_TRIES]:
         for repairs, repaired in _repaired(text[at:end]):
-            try:
+            with suppress(ValueError, RecursionError):
                 return _LENIENT.decode(repaired), end, repairs
-            except (ValueError, RecursionError):
-                continue
     after = _NEXT.search(text, at)
-    if after and (ended or len(text) - at > _LONGEST):
-        return None, after.end(), "not JSON"
-    return None, None, None
+    return None, after.end() if after else None, "not JSON"
 
 
-def _ends(text: str, at: int) -> Iterator[int]:
-    for tries, match in enumerate(_END.finditer(text, at, at + _LONGEST)):
-        if tries == _TRIES:
-            return
-        yield match.end()
+def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
+    """The element at a place, and where it ends, if it is JSON. Raises ValueError or RecursionError.
+
+    It is looked for in pieces first, because an error of `json` counts the lines of all the text before it.
+    """
+    for end in ends:
+        try:
+            return _LENIENT.decode(text[at:end]), end
+        except json.JSONDecodeError as error:
+            if not _is_incomplete(error):
+                raise
+    return _LENIENT.raw_decode(text, at)
+
+
+def _is_incomplete(error: Exception) -> bool:
+    """Whether what `json` missed may stand behind the text."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
 
 
 def _repaired(text: str) -> Iterator[tuple[str, str]]:
