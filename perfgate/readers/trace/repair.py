@@ -34,7 +34,7 @@ _NEXT = re.compile(r"\}\s*,\s*(?=\{)")
 #: How many such places are tried for one element, and for a broken one, which is not longer than this.
 _TRIES, _REPAIR_TRIES, _LONGEST = 8, 2, 1 << 20
 #: A text with more events that cannot be read is no trace; repairing more takes too long.
-MOST_UNREADABLE, MOST_REPAIRED = 1000, 100_000
+MOST_UNREADABLE, MOST_REPAIRED = 1000, 50_000
 
 
 @dataclass(slots=True)
