@@ -33,12 +33,8 @@ class Event:
     start: int
     end: int
     args: dict[str, Any]
-
-    @property
-    def step(self) -> int | None:
-        """The number of the step that this event is the host span of."""
-        match = _STEP.fullmatch(self.name) if self.cat in {*OPS, "user_annotation"} and self.ph == "X" else None
-        return int(match[1]) if match else None
+    #: The number of the step that this event is the host span of.
+    step: int | None
 
     @property
     def is_launch(self) -> bool:
@@ -134,9 +130,10 @@ def events_of(document: Any) -> list[Event]:
         start, duration = _ns(raw.get("ts")), _ns(raw.get("dur") if raw["ph"] == "X" else 0)
         if start is None or duration is None or duration < 0:
             continue
-        args = raw.get("args")
-        cat, name = str(raw.get("cat", "")).lower(), str(raw.get("name", ""))
-        events.append(Event(raw["ph"], cat, name, start, start + duration, args if isinstance(args, dict) else {}))
+        ph, cat, name, args = raw["ph"], str(raw.get("cat", "")).lower(), str(raw.get("name", "")), raw.get("args")
+        match = _STEP.fullmatch(name) if ph == "X" and cat in {*OPS, "user_annotation"} else None
+        usable = args if isinstance(args, dict) else {}
+        events.append(Event(ph, cat, name, start, start + duration, usable, int(match[1]) if match else None))
     return sorted(events, key=lambda event: event.start)
 
 

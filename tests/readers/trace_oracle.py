@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from trace_events import CPU, DEVICE, HOST, OPS, Event, events_of, load
 from trace_intervals import Interval, Intervals, difference, intersection, measure, union
 
 Mode = Literal["corrected", "tensorboard"]
+MODES: tuple[Mode, ...] = ("corrected", "tensorboard")
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec")
 
 _LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__|enumerate\(DataPipe\)#.*", re.DOTALL)
@@ -62,7 +63,6 @@ class Answer:
     memory: dict[str, dict[str, int]]
     rank: int | None
     world_size: int | None
-    has_communication: bool
 
 
 # --- roles and steps ---------------------------------------------------------------------------------------------
@@ -109,15 +109,15 @@ def steps_of(events: list[Event]) -> list[Step]:
     if not steps and cpu:
         steps = [Step(0, min(event.start for event in cpu), max(event.end for event in cpu))]
     device = [event for event in events if event.is_device]
-    work = [_launched_in(step, events, device) for step in steps]
+    launches = [event for event in events if event.is_launch]
+    work = [_launched_in(step, launches, device) for step in steps]
     return _without_cut_ones(_grown(steps, work, device), [*map(len, work)]) if any(work) else steps
 
 
-def _launched_in(step: Step, events: list[Event], device: list[Event]) -> list[Event]:
+def _launched_in(step: Step, launches: list[Event], device: list[Event]) -> list[Event]:
     """The device events whose launch lies wholly inside the host span of a step."""
-    inside = (e for e in events if e.is_launch and step.start <= e.start and e.end <= step.end)
-    launches = {event.correlation for event in inside} - {None}
-    return [event for event in device if event.correlation in launches]
+    inside = {e.correlation for e in launches if step.start <= e.start and e.end <= step.end} - {None}
+    return [event for event in device if event.correlation in inside]
 
 
 def _grown(steps: list[Step], work: list[list[Event]], device: list[Event]) -> list[Step]:
@@ -147,10 +147,14 @@ def _without_cut_ones(steps: list[Step], counts: list[int]) -> list[Step]:
 # --- what rules can name -----------------------------------------------------------------------------------------
 
 
-def answer(data: bytes, mode: Mode = "corrected") -> Answer:
-    """Everything that a trace holds, in one of the two modes."""
+def answers(data: bytes) -> dict[Mode, Answer]:
+    """Everything that a trace holds, in each of the two modes."""
     document = load(data)
     events = events_of(document)
+    return {mode: _answer(document, events, mode) for mode in MODES}
+
+
+def _answer(document: Any, events: list[Event], mode: Mode) -> Answer:
     roles = roles_of(events, mode)
     steps = steps_of(events)
     kernels = [event for event in events if event.cat == "kernel" and event.ph == "X"]
@@ -165,7 +169,6 @@ def answer(data: bytes, mode: Mode = "corrected") -> Answer:
         _memory(events),
         info.get("rank"),
         info.get("world_size"),
-        bool(roles["communication"]),
     )
 
 
