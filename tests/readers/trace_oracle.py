@@ -86,7 +86,7 @@ def _role(event: Event, mode: Mode, comm_ops: set[int | None]) -> str | None:
         return "communication" if named or event.external_id in comm_ops else "kernel"
     if event.cat in DEVICE:
         return DEVICE[event.cat]
-    if event.cat == "runtime" or (corrected and event.is_launch):
+    if _is_launch(event, mode):
         return "runtime"
     if _is_collective(event, mode):
         return "communication"
@@ -101,7 +101,12 @@ def _is_collective(event: Event, mode: Mode) -> bool:
     return event.ph == "X" and event.cat in HOST and named(event.name) is not None
 
 
-def steps_of(events: list[Event]) -> list[Step]:
+def _is_launch(event: Event, mode: Mode) -> bool:
+    """Whether this is a call of a device's runtime or driver; the plugin knows only the category of its time."""
+    return event.is_launch and (mode == "corrected" or event.cat == "runtime")
+
+
+def steps_of(events: list[Event], mode: Mode) -> list[Step]:
     """The steps: host spans, grown to the end of the device work that was launched inside them."""
     spans = sorted({(event.start, event.end, event.step) for event in events if event.step is not None})
     steps = [Step(number, start, end) for start, end, number in spans if number is not None]
@@ -109,7 +114,7 @@ def steps_of(events: list[Event]) -> list[Step]:
     if not steps and cpu:
         steps = [Step(0, min(event.start for event in cpu), max(event.end for event in cpu))]
     device = [event for event in events if event.is_device]
-    launches = [event for event in events if event.is_launch]
+    launches = [event for event in events if _is_launch(event, mode)]
     work = [_launched_in(step, launches, device) for step in steps]
     return _without_cut_ones(_grown(steps, work, device), [*map(len, work)]) if any(work) else steps
 
@@ -156,7 +161,7 @@ def answers(data: bytes) -> dict[Mode, Answer]:
 
 def _answer(document: Any, events: list[Event], mode: Mode) -> Answer:
     roles = roles_of(events, mode)
-    steps = steps_of(events)
+    steps = steps_of(events, mode)
     kernels = [event for event in events if event.cat == "kernel" and event.ph == "X"]
     info = document.get("distributedInfo") if isinstance(document, dict) else None
     info = info if isinstance(info, dict) else {}
@@ -227,11 +232,11 @@ def _device(kernels: list[Event], window: Interval, mode: Mode) -> dict[str, Dec
 def _sm_efficiency(kernels: list[Event], window: Interval) -> Decimal | None:
     """Blocks per SM, summed over the kernels that run at a time and then capped at 1, over the window."""
     changes: dict[int, Decimal] = defaultdict(Decimal)
-    known = [(kernel, blocks) for kernel in kernels if (blocks := kernel.number("blocks per SM")) is not None]
+    known = [(kernel, blocks) for kernel in kernels if (blocks := kernel.number("blocks per SM") or 0) > 0]
     for kernel, blocks in known:
         for start, end in intersection(_spans([kernel]), [window]):
-            changes[start] += max(blocks, Decimal(0))
-            changes[end] -= max(blocks, Decimal(0))
+            changes[start] += blocks
+            changes[end] -= blocks
     running = area = Decimal(0)
     times = sorted(changes)
     for now, after in pairwise(times):
