@@ -52,7 +52,7 @@ def differences(run, expected, tolerances):
 def _in_steps(run, expected, tolerances):
     step, total = tolerances
     wanted = {f"step.{part}": values for part, values in expected.parts.items() if expected.steps}
-    if expected.steps and (any(expected.parts["communication"]) or members(run, "comm.exposed")):
+    if expected.steps and (any(map(any, expected.comm.values())) or members(run, "comm.exposed")):
         wanted |= {f"comm.{part}": values for part, values in expected.comm.items()}
     found = {s.key.metric: s for s in run.series if s.key.metric in wanted or s.key.metric.startswith("step.")}
     for metric in sorted(wanted.keys() - found.keys()):
