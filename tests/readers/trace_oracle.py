@@ -167,7 +167,7 @@ def _answer(document: Any, events: list[Event], mode: Mode) -> Answer:
     info = info if isinstance(info, dict) else {}
     return Answer(
         steps,
-        _parts(roles, steps),
+        _parts(roles, steps, any(event.is_device for event in events)),
         _communication(roles, steps, bool(kernels)),
         _gpu(kernels, steps, mode),
         _series(events),
@@ -185,11 +185,11 @@ def _in_steps(intervals: Intervals, steps: list[Step]) -> list[int]:
     return [measure(intersection(intervals, union([(step.start, step.end)]))) for step in steps]
 
 
-def _parts(roles: dict[str, list[Event]], steps: list[Step]) -> dict[str, list[int]]:
-    """Each instant of a step goes to the first role that covers it."""
+def _parts(roles: dict[str, list[Event]], steps: list[Step], has_device: bool) -> dict[str, list[int]]:
+    """Each instant of a step goes to the first role that covers it; without a device it has no parts."""
     slots = union((step.start, step.end) for step in steps)
     parts = {"time": [step.end - step.start for step in steps]}
-    for role in ROLES:
+    for role in ROLES if has_device else ROLES[3:]:
         covered = _spans(roles[role])
         parts[role] = _in_steps(intersection(covered, slots), steps)
         slots = difference(slots, covered)
