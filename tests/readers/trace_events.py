@@ -54,9 +54,9 @@ class Event:
 
     @property
     def external_id(self) -> int | None:
-        """What joins a kernel to the operator that asked for it."""
+        """What joins a kernel to the operator that asked for it; absent and -1 join nothing."""
         found = self.args.get("External id", self.args.get("external id"))
-        return found if isinstance(found, int) else None
+        return found if isinstance(found, int) and found != -1 else None
 
     @property
     def device(self) -> str:
