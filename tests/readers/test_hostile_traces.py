@@ -127,7 +127,9 @@ def test_enormous_events_are_read_or_said(line):
 
 def test_the_events_may_come_last_behind_an_enormous_header():
     environment = json.dumps({f"VARIABLE_{i}": '"traceEvents": [' + "{" * 90 for i in range(30_000)})
-    run = read(trace(OP, head=f'{{"metadata": {environment}, "traceEvents": ['))
+    run = read(
+        trace(OP, head=f'{{"schemaVersion": 1, "deviceProperties": [], "metadata": {environment}, "traceEvents": [')
+    )
     assert step_times(run) == [1500] * 4
     assert not errors(run)
 
