@@ -204,29 +204,33 @@ def _communication(roles: dict[str, list[Event]], steps: list[Step], has_kernels
 
 
 def _gpu(kernels: list[Event], steps: list[Step], mode: Mode) -> dict[str, dict[str, float]]:
-    """Metric -> device -> share; what no kernel of a device tells is absent."""
+    """Metric -> device -> share; what no kernel of a device tells is absent, and all is where nothing says when."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
-    if steps and steps[0].start < max(step.end for step in steps):
+    if steps:
         window = (steps[0].start, max(step.end for step in steps))
         for device in {kernel.device for kernel in kernels}:
             own = [kernel for kernel in kernels if kernel.device == device]
-            for name, value in _device(own, window, mode).items():
+            shares = _in_window(own, window) if window[0] < window[1] else {}
+            for name, value in {**shares, "tensor_core_share": _tensor_core_share(own, mode)}.items():
                 if value is not None:
                     found[name][device] = float(value)
     return dict(found)
 
 
-def _device(kernels: list[Event], window: Interval, mode: Mode) -> dict[str, Decimal | Fraction | None]:
-    patterns = [_TENSOR_CORE, *([_TENSOR_CORE_SINCE_HOPPER] if mode == "corrected" else [])]
-    total = sum(kernel.end - kernel.start for kernel in kernels)
-    with_cores = sum(k.end - k.start for k in kernels if any(pattern.search(k.name) for pattern in patterns))
+def _in_window(kernels: list[Event], window: Interval) -> dict[str, Decimal | Fraction | None]:
     busy = measure(intersection(_spans(kernels), [window]))
     return {
         "utilization": Fraction(busy, window[1] - window[0]),
         "sm_efficiency": _sm_efficiency(kernels, window),
         "occupancy": _occupancy(kernels, window),
-        "tensor_core_share": Fraction(with_cores, total) if total else None,
     }
+
+
+def _tensor_core_share(kernels: list[Event], mode: Mode) -> Fraction | None:
+    patterns = [_TENSOR_CORE, *([_TENSOR_CORE_SINCE_HOPPER] if mode == "corrected" else [])]
+    total = sum(kernel.end - kernel.start for kernel in kernels)
+    with_cores = sum(k.end - k.start for k in kernels if any(pattern.search(k.name) for pattern in patterns))
+    return Fraction(with_cores, total) if total else None
 
 
 def _sm_efficiency(kernels: list[Event], window: Interval) -> Decimal | None:
