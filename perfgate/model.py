@@ -114,6 +114,8 @@ class Series:
     printed_as: str | None = None
     #: How many values the run had, where `values` is a thinned selection of them (large baselines).
     thinned_from: int | None = None
+    #: Of collectives, the process group of each value: what ranks are matched by.
+    groups: tuple[str, ...] = ()
 
 
 def read_only(array: Array) -> Array:
@@ -171,6 +173,42 @@ class SeriesSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a time, in seconds; `share` is of the whole, `count` how often it occurred."""
+
+    name: str
+    seconds: float
+    share: float
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """The rank that did most of its own in one step, and the seconds that all others waited in collectives."""
+
+    step: int
+    rank: str
+    own: float
+    waited: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceView:
+    """What `inspect` shows of a trace beside its series."""
+
+    #: How a step was divided, `corrected` or `tensorboard`; None without steps.
+    mode: str | None
+    #: How many steps of how many ranks `parts` are the mean of; the last one is the whole step.
+    steps: int
+    ranks: int
+    parts: tuple[Share, ...]
+    #: The names that took most time, and of how many they are, by family: `kernel`, `op`, `range`.
+    top: Mapping[str, tuple[tuple[Share, ...], int]]
+    #: The steps in which others waited longest.
+    stragglers: tuple[Straggler, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """One run as `inspect` shows it."""
 
@@ -181,6 +219,7 @@ class RunSummary:
     environment: Mapping[str, Fact]
     series: tuple[SeriesSummary, ...]
     problems: tuple[Problem, ...]
+    trace: TraceView | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ HOMES = {
     "pynvml": {"app.machine"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
-    "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
+    "numpy": {"app.traces", "model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
 }
 
 #: What a recorded program may have, and must not be given by perfgate.

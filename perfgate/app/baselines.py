@@ -15,6 +15,7 @@ from perfgate.baselines.identity import differences, environment_name, identity_
 from perfgate.baselines.levels import Compared, History, StoredRun, contradictions
 from perfgate.baselines.stores import Store
 from perfgate.model import Allowance, Baseline, Fact, Key, Problem, Run
+from perfgate.readers.source import TraceMode
 from perfgate.renames import synonyms
 from perfgate.rules.evaluation import component_names
 from perfgate.rules.ruleset import Ruleset
@@ -31,6 +32,7 @@ class Options:
     suite: str | None = None
     env: tuple[str, ...] = ()
     format: str | None = None
+    trace_mode: TraceMode = "corrected"
     head: str | None = None
     policy_ref: str | None = None
 
@@ -54,6 +56,7 @@ def approve_command(options: Options) -> str:
     words += [word for rule in rules for word in ("--rules", rule)]
     words += ["--baselines", inputs.typed_path(options.baselines)] if options.baselines != "baselines" else []
     words += ["--suite", options.suite] if options.suite else []
+    words += ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
     words += [word for fact in options.env for word in ("--env", fact)]
     return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
 
@@ -73,6 +76,11 @@ def load_baseline(
         Problem("error", f"is of another environment: {'; '.join(other)}", store.location(run.path))
         for run in stored
         if (other := differences(run.file.identity, identity))
+    ]
+    problems += [
+        Problem("error", f"is a trace read with --trace-mode {mode}: use it here, too", store.location(run.path))
+        for run in stored
+        if (mode := run.file.context.get("trace_mode")) and facts.get("trace_mode", mode) != mode
     ]
     allowed, unread = _allowances(store, ruleset.suite, head)
     problems += unread

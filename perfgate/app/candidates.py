@@ -131,7 +131,7 @@ def candidates(options: Options, source: PolicySource | None = None, head: str |
     ruleset, problems, _ = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
-    runs = inputs.read_runs(options.runs, options.format)
+    runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     damaged = [p for run in runs for p in run.problems if p.severity == "error"] + clashes
     if damaged:

@@ -33,7 +33,7 @@ def check(request: CheckRequest) -> Report:
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest())
         return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
-    runs = inputs.read_runs(options.runs, options.format)
+    runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     command = approve_command(options)
     head = options.head or surroundings.head_commit()

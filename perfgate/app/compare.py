@@ -11,6 +11,7 @@ from perfgate.app.errors import Refused
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, judge
 from perfgate.model import Baseline, Location, Policy, Problem, Report, Run
+from perfgate.readers.source import TraceMode
 from perfgate.rules.cursor import Cursor
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.sentence import Change, Clause, Selector, Sentence, is_statistic
@@ -21,7 +22,12 @@ _HERE = Location("compare")
 
 
 def compare(
-    base: Sequence[str], new: Sequence[str], statistic: str | None, tolerance: str, format: str | None = None
+    base: Sequence[str],
+    new: Sequence[str],
+    statistic: str | None,
+    tolerance: str,
+    format: str | None = None,
+    trace_mode: TraceMode = "corrected",
 ) -> Report:
     """Judge new runs against base runs, metric by metric. Raises Refused for usage errors.
 
@@ -31,7 +37,7 @@ def compare(
         raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
     asks = _change(tolerance)
     inputs.refuse_twice([*base, *new])
-    base_runs, new_runs = inputs.read_runs(base, format), inputs.read_runs(new, format)
+    base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
     return _compared(base_runs, new_runs, asks, statistic)
 
 

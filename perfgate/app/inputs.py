@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from perfgate.judge.health import THROTTLE
 from perfgate.limits import Limits
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
 from perfgate.positions import load_json
-from perfgate.readers import FORMATS, join_runs, read
-from perfgate.readers.source import Source
+from perfgate.readers import FORMATS, join_runs, read, with_missing_ranks
+from perfgate.readers.source import Source, TraceMode
 from perfgate.rules.conditions import fact_text
 
 CHUNK = 1 << 18
@@ -46,15 +46,26 @@ def typed_path(path: str) -> str:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-def read_runs(paths: Sequence[str], format: str | None = None, *, as_given: bool = False) -> tuple[Run, ...]:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the user says of how files are to be read."""
+
+    format: str | None
+    trace_mode: TraceMode
+    limits: Limits
+
+
+def read_runs(
+    paths: Sequence[str], format: str | None = None, trace_mode: TraceMode = "corrected", *, as_given: bool = False
+) -> tuple[Run, ...]:
     """Read every run named on the command line; what is wrong with a file is in its run's problems.
 
     Raises Refused for the same file given twice.
     """
     refuse_twice(paths)
     _check_format(format)
-    limits = surroundings.limits()
-    read = [_read_argument(path, format, path if as_given else shown_path(path), limits) for path in paths]
+    how = Reading(format, trace_mode, surroundings.limits())
+    read = [_read_argument(path, how, path if as_given else shown_path(path)) for path in paths]
     _refuse_copies(read)
     return tuple(run for runs in read for run in runs)
 
@@ -88,13 +99,13 @@ def refuse_twice(paths: Sequence[str]) -> None:
         seen[real] = path
 
 
-def _read_argument(path: str, format: str | None, name: str, limits: Limits) -> tuple[Run, ...]:
+def _read_argument(path: str, how: Reading, name: str) -> tuple[Run, ...]:
     if path != "-" and os.path.isdir(path):
-        return (_read_directory(Path(path), format, name, limits),)
-    return _read_file(path, format, name, limits)
+        return (with_missing_ranks(_read_directory(Path(path), how, name)),)
+    return tuple(map(with_missing_ranks, _read_file(path, how, name)))
 
 
-def _read_file(path: str, format: str | None, name: str, limits: Limits) -> tuple[Run, ...]:
+def _read_file(path: str, how: Reading, name: str) -> tuple[Run, ...]:
     digest = hashlib.sha256()
     try:
         if path != "-" and stat.S_ISCHR(os.stat(path).st_mode):
@@ -103,7 +114,7 @@ def _read_file(path: str, format: str | None, name: str, limits: Limits) -> tupl
             return (_unreadable(name, "standard input is closed"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
             chunks = _chunks(file, digest)
-            runs = read(Source(name, chunks, limits), format)
+            runs = read(Source(name, chunks, how.limits, how.trace_mode), how.format)
             for _ in chunks:  # the hash is of the whole file, wherever the reader stopped
                 pass
     except OSError as error:
@@ -122,7 +133,7 @@ def _unreadable(name: str, message: str) -> Run:
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
 
 
-def _read_directory(folder: Path, format: str | None, name: str, limits: Limits) -> Run:
+def _read_directory(folder: Path, how: Reading, name: str) -> Run:
     """All files below a folder are one run; links that lead out of it are refused."""
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
     files = [path for path in found if path.is_symlink() or not path.is_dir()]
@@ -137,7 +148,7 @@ def _read_directory(folder: Path, format: str | None, name: str, limits: Limits)
         elif not path.is_file():
             runs.append(_unreadable(shown, "is no regular file"))
         else:
-            runs += _read_file(str(path), format, shown, limits)
+            runs += _read_file(str(path), how, shown)
     return join_runs(name, runs)
 
 

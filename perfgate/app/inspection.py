@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.app.inputs import read_runs
+from perfgate.app.traces import trace_view
 from perfgate.measure import summary
 from perfgate.model import Run, RunSummary
+from perfgate.readers.source import TraceMode
 
 
-def inspect(paths: Sequence[str], format: str | None, *, with_values: bool = False) -> tuple[list[RunSummary], int]:
+def inspect(
+    paths: Sequence[str], format: str | None, trace_mode: TraceMode, *, with_values: bool = False
+) -> tuple[list[RunSummary], int]:
     """Summaries of every run, and the exit code: 3 when a run holds nothing or an error-level problem was met."""
-    runs = read_runs(paths, format, as_given=True)
+    runs = read_runs(paths, format, trace_mode, as_given=True)
     bad = any(not run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
     return [_summary(run, with_values) for run in runs], 3 if bad else 0
 
@@ -19,4 +23,4 @@ def inspect(paths: Sequence[str], format: str | None, *, with_values: bool = Fal
 def _summary(run: Run, with_values: bool) -> RunSummary:
     series = tuple(summary(one, with_values=with_values) for one in sorted(run.series, key=lambda one: one.key))
     facts = dict(sorted(run.environment.items()))
-    return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems)
+    return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems, trace_view(run))

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perfgate.cli.options import USAGE, NewSide, collect, format_option, judging_options, runs_argument
+from perfgate.cli.options import (
+    USAGE,
+    NewSide,
+    collect,
+    format_option,
+    judging_options,
+    runs_argument,
+    trace_mode_option,
+)
 from perfgate.cli.terminal import ascii_only, colour, hint, width
 
 if TYPE_CHECKING:
@@ -83,9 +91,10 @@ def _print_report(report: Report, outputs: dict[str, str], quiet: bool, verbose:
 @click.command()
 @runs_argument
 @format_option
+@trace_mode_option
 @click.option("--json", "json_", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json, print the values themselves, too.")
-def inspect(runs: tuple[str, ...], format_: str | None, json_: bool, values: bool) -> int:
+def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: bool, values: bool) -> int:
     """Show what was read: every metric with its statistics, and every problem.
 
     \b
@@ -94,7 +103,7 @@ def inspect(runs: tuple[str, ...], format_: str | None, json_: bool, values: boo
     from perfgate.app.inspection import inspect as command
     from perfgate.reporters.inspection import render_json, render_text
 
-    summaries, code = command(runs, format_, with_values=values and json_)
+    summaries, code = command(runs, format_, trace_mode, with_values=values and json_)
     click.echo(render_json(summaries) if json_ else render_text(summaries, ascii_only=ascii_only()), nl=False)
     return code
 
@@ -105,6 +114,7 @@ def inspect(runs: tuple[str, ...], format_: str | None, json_: bool, values: boo
 @click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
 @click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
 @format_option
+@trace_mode_option
 @click.option("--json", "json_", metavar="FILE", help="Write the report as JSON; - is stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict.")
@@ -114,6 +124,7 @@ def compare(
     statistic: str | None,
     tolerance: str,
     format_: str | None,
+    trace_mode: Any,
     json_: str | None,
     quiet: bool,
     verbose: bool,
@@ -128,7 +139,7 @@ def compare(
 
     outputs = {} if json_ is None else {"json": json_}
     check_outputs(outputs, (*base, *new))
-    return _publish(command(base, new, statistic, tolerance, format_), outputs, quiet, verbose)
+    return _publish(command(base, new, statistic, tolerance, format_, trace_mode), outputs, quiet, verbose)
 
 
 COMMANDS = (check, compare, inspect)

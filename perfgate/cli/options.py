@@ -80,7 +80,15 @@ env_option = click.option(
 head_option = click.option("--head", metavar="SHA", help="The commit that was measured. [default: git's HEAD]")
 who_option = click.option("--by", metavar="WHO", help="Who decides. [default: the Actions user, git's user]")
 all_option = click.option("--all", "keep_all", is_flag=True, help="Keep every series, not only those that rules name.")
-judging_options = options(rules_option, baselines_option, suite_option, env_option, format_option, head_option)
+trace_mode_option = click.option(
+    "--trace-mode",
+    type=click.Choice(["corrected", "tensorboard"]),
+    default="corrected",
+    help="How a trace's step is divided: as it is, or as torch_tb_profiler does. [default: corrected]",
+)
+judging_options = options(
+    rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option, head_option
+)
 
 
 def collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
@@ -94,6 +102,7 @@ def collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
         suite=arguments["suite"],
         env=tuple(arguments["env"]),
         format=arguments["format_"],
+        trace_mode=arguments["trace_mode"],
         head=arguments["head"],
         policy_ref=arguments.get("policy_ref"),
     )

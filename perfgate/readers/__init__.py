@@ -12,12 +12,12 @@ from perfgate.positions import load_json
 from perfgate.readers.building import MAX_FAULTS
 from perfgate.readers.documentation import about
 from perfgate.readers.formats import FORMATS, Format
-from perfgate.readers.joining import join_runs
+from perfgate.readers.joining import join_runs, with_missing_ranks
 from perfgate.readers.sniffing import binary, console, is_json, shape_of
 from perfgate.readers.source import Source
 from perfgate.readers.text import Document, clean
 
-__all__ = ["FORMATS", "Format", "Recognition", "Source", "join_runs", "read", "recognise"]
+__all__ = ["FORMATS", "Format", "Recognition", "Source", "join_runs", "read", "recognise", "with_missing_ranks"]
 
 #: How much of a file is looked at, a little first: the seed log's first timer is on line 2022.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
@@ -105,6 +105,9 @@ def _look(text: str) -> tuple[Format, str] | None:
             why = known.fits(shape)
             if why:
                 return known, why
+        late = next((known for known in FORMATS if known.late_key and re.search(known.late_key, text)), None)
+        if late:
+            return late, f"a JSON document with {late.late_key.split(chr(34))[1]!r}"
         if not _text_follows(text):
             return None
     return _earliest(text)

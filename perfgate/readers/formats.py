@@ -37,6 +37,8 @@ class Format:
     magic: bytes | None = None
     #: Of JSON: why a document of this shape is of the format, or None.
     fits: Callable[[Shape], str | None] = shapes.none
+    #: Of JSON: the pattern of a key that tells the format, however much stands before it; empty for none.
+    late_key: str = ""
 
     def read(self, document: Document) -> tuple[Run, ...]:
         """The runs of a document, at least one."""
@@ -90,6 +92,13 @@ FORMATS: tuple[Format, ...] = (
             "time (ms) |": rf"time \(ms\) \|{_MEGATRON_TIMERS}",
         },
         fits=shapes.golden,
+    ),
+    Format(
+        "torch-trace",
+        "a Chrome trace of torch.profiler (Kineto JSON), or a folder of them, one per rank or span",
+        "trace",
+        fits=shapes.trace,
+        late_key=r'"traceEvents"\s*:\s*\[',
     ),
     Format(
         "timeit",

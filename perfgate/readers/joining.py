@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from perfgate.model import Fact, Key, Location, Problem, Run, Series
-
-#: `trace_rank3.json`, `rank_3.log`, `rank-3.log`
-_RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+from perfgate.readers.source import rank_in_name
 
 
 def join_runs(name: str, runs: Sequence[Run]) -> Run:
@@ -25,7 +22,11 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     several = "a file of several runs cannot be one of the files of a run"
     problems += [Problem("error", several, Location(source)) for source in sorted(parts)]
     whole = [run for run in runs if run.source not in parts]
-    joined, facts, commit = _series(whole, problems), _facts(whole, problems), _commit(whole, problems)
+    joined, facts, commit = (
+        _series(_traces(whole, problems), problems),
+        _facts(whole, problems),
+        _commit(whole, problems),
+    )
     return Run(
         source=name,
         format="+".join(sorted({run.format for run in runs})),
@@ -35,6 +36,27 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
         files=tuple(file for run in runs for file in run.files),
         commit=commit,
     )
+
+
+def with_missing_ranks(run: Run) -> Run:
+    """The run, with a warning where ranks of its job are missing, as far as traces say how many there were."""
+    if "torch-trace" not in run.format:
+        return run
+    from perfgate.readers.trace.ranks import missing_ranks
+
+    return replace(run, problems=(*run.problems, *missing_ranks(run)))
+
+
+def _traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
+    """The runs, of which traces of one rank have become one."""
+    traces = [run for run in runs if run.format == "torch-trace"]
+    if not traces:
+        return list(runs)
+    from perfgate.readers.trace.ranks import join_traces
+
+    joined, found = join_traces(traces)
+    problems += found
+    return [*(run for run in runs if run.format != "torch-trace"), *joined]
 
 
 def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
@@ -53,10 +75,10 @@ def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
 
 def _ranked(series: Series, source: str) -> Series:
     """The series with the rank in its file's name, unless it has one."""
-    rank = _RANK.search(source.replace("\\", "/").rpartition("/")[2])
+    rank = rank_in_name(source)
     if rank is None or series.key.label("rank") is not None:
         return series
-    labels = {**dict(series.key.labels), "rank": str(int(rank[1]))}
+    labels = {**dict(series.key.labels), "rank": rank}
     return replace(series, key=Key.of(series.key.metric, **labels))
 
 

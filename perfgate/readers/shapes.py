@@ -21,6 +21,22 @@ def recording(shape: Shape) -> str | None:
     return f"a JSON document of schema {schema}" if schema and schema.startswith("perfgate.recording/") else None
 
 
+#: What Kineto writes at the top of a trace, before or after the events, which may come last.
+_KINETO = ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", "baseTimeNanoseconds", "trace_id")
+
+
+def trace(shape: Shape) -> str | None:
+    """`{"traceEvents": [...]}`, the header of one before its events, or a bare list of events with a `ph`."""
+    if shape.tokens.get(("traceEvents",)) == "[":
+        return "a JSON document with 'traceEvents'"
+    if shape.tokens.get(("*", "ph"), "").startswith('"') and (
+        ("*", "ts") in shape.tokens or ("*", "name") in shape.tokens
+    ):
+        return "a JSON list of events with 'ph'"
+    found = [name for name in _KINETO if (name,) in shape.tokens]
+    return f"a JSON document with {found[0]!r} and {found[1]!r}" if len(found) > 1 else None
+
+
 def timing(shape: Shape) -> str | None:
     """An object with `times`, or objects with `times` under names or in a list."""
     found = any(path[-1:] == ("times",) and len(path) <= 2 and token == "[" for path, token in shape.tokens.items())

@@ -7,7 +7,8 @@ from typing import Any
 
 from perfgate.model import RunSummary, SeriesSummary, show_labels
 from perfgate.reporters.plain_json import encode, problem
-from perfgate.reporters.text import one_line, without_commands
+from perfgate.reporters.text import aligned, one_line, without_commands
+from perfgate.reporters.trace_view import FAMILIES, trace_lines
 from perfgate.units import format_value
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -59,11 +60,14 @@ def _table(run: RunSummary, ascii_only: bool) -> str:
     part = "" if run.part is None else f" (run {run.part})"
     title = f"{run.source}{part}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
     lines = [one_line(title)] + ([one_line(f"environment: {facts}")] if facts else [])
-    shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in run.series)]
+    listed = [one for one in run.series if run.trace is None or not one.key.metric.startswith(FAMILIES)]
+    shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in listed)]
     rows = [["metric", "n", *shown, "distribution"]]
-    rows += [_row(summary, shown, ascii_only) for summary in run.series]
-    if run.series:
-        lines += ["", *_aligned(rows)]
+    rows += [_row(summary, shown, ascii_only) for summary in listed]
+    if listed:
+        lines += ["", *aligned(rows)]
+    if run.trace:
+        lines += trace_lines(run.trace, ascii_only=ascii_only)
     lines += [""] + [one_line(str(problem)) for problem in run.problems] if run.problems else []
     return "\n".join(lines) + "\n"
 
@@ -81,15 +85,3 @@ def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
     """Counts as a row of bars; a count that is not zero is never shown as nothing."""
     highest = max(counts, default=0)
     return "".join(" " if not count else bars[(count * (len(bars) - 1) + highest - 1) // highest] for count in counts)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    last = len(widths) - 1
-    return [
-        "  ".join(
-            cell.ljust(w) if i in (0, last) else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

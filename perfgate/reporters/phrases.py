@@ -98,7 +98,13 @@ def _counted(outcome: Outcome, count: int) -> str:
 
 def origin(report: Report) -> list[tuple[str, str]]:
     """What was judged and by what: the suite, the baseline and the policy, as far as there are any."""
-    pairs = [("suite", report.suite), ("baseline", report.baseline), ("policy", report.policy.ref)]
+    mode = str(report.environment.get("trace_mode", ""))
+    pairs = [
+        ("suite", report.suite),
+        ("baseline", report.baseline),
+        ("policy", report.policy.ref),
+        ("trace mode", mode),
+    ]
     return [(name, value) for name, value in pairs if value]
 
 

@@ -6,6 +6,7 @@ What cannot be seen is made visible as `\uXXXX` and never deleted, so that two n
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 #: What ASCII can say of the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
@@ -54,6 +55,19 @@ def clip(text: str, longest: int) -> str:
 def plural(count: int, noun: str) -> str:
     """A count with its noun: `1 problem`, `2 problems`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines: the first and the last column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(w) if i in (0, last) else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def shell_lines(command: str, width: int) -> list[str]:
