@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from perfgate.model import Report, Verdict
@@ -45,7 +45,7 @@ def render(report: Report) -> str:
         "exit_code": report.exit_code,
         "counts": report.counts,
         "verdicts": [_verdict(verdict) for verdict in report.verdicts],
-        "problems": [problem(found) for found in report.problems],
+        "problems": [{**problem(found), "excerpt": found.excerpt} for found in report.problems],
         "inputs": report.inputs,
         "environment": _sorted(report.environment),
         "policy": report.policy,
@@ -58,7 +58,8 @@ def render(report: Report) -> str:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     values = {name: getattr(verdict, name) for name in _VERDICT_FIELDS}
-    return {**values, "labels": _sorted(verdict.labels), "member": _sorted(verdict.member)}
+    shares = [{**asdict(share), "member": _sorted(share.member)} for share in verdict.explained_by]
+    return {**values, "labels": _sorted(verdict.labels), "member": _sorted(verdict.member), "explained_by": shares}
 
 
 def _sorted(mapping: Mapping[str, Any]) -> dict[str, Any]:
