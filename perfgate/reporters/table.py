@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import TypeAlias
 
 from perfgate.model import Outcome, Problem, Report, Verdict
-from perfgate.reporters import phrases
-from perfgate.reporters.page import GAP, Page
+from perfgate.reporters import bar, phrases
+from perfgate.reporters.page import GAP, Cell, Page
 from perfgate.reporters.text import shell_lines
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60
-#: The names of metrics get this much room, or all that they need, before the numbers may spread.
-_ROOM_FOR_NAMES = 22
-#: And this much where not even the numbers fit in one column.
-_LEAST_ROOM = 16
-#: What rules ask for wraps here.
-_WIDEST_TERMS = 16
+#: The names of metrics get this much room, or all that they need, before everything else stands on one line.
+_ROOM_FOR_NAMES = 40
+#: And this much before the numbers stand beside them at all.
+_LEAST_ROOM = 28
+#: What rules ask for wraps here where there is room, and where there is none.
+_WIDE_TERMS, _NARROW_TERMS = 26, 16
 #: So many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
 #: What is said of a verdict stands this far under it.
 _INDENT = 4
+
+#: What the columns after the outcome hold of a verdict.
+Columns: TypeAlias = Callable[[Page, Verdict], list[Cell]]
 
 
 def render(
@@ -36,7 +40,7 @@ def render(
 ) -> str:
     """The report in lines of at most `width` cells, and of 60 on narrower terminals.
 
-    `verbose` says all there is to say of every verdict, `quiet` only the last line.
+    `verbose` says all there is to say of every verdict, run by run; `quiet` only the last line.
     """
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
     if not quiet:
@@ -48,9 +52,19 @@ def render(
             _write_environment(page, report)
         _write_approval(page, report)
         page.blank()
-    word, counts = phrases.answer(report)
-    page.paragraph(f"{word}  {counts}", f"bold {_answer_colour(report)}")
+    page.paragraph(_answer(page, report), f"bold {_answer_colour(report)}")
     return page.finished()
+
+
+def _answer(page: Page, report: Report) -> str:
+    """The answer on one line: on a narrow page the least bad counts give way."""
+    word, whole = phrases.answer(report)
+    tally = phrases.tally(report)
+    for kept in range(len(tally), 0, -1):
+        shown = whole if kept == len(tally) else f"{', '.join(tally[:kept])}, ... (exit {report.exit_code})"
+        if page.cells(f"{word}  {shown}") <= page.line:
+            break
+    return f"{word}  {shown}"
 
 
 def _answer_colour(report: Report) -> str:
@@ -61,59 +75,74 @@ def _answer_colour(report: Report) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What the columns after the outcome hold, their heads, and the widths of all columns."""
+    """How the verdicts of a page are arranged: what the columns after the outcome hold, and the widths of all.
 
-    cells: Callable[[Verdict], list[list[str]]]
-    heads: tuple[str, ...]
+    With `name_above` the name of a metric stands on a line of its own, over the numbers.
+    """
+
+    columns: Columns
     widths: list[int]
+    name_above: bool = False
 
 
-def _side_by_side(verdict: Verdict) -> list[list[str]]:
-    numbers = "  ".join(phrases.measured(verdict))
-    terms = wrap(phrases.allowed(verdict), _WIDEST_TERMS, break_long_words=False, break_on_hyphens=False)
-    return [[phrases.what(verdict)], [numbers], terms, [phrases.n_effective(verdict)]]
+def _side_by_side(page: Page, verdict: Verdict) -> list[Cell]:
+    terms = _wrapped(phrases.allowed(verdict), _WIDE_TERMS)
+    return [[phrases.what(verdict)], ["  ".join(phrases.measured(verdict))], _bar(page, verdict), terms]
 
 
-def _stacked(verdict: Verdict) -> list[list[str]]:
-    name, _, *rest = _side_by_side(verdict)
-    return [name, phrases.measured(verdict), *rest]
+def _stacked(page: Page, verdict: Verdict, widest_terms: int = _WIDE_TERMS) -> list[Cell]:
+    terms = _wrapped(phrases.allowed(verdict), widest_terms)
+    return [[phrases.what(verdict)], phrases.measured(verdict), [*terms, *_bar(page, verdict)]]
 
 
-def _in_one_column(verdict: Verdict) -> list[list[str]]:
-    n_effective = phrases.n_effective(verdict)
-    terms = phrases.allowed(verdict) + (f", n_eff {n_effective}" if n_effective else "")
-    return [[phrases.what(verdict)], [*phrases.measured(verdict), terms]]
+def _squeezed(page: Page, verdict: Verdict) -> list[Cell]:
+    return _stacked(page, verdict, _NARROW_TERMS)
 
 
-#: From the widest to the narrowest.
-_ARRANGEMENTS = (
-    (_side_by_side, ("metric", "measured", "allowed", "n_eff")),
-    (_stacked, ("metric", "measured", "allowed", "n_eff")),
-    (_in_one_column, ("metric", "measured, allowed")),
+#: From the widest to the narrowest, each with the room for names that it wants; the last is used whatever there is.
+_ARRANGEMENTS: tuple[tuple[Columns, int], ...] = (
+    (_side_by_side, _ROOM_FOR_NAMES),
+    (_stacked, _ROOM_FOR_NAMES),
+    (_squeezed, _LEAST_ROOM),
 )
 
 
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _bar(page: Page, verdict: Verdict) -> Cell:
+    drawn = bar.draw(verdict, ascii_only=page.ascii_only)
+    return [(drawn, _style(verdict))] if drawn else []
+
+
 def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
-    """The widest arrangement that leaves room for the names of metrics."""
+    """The widest arrangement that leaves room for the names of metrics; else they stand above their numbers."""
     outcome = max(len("outcome"), *(page.cells(_sign(page, verdict.outcome)) for verdict in verdicts))
-    for cells, heads in _ARRANGEMENTS:
-        rows = [[[head] for head in heads], *(cells(verdict) for verdict in verdicts)]
-        name, *numbers = (
-            max(page.cells(line) for lines in column for line in lines or [""]) for column in zip(*rows, strict=True)
-        )
+    for columns, wanted in _ARRANGEMENTS:
+        rows = [columns(page, verdict) for verdict in verdicts]
+        rows.append([[head] for head in _heads(len(rows[0]))])
+        name, *numbers = (max(map(page.cell_width, column)) for column in zip(*rows, strict=True))
         room = page.width - outcome - sum(numbers) - GAP * (1 + len(numbers))
-        if room >= min(name, _ROOM_FOR_NAMES):
-            break
-    else:
-        room = max(room, _LEAST_ROOM)
-        numbers = [page.width - outcome - room - 2 * GAP]
-    return _Layout(cells, heads, [outcome, min(name, room), *numbers])
+        if room >= min(name, wanted):
+            return _Layout(columns, [outcome, min(name, room), *numbers])
+    room = page.width - outcome - 2 * GAP
+    measured = min(numbers[0], room - _NARROW_TERMS)
+    columns = _stacked if room - measured >= _WIDE_TERMS else _squeezed
+    return _Layout(columns, [outcome, measured, room - measured], name_above=True)
+
+
+def _heads(columns: int) -> tuple[str, ...]:
+    """The heads of the columns after the outcome; a bar of its own column has none."""
+    return ("metric", "measured", "", "allowed") if columns == 4 else ("metric", "measured", "allowed")
 
 
 def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
     layout = _layout(page, verdicts)
-    heads = ("outcome", *layout.heads)
     page.blank()
+    heads = (
+        ["outcome", *_heads(len(layout.widths) - 1)] if not layout.name_above else ["outcome", "measured", "allowed"]
+    )
     page.row([[head] for head in heads], layout.widths, ["dim"] * len(heads))
     for group in phrases.by_rule(verdicts):
         if len(group) == 1:
@@ -141,12 +170,12 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     is_told = verbose or phrases.is_news(verdict)
     if is_told:
         page.blank()
-    cells = [[_sign(page, verdict.outcome)], *layout.cells(verdict)]
-    page.row(cells, layout.widths, [_style(verdict), *[""] * len(layout.heads)])
+    _write_row(page, verdict, layout)
     if is_told:
         page.paragraph(verdict.message, indent=_INDENT)
         if verdict.next_step:
             page.paragraph(f"→ {verdict.next_step}", "bold", indent=_INDENT)
+        _write_explanation(page, verdict)
     elif verdict.outcome == "skipped":
         page.paragraph(verdict.message, "dim", indent=_INDENT)
     names_rule = alone or phrases.is_warning(verdict)
@@ -159,8 +188,40 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     for name, text in phrases.facts(verdict):
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=_INDENT)
+    if verbose:
+        _write_runs(page, verdict)
     if is_told:
         page.blank()
+
+
+def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
+    sign, style = [_sign(page, verdict.outcome)], _style(verdict)
+    name, *numbers = layout.columns(page, verdict)
+    if layout.name_above:
+        page.row([sign, name], [layout.widths[0], page.width - layout.widths[0] - GAP], [style, ""])
+        page.row([[""], *numbers], layout.widths, ["", "", ""])
+    else:
+        page.row([sign, name, *numbers], layout.widths, [style, "", *[""] * len(numbers)])
+
+
+def _write_explanation(page: Page, verdict: Verdict) -> None:
+    """The parts that account for a failed change, one a line."""
+    lines = phrases.explanation(verdict)
+    if lines:
+        page.paragraph("explained by", indent=_INDENT)
+    for line in lines:
+        page.paragraph(line, indent=_INDENT + 2)
+
+
+def _write_runs(page: Page, verdict: Verdict) -> None:
+    """The runs behind a verdict, one a line."""
+    if not verdict.runs:
+        return
+    rows = [("run", "estimate", "n", "warm-up dropped"), *(phrases.run_row(run, verdict) for run in verdict.runs)]
+    widths = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
+    widths[0] = min(widths[0], page.width - _INDENT - sum(widths[1:]) - GAP * 3)
+    for row in rows:
+        page.row([[cell] for cell in row], widths, ["dim"] * 4, indent=_INDENT)
 
 
 def _sign(page: Page, outcome: Outcome) -> str:
