@@ -201,7 +201,7 @@ def explanation(verdict: Verdict) -> list[str]:
 def _share(share: Share, verdict: Verdict) -> str:
     name = member_name(share.member) or share.metric
     within = "" if share.within is None else f"within {share.within}: "
-    estimate, low, high = (f"{100 * part:.0f}%" for part in (share.share, share.low, share.high))
+    estimate, low, high = (f"{format_number(100 * part, 3)}%" for part in (share.share, share.low, share.high))
     return f"{within}{name} {estimate} [{low}, {high}] of it ({_sides(share.base, share.new, verdict)})"
 
 

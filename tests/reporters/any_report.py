@@ -119,7 +119,7 @@ reports = st.builds(
     verdicts=st.lists(verdicts, max_size=4).map(tuple),
     problems=st.lists(problems, max_size=2).map(tuple),
     inputs=st.lists(st.builds(SourceFile, text, text, text), max_size=1).map(tuple),
-    environment=st.dictionaries(text, text | st.integers() | st.booleans() | number, max_size=2),
+    environment=st.dictionaries(text, text | st.integers(-(2**53), 2**53) | st.booleans() | number, max_size=2),
     policy=st.builds(Policy, maybe_text, text, text),
     suite=text,
     baseline=maybe_text,

@@ -252,6 +252,8 @@ def kernels(count: int) -> tuple[Verdict, ...]:
         message=f"median of {names[2]} went from 41.2 µs in the baseline to 57.7 µs: +40.0% [+36.0%, +44.0%], "
         "beyond the tolerance of 10%; 5 base runs, 2 new runs",
         notes=(),
+        runs=(),
+        explained_by=(),
     )
     return tuple(verdicts)
 
@@ -321,9 +323,22 @@ NOTHING_JUDGED = Report(
     policy=Policy(None, "5e" * 32, "b1" * 32),
 )
 
+#: One rule of 300 metrics, three of which fail; and another that warns of twelve.
+MANY = replace(
+    EVERY_OUTCOME,
+    verdicts=(
+        *kernels(288),
+        *(replace(FAILED_CHANGE, metric=f"range.layer{i}") for i in range(2)),
+        *(replace(WARNED_CHANGE, metric=f"memory.pool{i}") for i in range(12)),
+    ),
+    problems=(),
+)
+
 REPORTS = {
     "every_outcome": EVERY_OUTCOME,
     "all_pass": ALL_PASS,
     "warnings_only": WARNINGS_ONLY,
     "nothing_judged": NOTHING_JUDGED,
 }
+
+WITH_MANY = {**REPORTS, "many": MANY}
