@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from textwrap import wrap
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from perfgate.model import Outcome, Problem, Report, Verdict
-from perfgate.reporters import bar, phrases
-from perfgate.reporters.page import GAP, Cell, Page
+from perfgate.model import Problem, Report, Verdict
+from perfgate.reporters import phrases
+from perfgate.reporters.columns import Layout, arranged, sign, style
+from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.text import shell_lines
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60
-#: The names of metrics get this much room, or all that they need, before everything else stands on one line.
-_ROOM_FOR_NAMES = 40
-#: And this much before the numbers stand beside them at all.
-_LEAST_ROOM = 28
-#: What rules ask for wraps here where there is room, and where there is none.
-_WIDE_TERMS, _NARROW_TERMS = 26, 16
 #: So many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
 #: What is said of a verdict stands this far under it.
 _INDENT = 4
-
-#: What the columns after the outcome hold of a verdict.
-Columns: TypeAlias = Callable[[Page, Verdict], list[Cell]]
 
 
 def render(
@@ -73,77 +62,10 @@ def _answer_colour(report: Report) -> str:
     return "green" if report.outcome == "pass" else "yellow"
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """How the verdicts of a page are arranged: what the columns after the outcome hold, and the widths of all.
-
-    With `name_above` the name of a metric stands on a line of its own, over the numbers.
-    """
-
-    columns: Columns
-    widths: list[int]
-    name_above: bool = False
-
-
-def _side_by_side(page: Page, verdict: Verdict) -> list[Cell]:
-    terms = _wrapped(phrases.allowed(verdict), _WIDE_TERMS)
-    return [[phrases.what(verdict)], ["  ".join(phrases.measured(verdict))], _bar(page, verdict), terms]
-
-
-def _stacked(page: Page, verdict: Verdict, widest_terms: int = _WIDE_TERMS) -> list[Cell]:
-    terms = _wrapped(phrases.allowed(verdict), widest_terms)
-    return [[phrases.what(verdict)], phrases.measured(verdict), [*terms, *_bar(page, verdict)]]
-
-
-def _squeezed(page: Page, verdict: Verdict) -> list[Cell]:
-    return _stacked(page, verdict, _NARROW_TERMS)
-
-
-#: From the widest to the narrowest, each with the room for names that it wants; the last is used whatever there is.
-_ARRANGEMENTS: tuple[tuple[Columns, int], ...] = (
-    (_side_by_side, _ROOM_FOR_NAMES),
-    (_stacked, _ROOM_FOR_NAMES),
-    (_squeezed, _LEAST_ROOM),
-)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
-
-
-def _bar(page: Page, verdict: Verdict) -> Cell:
-    drawn = bar.draw(verdict, ascii_only=page.ascii_only)
-    return [(drawn, _style(verdict))] if drawn else []
-
-
-def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
-    """The widest arrangement that leaves room for the names of metrics; else they stand above their numbers."""
-    outcome = max(len("outcome"), *(page.cells(_sign(page, verdict.outcome)) for verdict in verdicts))
-    for columns, wanted in _ARRANGEMENTS:
-        rows = [columns(page, verdict) for verdict in verdicts]
-        rows.append([[head] for head in _heads(len(rows[0]))])
-        name, *numbers = (max(map(page.cell_width, column)) for column in zip(*rows, strict=True))
-        room = page.width - outcome - sum(numbers) - GAP * (1 + len(numbers))
-        if room >= min(name, wanted):
-            return _Layout(columns, [outcome, min(name, room), *numbers])
-    room = page.width - outcome - 2 * GAP
-    measured = min(numbers[0], room - _NARROW_TERMS)
-    columns = _stacked if room - measured >= _WIDE_TERMS else _squeezed
-    return _Layout(columns, [outcome, measured, room - measured], name_above=True)
-
-
-def _heads(columns: int) -> tuple[str, ...]:
-    """The heads of the columns after the outcome; a bar of its own column has none."""
-    return ("metric", "measured", "", "allowed") if columns == 4 else ("metric", "measured", "allowed")
-
-
 def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
-    layout = _layout(page, verdicts)
+    layout = arranged(page, verdicts)
     page.blank()
-    heads = (
-        ["outcome", *_heads(len(layout.widths) - 1)] if not layout.name_above else ["outcome", "measured", "allowed"]
-    )
-    page.row([[head] for head in heads], layout.widths, ["dim"] * len(heads))
+    page.row([[head] for head in layout.heads], layout.widths, ["dim"] * len(layout.heads))
     for group in phrases.by_rule(verdicts):
         if len(group) == 1:
             _write_verdict(page, group[0], layout, verbose=verbose, alone=True)
@@ -151,7 +73,7 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
             _write_group(page, group, layout, verbose=verbose)
 
 
-def _write_group(page: Page, group: list[Verdict], layout: _Layout, *, verbose: bool) -> None:
+def _write_group(page: Page, group: list[Verdict], layout: Layout, *, verbose: bool) -> None:
     """The verdicts of one rule under its name; many passes are only counted."""
     told = [verdict for verdict in group if phrases.is_told(verdict)]
     shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
@@ -161,11 +83,11 @@ def _write_group(page: Page, group: list[Verdict], layout: _Layout, *, verbose: 
         _write_verdict(page, verdict, layout, verbose=verbose, alone=False)
     if len(shown) < len(group):
         count = f"{len(group) - len(shown)} more" if shown else f"all {len(group)}"
-        page.row([[_sign(page, "pass")], [count]], layout.widths[:2], ["green", ""])
+        page.row([[sign(page, "pass")], [count]], layout.widths[:2], ["green", ""])
     page.blank()
 
 
-def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
+def _write_verdict(page: Page, verdict: Verdict, layout: Layout, *, verbose: bool, alone: bool) -> None:
     """A row, and under it what is to be said of it; the verdicts of a group have their rule above them."""
     is_told = verbose or phrases.is_news(verdict)
     if is_told:
@@ -194,14 +116,15 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
         page.blank()
 
 
-def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
-    sign, style = [_sign(page, verdict.outcome)], _style(verdict)
-    name, *numbers = layout.columns(page, verdict)
+def _write_row(page: Page, verdict: Verdict, layout: Layout) -> None:
+    outcome, name, *numbers = [sign(page, verdict.outcome)], *layout.columns(page, verdict)
+    plain = [""] * len(numbers)
     if layout.name_above:
-        page.row([sign, name], [layout.widths[0], page.width - layout.widths[0] - GAP], [style, ""])
-        page.row([[""], *numbers], layout.widths, ["", "", ""])
+        widths = [layout.widths[0], page.width - layout.widths[0] - GAP]
+        page.row([outcome, name], widths, [style(verdict), ""])
+        page.row([[""], *numbers], layout.widths, ["", *plain])
     else:
-        page.row([sign, name, *numbers], layout.widths, [style, "", *[""] * len(numbers)])
+        page.row([outcome, name, *numbers], layout.widths, [style(verdict), "", *plain])
 
 
 def _write_explanation(page: Page, verdict: Verdict) -> None:
@@ -222,16 +145,6 @@ def _write_runs(page: Page, verdict: Verdict) -> None:
     widths[0] = min(widths[0], page.width - _INDENT - sum(widths[1:]) - GAP * 3)
     for row in rows:
         page.row([[cell] for cell in row], widths, ["dim"] * 4, indent=_INDENT)
-
-
-def _sign(page: Page, outcome: Outcome) -> str:
-    return f"{(phrases.ASCII_SIGNS if page.ascii_only else phrases.SIGNS)[outcome]} {outcome}"
-
-
-def _style(verdict: Verdict) -> str:
-    if not phrases.is_news(verdict):
-        return "green" if verdict.outcome == "pass" else "dim"
-    return "yellow" if phrases.is_warning(verdict) else "bold red"
 
 
 def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
