@@ -117,14 +117,14 @@ def _write_verdict(page: Page, verdict: Verdict, layout: Layout, *, verbose: boo
 
 
 def _write_row(page: Page, verdict: Verdict, layout: Layout) -> None:
+    """The columns of a verdict; a name that its column would cut within a word stands on a line of its own above."""
     outcome, name, *numbers = [sign(page, verdict.outcome)], *layout.columns(page, verdict)
-    plain = [""] * len(numbers)
-    if layout.name_above:
+    columns = numbers if layout.name_above else [name, *numbers]
+    if layout.name_above or any(page.cells(word) > layout.widths[1] for word in phrases.what(verdict).split()):
         widths = [layout.widths[0], page.width - layout.widths[0] - GAP]
         page.row([outcome, name], widths, [style(verdict), ""])
-        page.row([[""], *numbers], layout.widths, ["", *plain])
-    else:
-        page.row([outcome, name, *numbers], layout.widths, [style(verdict), "", *plain])
+        outcome, columns = [""], numbers if layout.name_above else [[""], *numbers]
+    page.row([outcome, *columns], layout.widths, [style(verdict), *[""] * len(columns)])
 
 
 def _write_explanation(page: Page, verdict: Verdict) -> None:

@@ -1,6 +1,7 @@
 """The terminal's table: goldens, widths, and text that would do something to a terminal or to a log of GitHub's."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from any_report import briefly, reports
@@ -54,6 +55,29 @@ def test_any_text_stays_within_the_width_and_shows_nothing_unprintable(report, w
 def test_no_line_is_a_command_for_github(report, width, colour):
     text = render(report, width=width, colour=colour, verbose=True)
     assert commands(text) == commands(COLOUR.sub("", text)) == []
+
+
+@pytest.mark.parametrize("width", range(60, 201, 20))
+@pytest.mark.parametrize("report", WITH_MANY.values(), ids=WITH_MANY)
+def test_the_answer_is_one_line_with_the_worst_first(report, width):
+    [line] = render(report, width=width, quiet=True).splitlines()
+    word, whole = phrases.answer(report)
+    assert line.startswith(f"{word}  {phrases.tally(report)[0]}")
+    assert line.endswith(f"(exit {report.exit_code})")
+    assert line == f"{word}  {whole}" or ", ... (exit" in line
+    assert render(report, width=width).splitlines()[-1] == line
+
+
+def test_every_run_has_a_line_with_verbose():
+    text = render(EVERY_OUTCOME, verbose=True)
+    assert re.search(r"new train-2.log +395.7 ms +832 +416, not settled\n", text)
+    assert "new train-2.log" not in render(EVERY_OUTCOME)
+
+
+def test_a_name_wraps_only_where_there_is_no_room():
+    name = "forward_backward_of_the_largest_layer_median"
+    for width in (60, 80, 100, 140, 200):
+        assert name in render(replace(EVERY_OUTCOME, verdicts=(change(metric=name),)), width=width)
 
 
 @briefly
