@@ -127,11 +127,14 @@ class _Inquiry:
         members = sorted(set.intersection(*(set(run) for run in runs)))
         if len(members) < 2:
             return ()
-        sides = [
-            {member: [self.question.reading.measure(run[member]) for run in side] for member in members}
-            for side in (self.question.base, self.question.new)
-        ]
-        base, new = sides
+        measure = self.question.reading.measure
+        try:
+            base, new = (
+                {member: [measure(run[member]) for run in side] for member in members}
+                for side in (self.question.base, self.question.new)
+            )
+        except NotAvailable:  # a rank that holds less than the one that speaks for the run
+            return ()
         whole = sum(_mean(new[member]) - _mean(base[member]) for member in members)
         name = self.question.subject.key.metric
         found = [self.compared(name, dict(member), base[member], new[member], whole) for member in members]
