@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 Command = Callable[..., Done]
 Columns = dict[str, list[float]]
@@ -164,3 +166,29 @@ def test_every_run_is_listed_with_its_warm_up(perfgate: Command, folder: Path) -
         ["200", "2"],
         ["200", "3"],
     ]
+
+
+numbers = st.floats(1e-300, 1e300) | st.sampled_from([1.0, 2.0, 100.0])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(base=st.lists(numbers, min_size=4, max_size=12), new=st.lists(numbers, min_size=4, max_size=12))
+def test_any_numbers_give_finite_shares_or_none(
+    perfgate: Command, folder: Path, base: list[float], new: list[float]
+) -> None:
+    for name, values in (("base.json", base), ("new.json", new)):
+        half = len(values) // 2
+        write_results(
+            folder / name,
+            {"metric": "load", "unit": "s", "values": values},
+            {"metric": "load.a", "unit": "s", "values": values[:half]},
+            {"metric": "load.b", "unit": "s", "values": values[::-1]},
+        )
+    done = perfgate("compare", "base.json", "--new", "new.json", "--json", "-")
+    document = json.loads(done.out)
+    assert done.code in (0, 1, 3)
+    for verdict in document["verdicts"]:
+        assert len(verdict["explained_by"]) <= (5 if verdict["outcome"] == "fail" else 0)
+        for share in verdict["explained_by"]:
+            assert share["low"] <= share["share"] <= share["high"]
+            assert share["low"] > 0 or share["high"] < 0
