@@ -105,3 +105,11 @@ def test_the_excerpt_of_a_problem_is_kept():
     assert report.problems[0].excerpt
     found, _ = read(json_report.render(report).encode(), "r.json")
     assert found == replace(report)
+
+
+def test_names_that_utf8_cannot_hold_keep_their_place():
+    labels = {"\ud800": "a", "\x9b": "b"}
+    report = replace(EVERY_OUTCOME, environment=labels, verdicts=(replace(EVERY_OUTCOME.verdicts[0], labels=labels),))
+    text = json_report.render(report)
+    found, _ = read(text.encode(), "r.json")
+    assert json_report.render(found) == text
