@@ -173,7 +173,7 @@ class SeriesSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Portion:
     """A part of a time, in seconds; `share` is of the whole, `count` how often it occurred."""
 
     name: str
@@ -201,9 +201,9 @@ class TraceView:
     #: How many steps of how many ranks `parts` are the mean of; the last one is the whole step.
     steps: int
     ranks: int
-    parts: tuple[Share, ...]
+    parts: tuple[Portion, ...]
     #: The names that took most time, and of how many they are, by family: `kernel`, `op`, `range`.
-    top: Mapping[str, tuple[tuple[Share, ...], int]]
+    top: Mapping[str, tuple[tuple[Portion, ...], int]]
     #: The steps in which others waited longest.
     stragglers: tuple[Straggler, ...]
 
@@ -282,6 +282,42 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class RunEstimate:
+    """One run behind a verdict: its own estimate in base units, after its warm-up was dropped."""
+
+    side: Literal["base", "new"]
+    #: The run's name: a file of the new side, a stored run of the base.
+    source: str
+    estimate: float | None
+    #: How many values are left after warm-up, and how many were dropped as warm-up.
+    n: int
+    dropped: int
+    #: Whether the warm-up ended; where it did not, a quarter of the run was dropped.
+    settled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a metric that failed, and how much of the metric's change it accounts for.
+
+    `base` and `new` are in base units, per value of the metric. `share` is the part's difference over the metric's:
+    1 is all of it, below 0 it went the other way. `low` and `high` are its one-sided bounds at the verdict's
+    confidence, with the metric's own difference taken as found.
+    """
+
+    #: The part: another metric, or the same one where `member` tells which rank (and device).
+    metric: str
+    member: Mapping[str, str]
+    base: float
+    new: float
+    share: float
+    low: float
+    high: float
+    #: The larger part that it is a part of, where it is no part of the metric itself.
+    within: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What one rule says of one metric, with everything that any report shows of it."""
 
@@ -326,6 +362,12 @@ class Verdict:
     #: The unit in which the rule's author wrote quantities, for display.
     shown_unit: str | None = None
     why: str | None = None
+    #: The runs that the numbers rest on, those of the base first.
+    runs: tuple[RunEstimate, ...] = ()
+    #: The parts of the metric that account for its change, the largest share first.
+    explained_by: tuple[Share, ...] = ()
+    #: The stored report that the verdict comes from, where several were merged.
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

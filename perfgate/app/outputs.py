@@ -10,6 +10,9 @@ from perfgate.app.errors import Refused
 from perfgate.model import Report
 from perfgate.reporters import RENDERERS
 
+#: In bytes: a summary with less room than this says too little to be begun.
+_LEAST_SUMMARY = 2_000
+
 
 def check_outputs(outputs: Mapping[str, str], inputs: Sequence[str]) -> None:
     """Refuse two reports to one file, a report over or among the inputs, and a place that cannot be written to.
@@ -63,6 +66,21 @@ def _attempt(name: str, path: str, render: Callable[[], str]) -> list[str]:
         replace_file(path, render().encode("utf-8"))
     except Exception as error:  # a failing reporter never changes the verdict, nor stops the others
         return [f"the {name} report could not be written to {path}: {error}"]
+    return []
+
+
+def append_summary(report: Report, path: str) -> list[str]:
+    """Add the Markdown to the summary of a job's step, within what its size leaves; what went wrong, if anything."""
+    from perfgate.reporters.markdown import LIMIT, render
+
+    try:
+        room = LIMIT - (os.path.getsize(path) if os.path.exists(path) else 0)
+        if room < _LEAST_SUMMARY:
+            return [f"the step summary {path} is full: the report was not added to it"]
+        with open(path, "a", encoding="utf-8", newline="\n") as file:
+            file.write(render(report, limit=room))
+    except Exception as error:  # a failing reporter never changes the verdict
+        return [f"the step summary could not be written: {error}"]
     return []
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from perfgate.model import Run, Series, Share, Straggler, TraceView
+from perfgate.model import Portion, Run, Series, Straggler, TraceView
 
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
@@ -33,13 +33,13 @@ def trace_view(run: Run) -> TraceView | None:
     )
 
 
-def _parts(of: Mapping[str, list[Series]]) -> Iterable[Share]:
+def _parts(of: Mapping[str, list[Series]]) -> Iterable[Portion]:
     """The mean of each part over all steps of all ranks; the last one is the step itself."""
     whole = _mean(of["step.time"])
     for name in (*_PARTS, "time"):
         if f"step.{name}" in of and whole > 0:
             part = _mean(of[f"step.{name}"])
-            yield Share(f"step.{name}", part, part / whole)
+            yield Portion(f"step.{name}", part, part / whole)
 
 
 def _mean(parts: Iterable[Series]) -> float:
@@ -51,7 +51,7 @@ def _total(parts: Iterable[Series]) -> float:
     return sum(float(series.values.sum()) for series in parts)
 
 
-def _top(series: Iterable[Series], family: str, whole: float) -> tuple[tuple[Share, ...], int]:
+def _top(series: Iterable[Series], family: str, whole: float) -> tuple[tuple[Portion, ...], int]:
     """The names with the most time over all ranks, and how many names there are.
 
     Shares are of `whole`, or of all names together if that is 0: operators lie within each other, kernels do not.
@@ -64,7 +64,7 @@ def _top(series: Iterable[Series], family: str, whole: float) -> tuple[tuple[Sha
             totals[name][1] += len(one.values)
     whole = whole or sum(total for total, _ in totals.values())
     ordered = sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))
-    shares = [Share(name, total, total / whole if whole else 0.0, int(n)) for name, (total, n) in ordered[:_TOP]]
+    shares = [Portion(name, total, total / whole if whole else 0.0, int(n)) for name, (total, n) in ordered[:_TOP]]
     return tuple(shares), len(totals)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from perfgate.forms import violation
 from perfgate.model import Fact, Key, Location, Problem, Run, Series, SourceFile, read_only
 from perfgate.positions import load_json
 from perfgate.units import BASE_UNITS
@@ -120,7 +121,7 @@ def decode(name: str, data: bytes) -> tuple[BaselineFile | None, list[Problem]]:
     try:
         stored = msgspec.convert(document.data, BaselineFile)
     except msgspec.ValidationError as error:
-        return None, [_damaged(name, f"does not have the form of {SCHEMA}: {error}")]
+        return None, [_damaged(name, f"does not have the form of {SCHEMA}: {violation(error).message}")]
     unsigned = msgspec.structs.replace(stored, content_sha256="")
     if stored.content_sha256 != hashlib.sha256(_json(unsigned)).hexdigest():
         return None, [

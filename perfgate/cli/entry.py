@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import StringIO
 
 import click
 
 from perfgate import __version__
-from perfgate.cli import baselines, env, judging, rules
+from perfgate.cli import baselines, env, judging, report, rules
 from perfgate.cli.options import USAGE, Group
+from perfgate.cli.terminal import tell
 
 INTERNAL = 4
 
@@ -29,7 +31,7 @@ def main() -> None:
     """
 
 
-for command in (*judging.COMMANDS, *baselines.COMMANDS, *rules.COMMANDS, *env.COMMANDS):
+for command in (*judging.COMMANDS, *report.COMMANDS, *baselines.COMMANDS, *rules.COMMANDS, *env.COMMANDS):
     main.add_command(command)
 
 
@@ -60,19 +62,16 @@ def _failed(error: Exception) -> int:
     if isinstance(error, Refused):
         return _tell(f"error: {error}", error.exit_code)
     if isinstance(error, click.ClickException):
-        with suppress(OSError):
-            error.show()
-        return USAGE
+        shown = StringIO()
+        error.show(shown)
+        return _tell(shown.getvalue().rstrip("\n"), USAGE)
     return _internal_error(error)
 
 
 def _tell(message: str, code: int) -> int:
-    """Say what went wrong; what names a file or a metric must not be taken for a command by the job's log."""
-    from perfgate.reporters.text import one_line, without_commands
-
+    """Say what went wrong, if that can be."""
     with suppress(OSError):
-        for line in message.split("\n"):
-            click.echo(without_commands(one_line(line)), err=True)
+        tell(message)
     return code
 
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from perfgate.cli.options import (
-    USAGE,
-    NewSide,
-    collect,
-    format_option,
-    judging_options,
-    runs_argument,
-    trace_mode_option,
-)
-from perfgate.cli.terminal import ascii_only, colour, hint, width
-
-if TYPE_CHECKING:
-    from perfgate.model import Report
+from perfgate.cli.options import NewSide, collect, format_option, judging_options, runs_argument, trace_mode_option
+from perfgate.cli.publishing import Publication, publish, report_options
+from perfgate.cli.terminal import ascii_only, hint
 
 
 @click.command()
@@ -34,15 +24,15 @@ if TYPE_CHECKING:
 @click.option("--propose", metavar="DIR", help="Write the files that an approval would add.")
 @click.option("--only", multiple=True, metavar="GLOB", help="Judge only rules with this id or metric.")
 @click.option("--strict", is_flag=True, help="A suspicion is a failure.")
-@click.option("--junit", metavar="FILE", help="Write a JUnit report.")
-@click.option("--json", "json_", metavar="FILE", help="Write the report as JSON; - is stdout.")
-@click.option("--markdown", metavar="FILE", help="Write a Markdown summary.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict.")
+@report_options
 def check(
-    runs: tuple[str, ...], missing_baseline: Any, propose: str | None, only: tuple[str, ...], strict: bool,
-    junit: str | None, json_: str | None, markdown: str | None, quiet: bool, verbose: bool, **arguments: Any,
-) -> int:  # fmt: skip
+    runs: tuple[str, ...],
+    missing_baseline: Any,
+    propose: str | None,
+    only: tuple[str, ...],
+    strict: bool,
+    **arguments: Any,
+) -> int:
     """Judge new runs by the rules and the stored baseline; the exit code is the answer.
 
     \b
@@ -51,41 +41,16 @@ def check(
     from perfgate.app import check as command
     from perfgate.app.outputs import check_outputs
 
-    written = {"junit": junit, "json": json_, "markdown": markdown}
-    outputs = {name: path for name, path in written.items() if path is not None}
+    publication = Publication.of(arguments)
     read = (*runs, *arguments["rules"], arguments["baselines"], *arguments["env"])
-    check_outputs(outputs, read)
+    check_outputs(publication.outputs, read)
     options = collect(runs, arguments)
-    report = command.check(command.CheckRequest(options, missing_baseline, only, strict))
-    code = _publish(report, outputs, quiet, verbose)
+    code = publish(command.check(command.CheckRequest(options, missing_baseline, only, strict)), publication)
     if propose is not None:
         from perfgate.app.approvals import propose as write
 
         hint(write(options, propose))
     return code
-
-
-def _publish(report: Report, outputs: dict[str, str], quiet: bool, verbose: bool) -> int:
-    """Write the reports, print the answer, and return the exit code; a report that cannot be written is usage."""
-    from perfgate.app.outputs import write_reports
-
-    failures = write_reports(report, outputs)
-    _print_report(report, outputs, quiet, verbose)
-    for failure in failures:
-        click.echo(f"error: {failure}", err=True)
-    return USAGE if failures else report.exit_code
-
-
-def _print_report(report: Report, outputs: dict[str, str], quiet: bool, verbose: bool) -> None:
-    from perfgate.reporters import RENDERERS
-    from perfgate.reporters.table import render
-
-    on_stdout = [name for name, path in outputs.items() if path == "-"]
-    for name in on_stdout:
-        click.echo(RENDERERS[name](report), nl=False)
-    if not on_stdout:
-        text = render(report, width=width(), colour=colour(), ascii_only=ascii_only(), verbose=verbose, quiet=quiet)
-        click.echo(text, nl=not text.endswith("\n"), color=True)
 
 
 @click.command()
@@ -137,9 +102,9 @@ def compare(
     from perfgate.app.compare import compare as command
     from perfgate.app.outputs import check_outputs
 
-    outputs = {} if json_ is None else {"json": json_}
-    check_outputs(outputs, (*base, *new))
-    return _publish(command(base, new, statistic, tolerance, format_, trace_mode), outputs, quiet, verbose)
+    publication = Publication({} if json_ is None else {"json": json_}, quiet=quiet, verbose=verbose)
+    check_outputs(publication.outputs, (*base, *new))
+    return publish(command(base, new, statistic, tolerance, format_, trace_mode), publication)
 
 
 COMMANDS = (check, compare, inspect)

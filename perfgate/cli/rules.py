@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.options import USAGE, Group, rules_option, suite_option
-from perfgate.cli.terminal import say
+from perfgate.cli.terminal import complain, say
 
 
 @click.group(cls=Group)
@@ -25,8 +25,7 @@ def rules_check(paths: tuple[str, ...]) -> int:
 
     good, problems = check_rules(paths or ("rules",))
     say(good)
-    for problem in problems:
-        click.echo(str(problem), err=True)
+    complain(problems)
     return USAGE if problems else 0
 
 

@@ -34,11 +34,17 @@ def hint(lines: Sequence[str]) -> None:
 
 def complain(problems: Sequence[Problem]) -> int:
     """Print problems to stderr; the exit code that they lead to."""
-    from perfgate.reporters.text import without_commands
-
     for problem in problems:
-        click.echo(without_commands(str(problem)), err=True)
+        tell(str(problem))
     return NOT_JUDGED if problems else 0
+
+
+def tell(message: str) -> None:
+    """Print to stderr, where what names a file or a metric must not be a command for a terminal or a job's log."""
+    from perfgate.reporters.text import one_line, without_commands
+
+    for line in message.split("\n"):
+        click.echo(without_commands(one_line(line)), err=True)
 
 
 def width() -> int:

@@ -9,12 +9,14 @@ from statistics import median
 from typing import Any
 
 from perfgate.judge import messages
+from perfgate.judge.attribution import explained_by
 from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.finding import Finding, Undecidable
-from perfgate.judge.question import Question, Side
+from perfgate.judge.question import Question, Side, run_estimates
 from perfgate.judge.terms import ChangeTerms
 from perfgate.model import Change as ChangeEstimate
 from perfgate.model import Estimate
+from perfgate.rules.evaluation import RunView
 from perfgate.rules.sentence import Change
 from perfgate.stats.describe import RunMeasure
 
@@ -28,7 +30,8 @@ def change_finding(question: Question, asks: Change) -> Finding:
     """Judge new runs against stored ones. Raises Undecidable where there is nothing to compare with."""
     _check_base(question, asks)
     question.check_runs(len(question.base), asks.reference)
-    new, base = question.side(question.new), question.side(question.base)
+    new = question.new_side()
+    base = question.side(question.base, _stored(question, asks))
     if asks.reference == "anchor":
         new = _latest(question, new)
     terms = _terms(question, asks)
@@ -46,7 +49,8 @@ def change_finding(question: Question, asks: Change) -> Finding:
     return Finding(
         result.outcome,
         result.reason,
-        messages.change_message(subject, result, asks.reference, units, tolerance_words(asks)),
+        messages.change_message(subject, result, asks.reference, units, tolerance_words(asks))
+        + messages.warmup([run.dropped for run in new_runs]),
         messages.change_next_step(result, question.case.approve_command),
         {
             **_fields(result, terms, base_runs, new_runs),
@@ -54,6 +58,8 @@ def change_finding(question: Question, asks: Change) -> Finding:
             "shown_unit": question.shown,
             "statistic": question.shown_statistic,
             "member": dict(member),
+            "runs": run_estimates(question, "base", base) + run_estimates(question, "new", new),
+            "explained_by": explained_by(question, result, base, new),
         },
         tuple(_notes(question, result, [*base_runs, *new_runs], new)),
     )
@@ -85,12 +91,13 @@ def _check_base(question: Question, asks: Change) -> None:
 
 def _new_side(question: Question) -> dict[str, Any]:
     """What was measured, where there is nothing yet to hold it against."""
-    side = question.side(question.new)
+    side = question.new_side()
     measures = [question.reading.measure(series) for series in side.series]
     values = [run.value for run in measures if run.value is not None]
     estimate = _estimate(sum(values) / len(values) if values else None, measures)
     return {
         "new": estimate,
+        "runs": run_estimates(question, "new", side),
         "unit": question.unit,
         "statistic": question.shown_statistic,
         "member": dict(question.speaker(side)),
@@ -110,9 +117,16 @@ def _check_lengths(question: Question, base: Sequence[RunMeasure], new: Sequence
 
 def _latest(question: Question, new: Side) -> Side:
     """The last runs of the history, new ones included: what is held against the anchor."""
-    stored = question.side([members for members in question.subject.base if members])
+    held = [pair for pair in zip(question.subject.base, question.evidence.base, strict=True) if pair[0]]
+    stored = question.side([members for members, _ in held], [view for _, view in held])
     keep = max(ANCHOR_WINDOW, len(new.series))
-    return Side((stored.members + new.members)[-keep:], (stored.series + new.series)[-keep:])
+    members, series = stored.members + new.members, stored.series + new.series
+    return Side((stored.views + new.views)[-keep:], members[-keep:], series[-keep:])
+
+
+def _stored(question: Question, asks: Change) -> Sequence[RunView]:
+    """The runs of the reference."""
+    return question.evidence.anchor if asks.reference == "anchor" else question.evidence.base
 
 
 def _terms(question: Question, asks: Change) -> ChangeTerms:

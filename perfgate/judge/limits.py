@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from perfgate.judge import messages
 from perfgate.judge.evidence import Member
 from perfgate.judge.finding import Finding
 from perfgate.judge.limit import LimitResult, judge_steady_limit
-from perfgate.judge.question import Question
+from perfgate.judge.question import Question, run_estimates
 from perfgate.judge.ranks import PICKS_EXTREME
 from perfgate.judge.terms import Comparator, LimitTerms
 from perfgate.model import Estimate, Series
@@ -21,9 +22,9 @@ from perfgate.stats.warmup import SteadyRun
 def limit_finding(question: Question, asks: Limit) -> Finding:
     """Judge a limit. A bound on the worst of R ranks is held at 1 - (1 - confidence)/R. Raises Undecidable."""
     question.check_runs(len(question.new), "new")
-    side = question.side(question.new)
+    side = question.new_side()
     ranks = max(len(members) for members in question.new) if question.rank in PICKS_EXTREME else 1
-    return judge_values(
+    found = judge_values(
         question,
         [question.reading.steady(series) for series in side.series],
         asks.comparator,
@@ -34,6 +35,7 @@ def limit_finding(question: Question, asks: Limit) -> Finding:
         member=question.speaker(side),
         series=side.series,
     )
+    return replace(found, fields={**found.fields, "runs": run_estimates(question, "new", side)})
 
 
 def judge_values(
@@ -76,7 +78,8 @@ def judge_values(
     return Finding(
         result.outcome,
         result.reason,
-        messages.limit_message(subject, result, text, unit, shown, confidence=confidence),
+        messages.limit_message(subject, result, text, unit, shown, confidence=confidence)
+        + messages.warmup([run.dropped for run in runs]),
         messages.limit_next_step(result, text, str(question.rule.at), needed),
         fields,
         tuple(_notes(question, result, series)),

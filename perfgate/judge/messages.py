@@ -55,6 +55,11 @@ def _values(result: LimitResult) -> str:
     return f"{counted(result.n, 'value')}{worth}, of {runs}"
 
 
+def warmup(dropped: Sequence[int]) -> str:
+    """What is said of the warm-up of new runs where their numbers stand; nothing where none was dropped."""
+    return f", {counted(sum(dropped), 'value')} dropped as warm-up" if any(dropped) else ""
+
+
 def change_message(
     subject: str, result: ChangeResult, reference: str, units: tuple[str, str | None], tolerance: str
 ) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from perfgate.model import Outcome, Problem, Verdict
 from perfgate.rules.ruleset import Settings
@@ -27,6 +28,18 @@ def verdict_exit_code(outcome: Outcome, reason: str, settings: Settings) -> int:
         policy = settings.on_inconclusive or ("error" if reason == "thin-tail" else "warn")
         return 0 if warning else {"warn": 0, "fail": 1, "error": 3}[policy]
     return 0
+
+
+def stored_exit_code(verdict: Verdict) -> int:
+    """What a verdict that was stored makes the command exit with, whatever it states.
+
+    Only what its rule said of not being able to tell is taken from what it states: nothing else tells of that.
+    """
+    policies: dict[int, Literal["warn", "fail", "error"]] = {0: "warn", 1: "fail", 3: "error"}
+    stated = policies.get(verdict.exit_code)
+    return verdict_exit_code(
+        verdict.outcome, verdict.reason, Settings(severity=verdict.severity, on_inconclusive=stated)
+    )
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from perfgate.judge import messages
 from perfgate.judge.directions import direction
@@ -14,7 +14,8 @@ from perfgate.judge.evidence import Evidence, Member, Members, Subject
 from perfgate.judge.finding import Undecidable
 from perfgate.judge.ranks import Reading, choose
 from perfgate.measure import default_statistic, statistic_unit
-from perfgate.model import Better, Series
+from perfgate.model import Better, RunEstimate, Series
+from perfgate.rules.evaluation import RunView
 from perfgate.rules.ruleset import Rule, Settings
 from perfgate.rules.sentence import Change, Clause, Limit, RankChoice, StatisticOf, is_per_run
 from perfgate.stats.modes import two_modes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 class Side:
     """The runs of one side, each spoken for by one rank."""
 
+    views: tuple[RunView, ...]
     members: tuple[Member, ...]
     series: tuple[Series, ...]
 
@@ -139,10 +141,14 @@ class Question:
             message = f"the rule asks for {messages.counted(needed, 'run')}; the {which} side has {runs}"
             raise Undecidable("too-few-runs", message, f"give {needed - runs} more")
 
-    def side(self, runs: Sequence[Members]) -> Side:
-        """Which rank speaks for each run. Raises NotAvailable."""
+    def new_side(self) -> Side:
+        """Which rank speaks for each new run. Raises NotAvailable."""
+        return self.side(self.new, self.evidence.new)
+
+    def side(self, runs: Sequence[Members], views: Sequence[RunView]) -> Side:
+        """Which rank speaks for each of these runs. Raises NotAvailable."""
         chosen = [choose(members, self.rank, self.reading) for members in runs]
-        return Side(tuple(member for member, _ in chosen), tuple(series for _, series in chosen))
+        return Side(tuple(views), tuple(member for member, _ in chosen), tuple(series for _, series in chosen))
 
     def speaker(self, side: Side) -> Member:
         """The rank that the verdict names: that of the worst run."""
@@ -182,3 +188,12 @@ class Question:
         }
         message, step = words.get(reason, (f"{subject} cannot be judged: {reason}", "see `perfgate inspect`"))
         return Undecidable(reason, message, step)
+
+
+def run_estimates(question: Question, which: Literal["base", "new"], side: Side) -> tuple[RunEstimate, ...]:
+    """Each run of a side by itself, as reports list them. Raises NotAvailable."""
+    measures = [question.reading.measure(series) for series in side.series]
+    return tuple(
+        RunEstimate(which, view.run.name, run.value, run.n, run.dropped, run.settled)
+        for view, run in zip(side.views, measures, strict=True)
+    )

@@ -27,7 +27,7 @@ def rank_ratio_finding(question: Question, asks: Change) -> Finding:
     if any(len(members) < 2 for members in question.new):
         raise Undecidable("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
     question.check_runs(len(question.new), "new")
-    side = question.side(question.new)
+    side = question.new_side()
     other = cast(RankChoice, asks.reference.split()[0])
     references = [choose(members, other, reading)[1] for members in question.new]
     pairs = [(reading.value(a), reading.value(b)) for a, b in zip(side.series, references, strict=True)]

@@ -12,7 +12,6 @@ Reading is strict: this format is written for perfgate, so whatever is unknown i
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from perfgate.forms import violation
 from perfgate.model import Key, Kind, Problem, Run, Series, read_only
 from perfgate.positions import JsonDocument, Path, load_json
 from perfgate.readers.building import MAX_FAULTS, RunBuilder
@@ -38,9 +38,6 @@ NAME = "perfgate"
 #: The fields of every object, to suggest one of.
 _FIELDS = ("schema", "environment", "commit", "series", "runs", "metric", "labels", "unit", "values", "value", "steps")
 _STATISTICS = ("aggregate", "mean", "count", "total", "min", "max", "median", "stddev")
-
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
-_UNKNOWN = re.compile(r"unknown field `(.*)`")
 
 
 def read(document: Document) -> tuple[Run, ...]:
@@ -132,12 +129,8 @@ class _Reading:
         try:
             return msgspec.convert(data, form)
         except msgspec.ValidationError as error:
-            message, _, place = str(error).partition(" - at `$")
-            unknown = _UNKNOWN.search(message)
-            inner = (*_path(place), unknown[1]) if unknown else _path(place)
-            nearest = difflib.get_close_matches(unknown[1], _FIELDS + _STATISTICS, 1) if unknown else []
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            self._say(run, message.replace("`", "'") + hint, (*path, *inner))
+            found = violation(error, _FIELDS + _STATISTICS)
+            self._say(run, found.message, (*path, *found.path))
             return None
 
     def _say(self, run: RunBuilder, message: str, path: Path) -> None:
@@ -226,13 +219,3 @@ def _possible(values: Values, unit: Unit) -> np.ndarray[tuple[int], np.dtype[np.
 def _scaled(values: Values, unit: Unit) -> Values:
     """Values in base units; dividing by 1000 is exact where multiplying by 0.001 is not."""
     return values * unit.factor if unit.factor >= 1 else values / round(1 / unit.factor)
-
-
-def _path(text: str) -> Path:
-    """A path as msgspec prints it, as far as it is told: `.series[3].labels[...]` ends before `[...]`."""
-    path: list[str | int] = []
-    for key, index, unknown in _STEP.findall(text):
-        if unknown:
-            break
-        path.append(key or int(index))
-    return tuple(path)

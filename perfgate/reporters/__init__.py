@@ -7,8 +7,8 @@ A reporter is a module with one pure function, `render(report: Report) -> str`, 
 * treats every text of the report as untrusted, by the means of `perfgate.reporters.text`;
 * says what it leaves out, where it must leave out something.
 
-To add one: its module here, its line in RENDERERS, its goldens in tests/reporters. The terminal's table is not in
-the registry, because it also wants a width and colours: see `perfgate.reporters.table`.
+To add one: its module here, its line in RENDERERS, its goldens in tests/reporters. Two are not in the registry: the
+terminal's table, because it also wants a width and colours, and the annotations of GitHub, which are no file.
 """
 
 from __future__ import annotations
@@ -36,4 +36,6 @@ RENDERERS: Mapping[str, Renderer] = {
     "json": _imported_when_used("json_report"),
     "junit": _imported_when_used("junit"),
     "markdown": _imported_when_used("markdown"),
+    "comment": _imported_when_used("comment"),
+    "sarif": _imported_when_used("sarif"),
 }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from perfgate.model import Report, Verdict
-from perfgate.reporters.plain_json import encode, problem
+from perfgate.reporters.plain_json import encode, in_order, problem
 
 SCHEMA = "perfgate.report/1"
 
@@ -45,9 +44,9 @@ def render(report: Report) -> str:
         "exit_code": report.exit_code,
         "counts": report.counts,
         "verdicts": [_verdict(verdict) for verdict in report.verdicts],
-        "problems": [problem(found) for found in report.problems],
+        "problems": [{**problem(found), "excerpt": found.excerpt} for found in report.problems],
         "inputs": report.inputs,
-        "environment": _sorted(report.environment),
+        "environment": in_order(report.environment),
         "policy": report.policy,
         "suite": report.suite,
         "baseline": report.baseline,
@@ -58,8 +57,5 @@ def render(report: Report) -> str:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     values = {name: getattr(verdict, name) for name in _VERDICT_FIELDS}
-    return {**values, "labels": _sorted(verdict.labels), "member": _sorted(verdict.member)}
-
-
-def _sorted(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(sorted(mapping.items()))
+    shares = [{**asdict(share), "member": in_order(share.member)} for share in verdict.explained_by]
+    return {**values, "labels": in_order(verdict.labels), "member": in_order(verdict.member), "explained_by": shares}

@@ -47,8 +47,10 @@ def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
 
 
 def _document(root: ET.Element) -> str:
+    """The XML, in which no line is a command of GitHub's where the file is printed: a reference says the same."""
     ET.indent(root)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+    text = re.sub(r"^(\s*):(?=:)", r"\1&#58;", ET.tostring(root, encoding="unicode"), flags=re.MULTILINE)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text.replace("##[", "#&#35;[")}\n'
 
 
 def _properties(report: Report) -> dict[str, str]:
@@ -83,7 +85,8 @@ def _classname(report: Report) -> str:
 
 
 def _case_name(verdict: Verdict) -> str:
-    return f"{_line(verdict.rule)}: {_line(phrases.name_of(verdict))}"
+    source = "" if verdict.source is None else f"{_line(verdict.source)}: "
+    return f"{source}{_line(verdict.rule)}: {_line(phrases.name_of(verdict))}"
 
 
 def _unique(names: Iterable[str]) -> list[str]:
@@ -102,10 +105,10 @@ def _case(verdict: Verdict, name: str, classname: str) -> TestCase:
     """A case with at most one child, because consumers disagree on cases with several."""
     case = TestCase(name, classname, elapsed_sec=_SECONDS)
     message, body = _line(verdict.message) or verdict.outcome, _body(verdict)
-    if phrases.is_warning(verdict):
-        case.stdout = f"WARN: {body}"
-    elif verdict.outcome == "skipped":
+    if verdict.outcome == "skipped" or (verdict.outcome == "inconclusive" and phrases.is_warning(verdict)):
         case.add_skipped_info(message, body)
+    elif phrases.is_warning(verdict):
+        case.stdout = f"WARN: {body}"
     elif verdict.outcome == "fail":
         case.add_failure_info(message, body, "perfgate.limit" if verdict.kind == "limit" else "perfgate.regression")
     elif verdict.outcome != "pass":

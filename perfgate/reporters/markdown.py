@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from perfgate.model import Problem, Report, Verdict
-from perfgate.reporters import phrases
+from perfgate.reporters import phrases, plot
 from perfgate.reporters.policy import policy_lines
-from perfgate.reporters.text import clip, one_line, plural
+from perfgate.reporters.text import clip, one_line, plural, without_commands
 
 #: In bytes of UTF-8, of which there are never fewer than characters; GitHub refuses a summary of 1 MiB.
 LIMIT = 900_000
@@ -42,7 +42,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
         left_out += omitted
     if left_out:
         lines.append(_LEFT_OUT.format(plural(left_out, "row")))
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return without_commands("\n".join(lines).rstrip("\n") + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,14 @@ def _sections(report: Report) -> Iterator[_Section]:
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
-    yield _Section((), [_item(verdict) for verdict in news])
+    yield _folded("What was found, and what to do next", (), [_item(verdict) for verdict in news])
     yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
     head, *differences = policy_lines(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.approve_command and report.outcome != "pass":
         yield _Section(("To approve what was seen:", ""), [fenced([report.approve_command])])
+    chart = plot.chart(report)
+    yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
     facts = sorted(report.environment.items())
@@ -114,6 +116,7 @@ def _item(verdict: Verdict) -> str:
         f"**next:** {prose(verdict.next_step)}" if verdict.next_step else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{warning}",
         f"why: {prose(verdict.why)}" if verdict.why else "",
+        *([f"explained by: {prose('; '.join(phrases.explanation(verdict)))}"] if verdict.explained_by else []),
         *([f"note: {prose('; '.join(verdict.notes))}"] if verdict.notes else []),
     ]
     lines = [f"- **{verdict.outcome}:** {prose(verdict.message)}", *(f"  - {detail}" for detail in details if detail)]

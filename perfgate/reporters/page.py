@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
+from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -12,6 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from perfgate.reporters.text import one_line, without_commands
+
+#: The lines of one cell, each with the style of its column or with its own.
+Cell: TypeAlias = Sequence[str | tuple[str, str]]
 
 #: Blanks between two columns.
 GAP = 2
@@ -43,6 +47,15 @@ class Page:
             highlight=False,
         )
 
+    @property
+    def line(self) -> int:
+        """How many cells a line of a paragraph may take."""
+        return min(self.width, _LONGEST_LINE)
+
+    def cell_width(self, lines: Cell) -> int:
+        """How many cells of a terminal the widest line of a cell takes."""
+        return max((self.cells(line if isinstance(line, str) else line[0]) for line in lines), default=0)
+
     def cells(self, text: str) -> int:
         """How many cells of a terminal the text takes on this page."""
         return cell_len(self._one_line(text))
@@ -50,16 +63,15 @@ class Page:
     def paragraph(self, text: str, style: str = "", *, indent: int = 0) -> None:
         """Text that wraps between words, all of it indented."""
         paragraph = Padding(Text(self._one_line(text), style), (0, 0, 0, indent))
-        self._print(paragraph, min(self.width, _LONGEST_LINE))
+        self._print(paragraph, self.line)
 
-    def row(self, cells: Sequence[Sequence[str]], widths: Sequence[int], styles: Sequence[str]) -> None:
-        """Cells side by side; each is a list of lines that wrap within the cell's width."""
+    def row(self, cells: Sequence[Cell], widths: Sequence[int], styles: Sequence[str], *, indent: int = 0) -> None:
+        """Cells side by side; the lines of each wrap within its width, and a line may have a style of its own."""
         grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, GAP, 0, 0))
         for width in widths:
             grid.add_column(width=width, overflow="fold")
-        texts = ["\n".join(self._one_line(line) for line in lines) for lines in cells]
-        grid.add_row(*(Text(text, style) for text, style in zip(texts, styles, strict=True)))
-        self._print(grid, self.width)
+        grid.add_row(*(self._cell(lines, style) for lines, style in zip(cells, styles, strict=True)))
+        self._print(Padding(grid, (0, 0, 0, indent)), self.width)
 
     def blank(self) -> None:
         """One empty line before whatever comes next, unless nothing stands above it."""
@@ -75,6 +87,10 @@ class Page:
             self._lines.write("\n")
             self._blank_is_due = False
         self._console.print(what, width=width)
+
+    def _cell(self, lines: Cell, style: str) -> Text:
+        styled = [(line, style) if isinstance(line, str) else line for line in lines]
+        return Text("\n").join(Text(self._one_line(line), own) for line, own in styled)
 
     def _one_line(self, text: str) -> str:
         return one_line(text, ascii_only=self.ascii_only)

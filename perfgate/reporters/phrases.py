@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from perfgate.model import OUTCOMES, Change, Estimate, Key, Outcome, Problem, Report, Verdict, show_labels
+from perfgate.model import (
+    OUTCOMES,
+    Change,
+    Estimate,
+    Key,
+    Outcome,
+    Problem,
+    Report,
+    RunEstimate,
+    Share,
+    Verdict,
+    show_labels,
+)
 from perfgate.reporters.text import plural
 from perfgate.units import UNITS, Unit, display_unit, format_change, format_number, format_value
 
@@ -37,7 +49,7 @@ def by_rule(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     """Verdicts grouped by rule: the rule with the worst verdict first, and in each group the worst verdict."""
     groups: dict[object, list[Verdict]] = {}
     for verdict in worst_first(verdicts):
-        groups.setdefault((verdict.rule, verdict.at), []).append(verdict)
+        groups.setdefault((verdict.rule, verdict.at, verdict.source), []).append(verdict)
     return list(groups.values())
 
 
@@ -79,6 +91,11 @@ def complaint(problem: Problem) -> str:
 
 def answer(report: Report) -> tuple[str, str]:
     """The report as a word and a line: `("FAIL", "1 failed, 3 passed (exit 1)")`."""
+    return report.outcome.upper(), f"{', '.join(tally(report))} (exit {report.exit_code})"
+
+
+def tally(report: Report) -> list[str]:
+    """How many verdicts had each outcome, the worst first, and how many problems there are."""
     parts = [] if report.verdicts else ["nothing was judged"]
     for outcome in OUTCOMES:
         found = [verdict for verdict in report.verdicts if verdict.outcome == outcome]
@@ -86,8 +103,7 @@ def answer(report: Report) -> tuple[str, str]:
         aside = f" ({warnings} as a warning)" if warnings else ""
         parts += [_counted(outcome, len(found)) + aside] if found else []
     errors = sum(problem.severity == "error" for problem in report.problems)
-    parts += [plural(errors, "problem")] if errors else []
-    return report.outcome.upper(), f"{', '.join(parts)} (exit {report.exit_code})"
+    return [*parts, plural(errors, "problem")] if errors else parts
 
 
 def _counted(outcome: Outcome, count: int) -> str:
@@ -109,10 +125,16 @@ def origin(report: Report) -> list[tuple[str, str]]:
 
 
 def what(verdict: Verdict) -> str:
-    """What was judged: `backward_allreduce{stage="train"} p95 on rank 3`."""
+    """What was judged: `backward_allreduce{stage="train"} p95 on rank 3`, and in which report if there are several."""
     statistic = f" {verdict.statistic}" if verdict.statistic else ""
-    member = " ".join(f"{name} {value}" for name, value in sorted(verdict.member.items()))
-    return name_of(verdict) + statistic + (f" on {member}" if member else "")
+    member = member_name(verdict.member)
+    source = f" in {verdict.source}" if verdict.source is not None else ""
+    return name_of(verdict) + statistic + (f" on {member}" if member else "") + source
+
+
+def member_name(member: Mapping[str, str]) -> str:
+    """A rank, or a device of a rank, in words: `device 0 rank 3`."""
+    return " ".join(f"{name} {value}" for name, value in sorted(member.items()))
 
 
 def name_of(verdict: Verdict) -> str:
@@ -153,6 +175,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     pairs = [
         ("measured", ", ".join(measured(verdict))),
         ("allowed", allowed(verdict)),
+        ("explained by", "; ".join(explanation(verdict))),
         ("evidence", evidence(verdict)),
         ("rule", f"{verdict.at} {verdict.rule}{warning}"),
         ("why", verdict.why or ""),
@@ -168,9 +191,41 @@ def evidence(verdict: Verdict) -> str:
     if verdict.share and verdict.allowed_share is not None:
         beyond = _percent(verdict.share.estimate) + _bounds(verdict.share, _percent)
         parts.append(f"{beyond} of the values are beyond the bound and {_percent(verdict.allowed_share)} may be")
+    dropped = sum(run.dropped for run in verdict.runs)
+    if dropped:
+        parts.append(f"{plural(dropped, 'value')} dropped as warm-up")
     if verdict.minimum_detectable_change is not None:
         parts.append(f"a change of {_percent(verdict.minimum_detectable_change)} would be seen")
     return ", ".join([*parts, f"bounds at {_percent(verdict.confidence)}"]) if parts else ""
+
+
+def explanation(verdict: Verdict) -> list[str]:
+    """The parts that account for a failed change: `backward 93% [88%, 98%] of it (200 → 244.8 ms)`, and a move."""
+    return [*(_share(share, verdict) for share in verdict.explained_by), *_move(verdict.explained_by)]
+
+
+def _share(share: Share, verdict: Verdict) -> str:
+    name = member_name(share.member) or share.metric
+    within = "" if share.within is None else f"within {share.within}: "
+    estimate, low, high = (f"{format_number(100 * part, 3)}%" for part in (share.share, share.low, share.high))
+    return f"{within}{name} {estimate} [{low}, {high}] of it ({_sides(share.base, share.new, verdict)})"
+
+
+def _move(shares: Iterable[Share]) -> list[str]:
+    """What is said where one part grew while another shrank: work went from one to the other."""
+    direct = [share for share in shares if share.within is None]
+    grew, shrank = (
+        ", ".join(member_name(share.member) or share.metric for share in direct if (share.new > share.base) == larger)
+        for larger in (True, False)
+    )
+    return [f"a move: {grew} grew while {shrank} shrank"] if grew and shrank else []
+
+
+def run_row(run: RunEstimate, verdict: Verdict) -> tuple[str, str, str, str]:
+    """One run behind a verdict: its side and name, its estimate, its values, and what was dropped as warm-up."""
+    name = run.source.rpartition("/")[2] if run.side == "base" else run.source
+    dropped = f"{run.dropped}" if run.settled else f"{run.dropped}, not settled"
+    return f"{run.side} {name}", _value(run.estimate, verdict), str(run.n), dropped
 
 
 def _amount(side: Estimate) -> str:

@@ -27,8 +27,13 @@ def problem(found: Problem) -> dict[str, Any]:
         "line": found.at.line,
         "column": found.at.column,
         "metric": found.key.metric if found.key else None,
-        "labels": dict(found.key.labels) if found.key else {},
+        "labels": in_order(dict(found.key.labels)) if found.key else {},
     }
+
+
+def in_order(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping by its names as they are written, so that it has the same order when it is read and written again."""
+    return dict(sorted(mapping.items(), key=lambda item: item[0].encode("utf-8", "backslashreplace")))
 
 
 def _plain(value: Any) -> Any:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from textwrap import wrap
+from collections.abc import Sequence
 
-from perfgate.model import Outcome, Problem, Report, Verdict
+from perfgate.model import Problem, Report, Verdict
 from perfgate.reporters import phrases
+from perfgate.reporters.columns import Layout, arranged, sign, style
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.policy import policy_lines
 from perfgate.reporters.text import shell_lines
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60
-#: The names of metrics get this much room, or all that they need, before the numbers may spread.
-_ROOM_FOR_NAMES = 22
-#: And this much where not even the numbers fit in one column.
-_LEAST_ROOM = 16
-#: What rules ask for wraps here.
-_WIDEST_TERMS = 16
 #: So many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
 #: What is said of a verdict stands this far under it.
@@ -37,7 +30,7 @@ def render(
 ) -> str:
     """The report in lines of at most `width` cells, and of 60 on narrower terminals.
 
-    `verbose` says all there is to say of every verdict, `quiet` only the last line.
+    `verbose` says all there is to say of every verdict, run by run; `quiet` only the last line.
     """
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
     if not quiet:
@@ -50,9 +43,19 @@ def render(
             _write_environment(page, report)
         _write_approval(page, report)
         page.blank()
-    word, counts = phrases.answer(report)
-    page.paragraph(f"{word}  {counts}", f"bold {_answer_colour(report)}")
+    page.paragraph(_answer(page, report), f"bold {_answer_colour(report)}")
     return page.finished()
+
+
+def _answer(page: Page, report: Report) -> str:
+    """The answer on one line: on a narrow page the least bad counts give way."""
+    word, whole = phrases.answer(report)
+    tally = phrases.tally(report)
+    for kept in range(len(tally), 0, -1):
+        shown = whole if kept == len(tally) else f"{', '.join(tally[:kept])}, ... (exit {report.exit_code})"
+        if page.cells(f"{word}  {shown}") <= page.line:
+            break
+    return f"{word}  {shown}"
 
 
 def _answer_colour(report: Report) -> str:
@@ -61,62 +64,10 @@ def _answer_colour(report: Report) -> str:
     return "green" if report.outcome == "pass" else "yellow"
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """What the columns after the outcome hold, their heads, and the widths of all columns."""
-
-    cells: Callable[[Verdict], list[list[str]]]
-    heads: tuple[str, ...]
-    widths: list[int]
-
-
-def _side_by_side(verdict: Verdict) -> list[list[str]]:
-    numbers = "  ".join(phrases.measured(verdict))
-    terms = wrap(phrases.allowed(verdict), _WIDEST_TERMS, break_long_words=False, break_on_hyphens=False)
-    return [[phrases.what(verdict)], [numbers], terms, [phrases.n_effective(verdict)]]
-
-
-def _stacked(verdict: Verdict) -> list[list[str]]:
-    name, _, *rest = _side_by_side(verdict)
-    return [name, phrases.measured(verdict), *rest]
-
-
-def _in_one_column(verdict: Verdict) -> list[list[str]]:
-    n_effective = phrases.n_effective(verdict)
-    terms = phrases.allowed(verdict) + (f", n_eff {n_effective}" if n_effective else "")
-    return [[phrases.what(verdict)], [*phrases.measured(verdict), terms]]
-
-
-#: From the widest to the narrowest.
-_ARRANGEMENTS = (
-    (_side_by_side, ("metric", "measured", "allowed", "n_eff")),
-    (_stacked, ("metric", "measured", "allowed", "n_eff")),
-    (_in_one_column, ("metric", "measured, allowed")),
-)
-
-
-def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
-    """The widest arrangement that leaves room for the names of metrics."""
-    outcome = max(len("outcome"), *(page.cells(_sign(page, verdict.outcome)) for verdict in verdicts))
-    for cells, heads in _ARRANGEMENTS:
-        rows = [[[head] for head in heads], *(cells(verdict) for verdict in verdicts)]
-        name, *numbers = (
-            max(page.cells(line) for lines in column for line in lines or [""]) for column in zip(*rows, strict=True)
-        )
-        room = page.width - outcome - sum(numbers) - GAP * (1 + len(numbers))
-        if room >= min(name, _ROOM_FOR_NAMES):
-            break
-    else:
-        room = max(room, _LEAST_ROOM)
-        numbers = [page.width - outcome - room - 2 * GAP]
-    return _Layout(cells, heads, [outcome, min(name, room), *numbers])
-
-
 def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
-    layout = _layout(page, verdicts)
-    heads = ("outcome", *layout.heads)
+    layout = arranged(page, verdicts)
     page.blank()
-    page.row([[head] for head in heads], layout.widths, ["dim"] * len(heads))
+    page.row([[head] for head in layout.heads], layout.widths, ["dim"] * len(layout.heads))
     for group in phrases.by_rule(verdicts):
         if len(group) == 1:
             _write_verdict(page, group[0], layout, verbose=verbose, alone=True)
@@ -124,7 +75,7 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
             _write_group(page, group, layout, verbose=verbose)
 
 
-def _write_group(page: Page, group: list[Verdict], layout: _Layout, *, verbose: bool) -> None:
+def _write_group(page: Page, group: list[Verdict], layout: Layout, *, verbose: bool) -> None:
     """The verdicts of one rule under its name; many passes are only counted."""
     told = [verdict for verdict in group if phrases.is_told(verdict)]
     shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
@@ -134,21 +85,21 @@ def _write_group(page: Page, group: list[Verdict], layout: _Layout, *, verbose: 
         _write_verdict(page, verdict, layout, verbose=verbose, alone=False)
     if len(shown) < len(group):
         count = f"{len(group) - len(shown)} more" if shown else f"all {len(group)}"
-        page.row([[_sign(page, "pass")], [count]], layout.widths[:2], ["green", ""])
+        page.row([[sign(page, "pass")], [count]], layout.widths[:2], ["green", ""])
     page.blank()
 
 
-def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
+def _write_verdict(page: Page, verdict: Verdict, layout: Layout, *, verbose: bool, alone: bool) -> None:
     """A row, and under it what is to be said of it; the verdicts of a group have their rule above them."""
     is_told = verbose or phrases.is_news(verdict)
     if is_told:
         page.blank()
-    cells = [[_sign(page, verdict.outcome)], *layout.cells(verdict)]
-    page.row(cells, layout.widths, [_style(verdict), *[""] * len(layout.heads)])
+    _write_row(page, verdict, layout)
     if is_told:
         page.paragraph(verdict.message, indent=_INDENT)
         if verdict.next_step:
             page.paragraph(f"→ {verdict.next_step}", "bold", indent=_INDENT)
+        _write_explanation(page, verdict)
     elif verdict.outcome == "skipped":
         page.paragraph(verdict.message, "dim", indent=_INDENT)
     names_rule = alone or phrases.is_warning(verdict)
@@ -161,18 +112,41 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     for name, text in phrases.facts(verdict):
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=_INDENT)
+    if verbose:
+        _write_runs(page, verdict)
     if is_told:
         page.blank()
 
 
-def _sign(page: Page, outcome: Outcome) -> str:
-    return f"{(phrases.ASCII_SIGNS if page.ascii_only else phrases.SIGNS)[outcome]} {outcome}"
+def _write_row(page: Page, verdict: Verdict, layout: Layout) -> None:
+    """The columns of a verdict; a name that its column would cut within a word stands on a line of its own above."""
+    outcome, name, *numbers = [sign(page, verdict.outcome)], *layout.columns(page, verdict)
+    columns = numbers if layout.name_above else [name, *numbers]
+    if layout.name_above or any(page.cells(word) > layout.widths[1] for word in phrases.what(verdict).split()):
+        widths = [layout.widths[0], page.width - layout.widths[0] - GAP]
+        page.row([outcome, name], widths, [style(verdict), ""])
+        outcome, columns = [""], numbers if layout.name_above else [[""], *numbers]
+    page.row([outcome, *columns], layout.widths, [style(verdict), *[""] * len(columns)])
 
 
-def _style(verdict: Verdict) -> str:
-    if not phrases.is_news(verdict):
-        return "green" if verdict.outcome == "pass" else "dim"
-    return "yellow" if phrases.is_warning(verdict) else "bold red"
+def _write_explanation(page: Page, verdict: Verdict) -> None:
+    """The parts that account for a failed change, one a line."""
+    lines = phrases.explanation(verdict)
+    if lines:
+        page.paragraph("explained by", indent=_INDENT)
+    for line in lines:
+        page.paragraph(line, indent=_INDENT + 2)
+
+
+def _write_runs(page: Page, verdict: Verdict) -> None:
+    """The runs behind a verdict, one a line."""
+    if not verdict.runs:
+        return
+    rows = [("run", "estimate", "n", "warm-up dropped"), *(phrases.run_row(run, verdict) for run in verdict.runs)]
+    widths = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
+    widths[0] = min(widths[0], page.width - _INDENT - sum(widths[1:]) - GAP * 3)
+    for row in rows:
+        page.row([[cell] for cell in row], widths, ["dim"] * 4, indent=_INDENT)
 
 
 def _write_problems(page: Page, problems: Sequence[Problem]) -> None:

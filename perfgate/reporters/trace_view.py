@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfgate.model import Share, Straggler, TraceView
+from perfgate.model import Portion, Straggler, TraceView
 from perfgate.reporters.text import aligned, clip, one_line, plural
 from perfgate.units import format_number, format_value
 
@@ -44,7 +44,7 @@ def _straggler_row(one: Straggler) -> list[str]:
     return [f"  step {one.step}", f"rank {one_line(one.rank)}", f"busy {format_value(one.own, 's')}", waited]
 
 
-def _rows(shares: Iterable[Share], full: str) -> list[str]:
+def _rows(shares: Iterable[Portion], full: str) -> list[str]:
     rows = []
     for one in shares:
         count = [] if one.count is None else [f"{one.count}x"]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from difflib import get_close_matches
 from typing import NoReturn
 
+from perfgate.rules import habits
 from perfgate.rules.tokens import SentenceError, Token, tokenize
 from perfgate.units import NUMBER, UNITS, Quantity, find_unit
 
 MAX_LENGTH = 2000
+_DIGITS = re.compile(r"[0-9]")
+_NUMBER_WITH_COMMAS = re.compile(r"[-+]?[0-9]+(?:,[0-9]+)+")
 
 KEYWORDS = (
     *("under", "below", "over", "above", "at", "most", "least", "within", "of", "and"),
@@ -94,6 +98,7 @@ class Cursor:
         if not found:
             self.fail("a quantity is expected here: a number with its unit, such as 50 ms or 5%")
         self.take()
+        self.refuse_comma(token, found.end() == len(text))
         symbol, last = text[found.end() :], token
         if not symbol and self.token.kind == "word" and self.token.text not in _AFTER_NUMBERS:
             last = self.take()
@@ -106,6 +111,18 @@ class Cursor:
         if not math.isfinite(quantity.value):
             self.fail(f"{written} is too large a number", token)
         return quantity
+
+    def refuse_comma(self, token: Token, is_bare: bool) -> None:
+        """A number that goes on behind a comma, `0,05 s`, has another form here. Raises SentenceError."""
+        end, written = token, token.text
+        while is_bare and self.at(",") and self.token.glued and self.peek().glued and _DIGITS.match(self.peek().text):
+            self.take()
+            end = self.take()
+            written += "," + end.text
+        if end is not token:
+            digits = _NUMBER_WITH_COMMAS.match(written)
+            shown = habits.number(digits[0] if digits else written)
+            raise SentenceError(f"numbers have a decimal point and no commas: write {shown}", token.start, end.end)
 
 
 def _near_unit(symbol: str) -> str:

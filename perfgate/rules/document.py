@@ -20,6 +20,11 @@ from perfgate.model import Location, Problem
 
 Path = tuple[str | int, ...]
 
+#: A word as far as it is underlined.
+_WORD = re.compile(r"[^\s:,\]}]+")
+_TAB_INDENT = re.compile(r" *\t")
+#: A line is shown whole up to this length, and so much of a longer one.
+_SHOWN = 160
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
@@ -74,6 +79,18 @@ class Document:
         place = places.get(path) or self.values.get(())
         return Location(self.name, place.line, place.column) if place else Location(self.name)
 
+    def underlined(self, message: str, line: int, column: int, width: int | None = None) -> Problem:
+        """A problem with its line and the place underlined: `width` characters, or the word that begins there."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        visible = text.replace("\t", " ")
+        word = _WORD.match(visible, column - 1)
+        width = width or (len(word[0]) if word else 1)
+        start = max(0, column - _SHOWN // 2) if len(visible) > _SHOWN else 0
+        visible = visible[start : start + _SHOWN]
+        marks = "^" * max(1, min(width, len(visible) - (column - start) + 2))
+        excerpt = f"    {visible}\n    {' ' * (column - start - 1)}{marks}" if text else None
+        return Problem("error", message, Location(self.name, line, column), excerpt=excerpt)
+
     def excerpt(self, path: Path) -> str:
         """The text of the line from where the value stands."""
         place = self.values.get(path)
@@ -119,13 +136,13 @@ def _build(document: Document, text: str, limits: Limits) -> None:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         message = f"is not valid YAML: {error.problem or error.context}" + _hint(lines, line)
-        document.problems.append(_problem(document.name, message, line, column))
+        document.problems.append(document.underlined(message, line, column))
     except yaml.reader.ReaderError as error:
         code = _code(error.character)
         before = text[: max(0, text.find(chr(code)))]  # PyYAML's position counts bytes or characters, as it is built
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"holds a character that YAML does not allow (U+{code:04X})"
-        document.problems.append(_problem(document.name, message, line, column))
+        document.problems.append(document.underlined(message, line, column, 1))
 
 
 def _code(character: object) -> int:
@@ -142,6 +159,8 @@ def _problem(name: str, message: str, line: int | None = None, column: int | Non
 
 def _hint(lines: list[str], line: int) -> str:
     """Advice for a sentence that YAML reads as something else; looks at the line of the error and the one before."""
+    if 1 <= line <= len(lines) and _TAB_INDENT.match(lines[line - 1]):
+        return "; YAML is not indented with tabs: use blanks"
     for text in (lines[number - 1] for number in (line, line - 1) if 1 <= number <= len(lines)):
         sentence = re.sub(r"^\s*(?:- +)?(?:assert:\s+)?", "", text)
         if _WHOLE.fullmatch(sentence) or _FIELD.match(sentence):
@@ -233,7 +252,7 @@ class _Builder:
 
     def refuse(self, message: str, event: Any) -> None:
         mark = event.start_mark
-        self.document.problems.append(_problem(self.document.name, message, mark.line + 1, mark.column + 1))
+        self.document.problems.append(self.document.underlined(message, mark.line + 1, mark.column + 1))
 
     def advice(self, event: Any) -> str:
         """What to do, where the refused construct is the beginning of a sentence."""

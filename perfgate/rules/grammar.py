@@ -19,6 +19,7 @@ import math
 import re
 from typing import NoReturn, cast, get_args
 
+from perfgate.rules import habits
 from perfgate.rules.cursor import Cursor
 from perfgate.rules.sentence import (
     STATISTICS,
@@ -195,10 +196,9 @@ class _Parser(Cursor):
     def call(self, depth: int) -> Expression:
         name = self.take()
         if not is_statistic(name.text):
-            self.fail(
-                f"{name.text!r} is not a statistic: use p0 to p100, {', '.join(STATISTICS)}",
-                name,
-            )
+            meant = habits.percentile(name.text)
+            words = f"write `{meant}`" if meant else f"use p0 to p100, {', '.join(STATISTICS)}"
+            self.fail(f"{name.text!r} is not a statistic: {words}", name)
         inside = self.bracket(depth)
         if is_per_run(inside):
             self.fail("a statistic of a statistic has no meaning", name)
@@ -253,9 +253,24 @@ class _Parser(Cursor):
             self.fail("the sentence ends before it says what is asked: `under 50 ms`, `within 5% of baseline`")
         if re.fullmatch(r"p\d+(\.\d+)?", self.token.text) and not is_statistic(self.token.text):
             self.fail(f"{self.token.text} is not a percentile: they go from p0 to p100")
+        self.refuse_habits()
         self.fail(
             f"expected a statistic, a comparator (under, at most, over, at least) or `within`, not {self.token.text!r}"
         )
+
+    def refuse_habits(self) -> None:
+        """Say the right word for what is written out of habit: `95p`, `no more than 5 ms`, `max 5 ms`."""
+        before = self.tokens[max(self.position - 1, 0)]
+        for token in (self.token, *([before] if self.token.text == "of" else [])):
+            if meant := habits.percentile(token.text):
+                self.fail(f"a percentile is written `{meant}`, not {token.text!r}", token)
+        if found := habits.comparator([self.peek(ahead).text for ahead in range(3)]):
+            meant, length = found
+            message = f"write `{meant}` for this"
+            raise SentenceError(message, self.token.start, self.peek(length - 1).end)
+        if before.text in ("max", "min") and self.is_number(self.token):
+            meant = "at most" if before.text == "max" else "at least"
+            self.fail(f"`{before.text}` is a statistic here: write `{meant}` for a bound", before)
 
     def within(self) -> Change:
         both = self.accept("±")

@@ -43,9 +43,9 @@ def problem_at(document: Document, message: str, path: Path, start: int = 0, end
     text = document.value(path)
     if isinstance(text, str) and end is not None:
         line, column = _position(document, place, text, start, end)
-        return _underlined(document, message, line, column, end - start)
+        return document.underlined(message, line, column, end - start)
     width = len(str(text)) if isinstance(text, (str, int, float)) else 1
-    return _underlined(document, message, place.line, place.column, width)
+    return document.underlined(message, place.line, place.column, width)
 
 
 def _position(document: Document, place: Place, text: str, start: int, end: int) -> tuple[int, int]:
@@ -86,15 +86,7 @@ def problem_at_key(document: Document, message: str, path: Path) -> Problem:
     place = document.keys.get(path)
     if place is None:
         return Problem("error", message, document.location(path))
-    return _underlined(document, message, place.line, place.column, len(str(path[-1])))
-
-
-def _underlined(document: Document, message: str, line: int, column: int, width: int) -> Problem:
-    text = document.lines[line - 1] if line <= len(document.lines) else ""
-    visible = text.replace("\t", " ")
-    marks = "^" * max(1, min(width, len(visible) - column + 2))
-    excerpt = f"    {visible}\n    {' ' * (column - 1)}{marks}"
-    return Problem("error", message, Location(document.name, line, column), excerpt=excerpt)
+    return document.underlined(message, place.line, place.column, len(str(path[-1])))
 
 
 def schema_problems(document: Document) -> list[Problem]:

@@ -3,7 +3,20 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from perfgate.model import OUTCOMES, Change, Estimate, Key, Location, Policy, Problem, Report, SourceFile, Verdict
+from perfgate.model import (
+    OUTCOMES,
+    Change,
+    Estimate,
+    Key,
+    Location,
+    Policy,
+    Problem,
+    Report,
+    RunEstimate,
+    Share,
+    SourceFile,
+    Verdict,
+)
 
 #: Reports have so many fields that making one takes longer than rendering it.
 briefly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -53,6 +66,8 @@ counts = st.integers(0, 10**9)
 locations = st.builds(Location, text, st.none() | counts, st.none() | counts)
 estimates = st.builds(Estimate, maybe_number, maybe_number, maybe_number, st.none() | counts, maybe_number, counts)
 changes = st.builds(Change, maybe_number, maybe_number, maybe_number)
+runs = st.builds(RunEstimate, st.sampled_from(["base", "new"]), text, maybe_number, counts, counts, st.booleans())
+shares = st.builds(Share, text, labels, number, number, number, number, number, maybe_text)
 units = st.sampled_from([None, "s", "B", "1", "1/s", "FLOP/s", "\x1b|"])
 
 verdicts = st.builds(
@@ -85,6 +100,9 @@ verdicts = st.builds(
     notes=st.lists(text, max_size=2).map(tuple),
     shown_unit=st.sampled_from([None, "ms", "%", "pp", "GiB", "\x1b"]),
     why=maybe_text,
+    runs=st.lists(runs, max_size=2).map(tuple),
+    explained_by=st.lists(shares, max_size=2).map(tuple),
+    source=maybe_text,
 )
 problems = st.builds(
     Problem,
@@ -101,7 +119,7 @@ reports = st.builds(
     verdicts=st.lists(verdicts, max_size=4).map(tuple),
     problems=st.lists(problems, max_size=2).map(tuple),
     inputs=st.lists(st.builds(SourceFile, text, text, text), max_size=1).map(tuple),
-    environment=st.dictionaries(text, text | st.integers() | st.booleans() | number, max_size=2),
+    environment=st.dictionaries(text, text | st.integers(-(2**53), 2**53) | st.booleans() | number, max_size=2),
     policy=st.builds(Policy, maybe_text, text, text),
     suite=text,
     baseline=maybe_text,

@@ -4,7 +4,19 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from perfgate.model import Change, Estimate, Key, Location, Policy, Problem, Report, SourceFile, Verdict
+from perfgate.model import (
+    Change,
+    Estimate,
+    Key,
+    Location,
+    Policy,
+    Problem,
+    Report,
+    RunEstimate,
+    Share,
+    SourceFile,
+    Verdict,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -102,6 +114,16 @@ FAILED_CHANGE = change(
     new=Estimate(0.3964, 0.3911, 0.4018, 1664, 488.0, 2),
     change=Change(0.098, 0.079, 0.117),
     notes=("the GPU's clocks were not locked",),
+    runs=(
+        *(RunEstimate("base", f"gpt-small/h200/1/{i}.json", 0.36 + i / 1000, 1664, 1 + i) for i in range(3)),
+        RunEstimate("new", "train-1.log", 0.3971, 832, 3),
+        RunEstimate("new", "train-2.log", 0.3957, 832, 416, settled=False),
+    ),
+    explained_by=(
+        Share("backward", {}, 0.24, 0.2806, 1.147, 1.02, 1.27),
+        Share("forward", {}, 0.121, 0.1158, -0.147, -0.2, -0.09),
+        Share("backward_allreduce", {}, 0.06, 0.0991, 1.105, 1.01, 1.2, within="backward"),
+    ),
 )
 WARNED_CHANGE = change(
     rule="peak-memory",
@@ -230,6 +252,8 @@ def kernels(count: int) -> tuple[Verdict, ...]:
         message=f"median of {names[2]} went from 41.2 µs in the baseline to 57.7 µs: +40.0% [+36.0%, +44.0%], "
         "beyond the tolerance of 10%; 5 base runs, 2 new runs",
         notes=(),
+        runs=(),
+        explained_by=(),
     )
     return tuple(verdicts)
 
@@ -299,9 +323,22 @@ NOTHING_JUDGED = Report(
     policy=Policy(None, "5e" * 32, "b1" * 32),
 )
 
+#: One rule of 300 metrics, three of which fail; and another that warns of twelve.
+MANY = replace(
+    EVERY_OUTCOME,
+    verdicts=(
+        *kernels(288),
+        *(replace(FAILED_CHANGE, metric=f"range.layer{i}") for i in range(2)),
+        *(replace(WARNED_CHANGE, metric=f"memory.pool{i}") for i in range(12)),
+    ),
+    problems=(),
+)
+
 REPORTS = {
     "every_outcome": EVERY_OUTCOME,
     "all_pass": ALL_PASS,
     "warnings_only": WARNINGS_ONLY,
     "nothing_judged": NOTHING_JUDGED,
 }
+
+WITH_MANY = {**REPORTS, "many": MANY}

@@ -1,13 +1,15 @@
 """The terminal's table: goldens, widths, and text that would do something to a terminal or to a log of GitHub's."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from samples import ALL_PASS, EVERY_OUTCOME, REPORTS, change, check_golden
+from runner import commands
+from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY, change, check_golden
 
 from perfgate.model import OUTCOMES
 from perfgate.reporters import phrases
@@ -16,10 +18,10 @@ from perfgate.reporters.table import render
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
-@pytest.mark.parametrize("width", [60, 100, 160])
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("width", [60, 80, 100, 140, 200])
+@pytest.mark.parametrize("name", WITH_MANY)
 def test_golden(name, width):
-    check_golden(f"{name}-{width}.txt", render(REPORTS[name], width=width))
+    check_golden(f"{name}-{width}.txt", render(WITH_MANY[name], width=width))
 
 
 @pytest.mark.parametrize("option", ["colour", "ascii_only", "verbose", "quiet"])
@@ -48,20 +50,34 @@ def test_any_text_stays_within_the_width_and_shows_nothing_unprintable(report, w
     assert [line.rstrip() for line in COLOUR.sub("", coloured).split("\n")] == plain.split("\n")
 
 
-def is_command(line):
-    """Whether the runner of GitHub Actions obeys a line of a log, by either of its two parsers."""
-    start = line.lstrip()
-    if start.startswith("::") and "::" in start[2:]:
-        return True
-    return "##[" in line and "]" in line[line.index("##[") :]
-
-
 @briefly
 @given(reports, st.integers(60, 200), st.booleans())
 def test_no_line_is_a_command_for_github(report, width, colour):
-    lines = render(report, width=width, colour=colour, verbose=True).split("\n")
-    assert not any(is_command(line) for line in lines)
-    assert not any(is_command(COLOUR.sub("", line)) for line in lines)
+    text = render(report, width=width, colour=colour, verbose=True)
+    assert commands(text) == commands(COLOUR.sub("", text)) == []
+
+
+@pytest.mark.parametrize("width", range(60, 201, 20))
+@pytest.mark.parametrize("report", WITH_MANY.values(), ids=WITH_MANY)
+def test_the_answer_is_one_line_with_the_worst_first(report, width):
+    [line] = render(report, width=width, quiet=True).splitlines()
+    word, whole = phrases.answer(report)
+    assert line.startswith(f"{word}  {phrases.tally(report)[0]}")
+    assert line.endswith(f"(exit {report.exit_code})")
+    assert line == f"{word}  {whole}" or ", ... (exit" in line
+    assert render(report, width=width).splitlines()[-1] == line
+
+
+def test_every_run_has_a_line_with_verbose():
+    text = render(EVERY_OUTCOME, verbose=True)
+    assert re.search(r"new train-2.log +395.7 ms +832 +416, not settled\n", text)
+    assert "new train-2.log" not in render(EVERY_OUTCOME)
+
+
+def test_a_name_wraps_only_where_there_is_no_room():
+    name = "forward_backward_of_the_largest_layer_median"
+    for width in (60, 80, 100, 140, 200):
+        assert name in render(replace(EVERY_OUTCOME, verdicts=(change(metric=name),)), width=width)
 
 
 @briefly

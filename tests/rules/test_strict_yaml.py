@@ -64,6 +64,32 @@ def test_refused_with_its_place(text, place, message):
     assert problem.severity == "error"
 
 
+EXCERPTS = [
+    # the file                                     what is underlined
+    (b"rules:\n  - *x p95 under 5 ms\n", "*x"),
+    (b"rules:\n  - &a x under 5 s\n", "&a"),
+    (b"rules: []\nrules: []\n", "rules"),
+    (b'rules:\n  - "[S]x" mean under 5 s\n', "mean"),
+    (b"rules:\n  - forw\x07ard under 5 s\n", "\x07"),
+    (b"rules:\n\t- forward under 5 s\n", " "),
+    (b"rules: [" + b"x, " * 400 + b"*late]\n", "*late"),
+]
+
+
+@pytest.mark.parametrize(("data", "word"), EXCERPTS)
+def test_the_word_is_underlined(data, word):
+    problem = load_document("r.yaml", data).problems[0]
+    line, marks = (text[4:] for text in problem.excerpt.split("\n"))
+    start = marks.index("^")
+    assert (line[start : start + len(word)], marks[start:]) == (word, "^" * len(word))
+    assert len(line) <= 160
+
+
+def test_a_tab_is_named_where_it_indents():
+    [problem] = load_document("r.yaml", b"rules:\n\t- forward under 5 s\n").problems
+    assert problem.message.endswith("YAML is not indented with tabs: use blanks")
+
+
 def test_a_file_over_one_mebibyte_is_not_looked_at():
     assert not load(b"#" * DEFAULT.rule_bytes).problems
     assert "than the limit rule_bytes=1MiB" in load(b"#" * (DEFAULT.rule_bytes + 1)).problems[0].message

@@ -1,0 +1,32 @@
+"""The command that shows stored reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perfgate.cli.publishing import Publication, publish, report_options
+
+
+@click.command()
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT.json...")
+@click.option(
+    "--expect", type=click.IntRange(min=1), metavar="N", help="How many reports there must be; otherwise exit 3."
+)
+@report_options
+def report(reports: tuple[str, ...], expect: int | None, **arguments: Any) -> int:
+    """Show stored reports in any form; of several the worst outcome wins.
+
+    \b
+    Example: perfgate report h100.json a100.json --expect 2 --markdown summary.md
+    """
+    from perfgate.app.outputs import check_outputs
+    from perfgate.app.report import merged
+
+    publication = Publication.of(arguments)
+    check_outputs(publication.outputs, reports)
+    return publish(merged(reports, expect), publication)
+
+
+COMMANDS = (report,)

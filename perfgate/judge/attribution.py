@@ -1,0 +1,199 @@
+"""Which parts of a metric account for its change: computed for changes that failed, from the runs of both sides.
+
+The parts of a metric are the terms of its sum, the timers that DeepSpeed, open_clip and Megatron-LM print of its
+inside, the metrics below its name (`step.kernel` of `step.time`), the kernels of `step.kernel`; where it has no such
+parts, its ranks. What only one side holds cannot be compared and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from perfgate.judge.change import EXACT_S0, ChangeResult
+from perfgate.judge.evidence import Member
+from perfgate.judge.question import Question, Side
+from perfgate.measure import NotAvailable, pooled
+from perfgate.model import Key, Series, Share
+from perfgate.renames import synonyms
+from perfgate.rules.ruleset import DerivedMetric
+from perfgate.rules.sentence import Arithmetic, Expression, Selector
+from perfgate.stats.describe import RunMeasure
+from perfgate.stats.moderated import has_logarithm, moderated_t
+
+MOST_PARTS = 5
+#: A part of less than this share explains nothing.
+_LEAST_SHARE = 0.01
+#: Units whose quantities add up.
+_ADDITIVE = ("s", "B", "FLOP")
+#: Statistics that tell of all values alike, so that those of the parts nearly add up to that of the whole.
+_OF_ALL_VALUES = ("median", "mean", "trimmed_mean", "total")
+
+#: What a timer holds, by the names that are printed of it.
+_FAMILIES = {
+    "forward_backward": ("forward", "backward"),
+    "backward": ("backward_inner", "backward_allreduce"),
+    "backward_microstep": ("backward_inner_microstep", "backward_allreduce_microstep"),
+    "step": ("optimizer_allgather", "optimizer_gradients", "optimizer_step"),
+    "train_batch": ("batch_input", "forward", "backward", "step"),
+    "batch_time": ("data_time", "forward", "backward", "step"),
+    "iteration_time": ("forward-backward", "optimizer"),
+    "forward-backward": ("forward-compute", "backward-compute"),
+}
+#: Metrics whose parts are all those that begin otherwise.
+_INSIDE = {"step.kernel": "kernel.", "step.communication": "collective."}
+
+
+def explained_by(question: Question, result: ChangeResult, base: Side, new: Side) -> tuple[Share, ...]:
+    """The parts that account for a failed change, the largest first and at most MOST_PARTS; else nothing.
+
+    Only parts whose own change is beyond noise at the rule's confidence are named. After the parts of the metric
+    come those of its largest part, as far as there is room.
+    """
+    if result.outcome != "fail" or question.unit not in _ADDITIVE:
+        return ()
+    whole = (result.new_value or 0.0) - (result.base_value or 0.0)
+    if not whole or not math.isfinite(whole):
+        return ()
+    inquiry = _Inquiry(question, whole, base, new)
+    direct = inquiry.shares(_part_names(question.subject.expression, question.evidence.metrics, inquiry.shared))
+    if not direct:
+        return inquiry.ranks()
+    largest = Selector(direct[0].metric, quoted=True)
+    deeper = inquiry.shares(_part_names(largest, question.evidence.metrics, inquiry.shared))
+    return (*direct, *(replace(share, within=largest.pattern) for share in deeper))[:MOST_PARTS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Inquiry:
+    """A failed change: the question, the difference that is to be explained, and both sides."""
+
+    question: Question
+    whole: float
+    base: Side
+    new: Side
+
+    @property
+    def shared(self) -> list[str]:
+        """Every metric that some run of each side holds, sorted."""
+        base, new = ({name for view in side.views for name in view.names} for side in (self.base, self.new))
+        return sorted(base & new)
+
+    def shares(self, names: Iterable[str]) -> list[Share]:
+        """The parts of these names whose change is beyond noise, the largest first."""
+        found = (self.share(name) for name in dict.fromkeys(names))
+        return _largest([share for share in found if share])
+
+    def share(self, name: str) -> Share | None:
+        """One part, measured as the metric is; None where a run lacks it or it cannot be compared."""
+        try:
+            base, new = (list(self.measures(name, side)) for side in (self.base, self.new))
+        except NotAvailable:
+            return None
+        return self.compared(name, {}, base, new, self.whole)
+
+    def measures(self, name: str, side: Side) -> Iterator[RunMeasure]:
+        """The part in each run of a side, per value of the metric. Raises NotAvailable."""
+        for view, member, series in zip(side.views, side.members, side.series, strict=True):
+            keyed = view.evaluate(Selector(name, quoted=True))
+            yield self.measure(self.fitting(keyed, member), series)
+
+    def fitting(self, keyed: Mapping[Member, Series], member: Member) -> Series:
+        """Of the series of a part, that of the rank that speaks for the run. Raises NotAvailable."""
+        labels = self.question.subject.key.labels
+        keys = [Key("", key) for key in keyed]
+        found = {key.member(): keyed[key.labels] for key in keys if key.without_members().labels == labels}
+        if self.question.rank == "across" and found:
+            return pooled(list(found.values()))
+        if len(found) == 1 and () in found:
+            return found[()]
+        if member not in found:
+            raise NotAvailable("the part has no series of this rank")
+        return found[member]
+
+    def measure(self, part: Series, whole: Series) -> RunMeasure:
+        """A part in one run: by the rule's statistic where it has a value for each of the metric, else its mean."""
+        if part.unit != whole.unit:
+            raise NotAvailable("the part has another unit")
+        reading, times = self.question.reading, _count(part) / _count(whole)
+        if reading.statistic == "total" or (times == 1 and reading.statistic in _OF_ALL_VALUES):
+            return reading.measure(part)
+        found = replace(reading, statistic="mean").measure(part)
+        return found if found.value is None else replace(found, value=found.value * times)
+
+    def ranks(self) -> tuple[Share, ...]:
+        """The ranks that account for the change of all; nothing where they went alike."""
+        runs = (*self.question.new, *self.question.base)
+        members = sorted(set.intersection(*(set(run) for run in runs)))
+        if len(members) < 2:
+            return ()
+        measure = self.question.reading.measure
+        try:
+            base, new = (
+                {member: [measure(run[member]) for run in side] for member in members}
+                for side in (self.question.base, self.question.new)
+            )
+        except NotAvailable:  # a rank that holds less than the one that speaks for the run
+            return ()
+        whole = sum(_mean(new[member]) - _mean(base[member]) for member in members)
+        name = self.question.subject.key.metric
+        found = [self.compared(name, dict(member), base[member], new[member], whole) for member in members]
+        moved = [share for share in found if share]
+        alike = len(moved) == len(members) and min(share.share for share in moved) > 0.5 / len(members)
+        return () if alike else tuple(_largest(moved))
+
+    def compared(
+        self, name: str, member: Mapping[str, str], base: list[RunMeasure], new: list[RunMeasure], whole: float
+    ) -> Share | None:
+        """The share of a part from its runs; None where its change is within noise or has no logarithm."""
+        if not whole or not all(map(has_logarithm, (*base, *new))):
+            return None
+        s0, d0 = self.question.prior
+        change = moderated_t(base, new, (EXACT_S0 if self.question.unit == "B" else s0, d0))
+        bounds = change.bounds(self.question.settings.confidence)
+        if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:
+            return None
+        low, high = sorted(change.base_value * math.expm1(bound) / whole for bound in bounds)
+        share = (change.new_value - change.base_value) / whole
+        if not all(map(math.isfinite, (share, low, high))):
+            return None
+        return Share(name, member, change.base_value, change.new_value, share, low, high)
+
+
+def _largest(shares: Sequence[Share]) -> list[Share]:
+    told = [share for share in shares if abs(share.share) >= _LEAST_SHARE]
+    return sorted(told, key=lambda share: (-abs(share.share), share.metric))[:MOST_PARTS]
+
+
+def _mean(runs: Sequence[RunMeasure]) -> float:
+    return math.fsum(run.value or 0.0 for run in runs) / len(runs)
+
+
+def _count(series: Series) -> float:
+    """How many values a series has; one where nobody knows."""
+    if series.kind == "samples":
+        return series.thinned_from or len(series.values) or 1
+    return series.aggregate.get("count") or 1.0
+
+
+def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], known: Sequence[str]) -> list[str]:
+    """The metrics that a metric is made of, of those that are known."""
+    if isinstance(expression, Selector) and expression.pattern in metrics:
+        expression = metrics[expression.pattern].expression
+    if not isinstance(expression, Selector):
+        return _terms(expression)
+    name = next(iter(synonyms(expression.pattern)), expression.pattern)
+    family = [part for part in _FAMILIES.get(name, ()) if part in known]
+    prefix = _INSIDE.get(name, name.removesuffix(".time") + ".")
+    below = [part for part in known if part.startswith(prefix) and part != name]
+    return family or [part for part in below if not any(part.startswith(f"{other}.") for other in below)]
+
+
+def _terms(expression: Expression) -> list[str]:
+    """The metrics of a plain sum, `forward + backward + step`; nothing of any other expression."""
+    terms: list[str] = []
+    while isinstance(expression, Arithmetic) and expression.operator == "+" and isinstance(expression.right, Selector):
+        terms.append(expression.right.pattern)
+        expression = expression.left
+    return [*terms, expression.pattern] if terms and isinstance(expression, Selector) else []

@@ -1,0 +1,91 @@
+"""The report as annotations of GitHub Actions: workflow commands that mark the lines of the rules.
+
+The form of a command, and what it escapes, are those of the runner (`ActionCommand.cs` of actions/runner). A step
+shows ten annotations of a level and drops the rest without a word, so nine are written, and one that counts the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from perfgate.model import Location, Problem, Report, Verdict
+from perfgate.reporters import phrases
+from perfgate.reporters.text import clip, one_line, without_commands
+
+Level = Literal["error", "warning", "notice"]
+_LEVELS: tuple[Level, ...] = ("error", "warning", "notice")
+#: Of each level.
+MOST_ANNOTATIONS = 9
+#: In characters: a title, and one line of a message.
+_LONGEST_TITLE, _LONGEST_LINE = 200, 2_000
+
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotation:
+    """One annotation: `lines` are shown below the title, at the place if there is one."""
+
+    level: Level
+    title: str
+    lines: list[str]
+    at: Location | None = None
+
+
+def render(report: Report) -> str:
+    """The report as workflow commands, one a line, the worst first; nothing where all is well."""
+    found = [*_of_verdicts(report.verdicts), *map(_of_problem, report.problems)]
+    if report.exit_code and not any(annotation.level == "error" for annotation in found):
+        found.append(_Annotation("error", "perfgate", [": ".join(phrases.answer(report))]))
+    return "".join(_command(annotation) + "\n" for level in _LEVELS for annotation in _first(level, found))
+
+
+def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
+    for verdict in sorted(phrases.worst_first(verdicts), key=lambda verdict: verdict.exit_code == 0):
+        if phrases.is_news(verdict) or verdict.improved:
+            yield _Annotation(_level(verdict), _title(verdict), _lines(verdict), verdict.at)
+
+
+def _level(verdict: Verdict) -> Level:
+    if verdict.exit_code:
+        return "error"
+    return "warning" if phrases.is_news(verdict) else "notice"
+
+
+def _title(verdict: Verdict) -> str:
+    return f"{verdict.outcome}: {phrases.what(verdict)}"
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    step = [f"→ {verdict.next_step}"] if verdict.next_step else []
+    return [verdict.message or verdict.outcome, *step, *phrases.explanation(verdict)]
+
+
+def _of_problem(problem: Problem) -> _Annotation:
+    level: Level = "error" if problem.severity == "error" else "warning"
+    return _Annotation(level, problem.severity, [phrases.complaint(problem)], problem.at)
+
+
+def _first(level: Level, found: Iterable[_Annotation]) -> list[_Annotation]:
+    """The annotations of one level, as many as a step shows."""
+    same = [annotation for annotation in found if annotation.level == level]
+    rest = len(same) - MOST_ANNOTATIONS
+    counted = [_Annotation(level, "perfgate", [f"{rest} more: see the report"])] if rest > 0 else []
+    return same[:MOST_ANNOTATIONS] + counted
+
+
+def _command(annotation: _Annotation) -> str:
+    properties = {"title": clip(annotation.title, _LONGEST_TITLE)}
+    if annotation.at is not None:
+        places = {"file": annotation.at.file, "line": annotation.at.line, "col": annotation.at.column}
+        properties = {name: str(value) for name, value in places.items() if value} | properties
+    written = ",".join(f"{name}={_harmless(text).translate(_PROPERTY)}" for name, text in properties.items())
+    text = "\n".join(_harmless(clip(line, _LONGEST_LINE)) for line in annotation.lines)
+    return f"::{annotation.level} {written}::{text.translate(_DATA)}"
+
+
+def _harmless(text: str) -> str:
+    return without_commands(one_line(text))

@@ -1,0 +1,69 @@
+"""Runs as a Mermaid chart, which GitHub draws: one bar a run, and a line at what is tolerated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from perfgate.model import Report, RunEstimate, Verdict
+from perfgate.reporters import phrases
+from perfgate.units import display_unit, format_number
+
+#: A chart of fewer runs than this says nothing that the table does not say.
+_FEWEST_RUNS = 3
+_MOST_RUNS = 20
+_LONGEST_TITLE = 60
+
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+def chart(report: Report) -> list[str]:
+    """The lines of a fenced chart of the worst change that has runs enough; none where there is no such change."""
+    for verdict in phrases.worst_first(report.verdicts):
+        runs = [run for run in verdict.runs if run.estimate is not None][-_MOST_RUNS:]
+        if phrases.is_news(verdict) and verdict.kind == "change" and len(runs) >= _FEWEST_RUNS:
+            return _fenced(verdict, runs)
+    return []
+
+
+def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
+    values = [run.estimate or 0.0 for run in runs]
+    unit = display_unit(max(values, key=abs), verdict.unit or "1")
+    limit = _limit(verdict)
+    first_new = sum(run.side == "base" for run in runs)
+    names = ", ".join(f'"{run.side} {1 + (i if i < first_new else i - first_new)}"' for i, run in enumerate(runs))
+    drawn = [[format_number(value / unit.factor) for value in values]]
+    drawn += [[format_number(limit / unit.factor)] * len(runs)] if limit is not None else []
+    low, high = _range([*values, *([] if limit is None else [limit])])
+    axis = [format_number(end / unit.factor) for end in (low, high)]
+    if not all(_DECIMAL.fullmatch(number) for line in (*drawn, axis) for number in line):
+        return []  # Mermaid knows no exponents
+    return [
+        "```mermaid",
+        "xychart-beta",
+        f'  title "{_safe(phrases.what(verdict))} by run"',
+        f"  x-axis [{names}]",
+        f'  y-axis "{_safe(unit.symbol) or "value"}" {axis[0]} --> {axis[1]}',
+        f"  bar [{', '.join(drawn[0])}]",
+        *(f"  line [{', '.join(line)}]" for line in drawn[1:]),
+        "```",
+    ]
+
+
+def _limit(verdict: Verdict) -> float | None:
+    """The value at which the tolerance ends, on the worse side."""
+    base = verdict.base.estimate if verdict.base else None
+    if base is None or verdict.tolerance is None:
+        return None
+    return base * (1 - verdict.tolerance if verdict.better == "higher" else 1 + verdict.tolerance)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """A range that shows differences: wider than the values by a quarter on either side."""
+    room = (max(values) - min(values)) / 4 or abs(max(values)) / 4 or 1.0
+    return min(values) - room, max(values) + room
+
+
+def _safe(text: str) -> str:
+    """Text that means nothing to Mermaid, whatever it was."""
+    return re.sub(r"[^A-Za-z0-9_./% -]", "_", text)[:_LONGEST_TITLE]

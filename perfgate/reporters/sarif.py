@@ -1,0 +1,125 @@
+"""The report as SARIF 2.1.0 (OASIS), for code scanning: every result stands at the rule that it breaks.
+
+What GitHub asks for beyond the standard is in "SARIF support for code scanning" of its documentation: relative paths,
+a location for every result, at most 25,000 results and rules, and identifiers of at most 255 characters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from perfgate.model import Location, Problem, Report, Verdict
+from perfgate.reporters import phrases
+from perfgate.reporters.plain_json import encode
+from perfgate.reporters.text import clip, one_line
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+#: Of results; every rule has at least one. What is left out is said in a notification.
+MOST_RESULTS = 5_000
+#: In characters: identifiers, and texts.
+_LONGEST_ID, _LONGEST_TEXT = 255, 4_000
+
+#: The rule that problems belong to, which stand in no rule of the user's.
+_PROBLEM = "perfgate.problem"
+
+
+def render(report: Report) -> str:
+    """What does not pass, and the problems of error level, as indented JSON; the worst first."""
+    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.is_news(verdict)]
+    errors = [problem for problem in report.problems if problem.severity == "error"]
+    results = [*map(_result, news), *map(_problem_result, errors)][:MOST_RESULTS]
+    left_out = len(news) + len(errors) - len(results)
+    ids: dict[str, int] = {}
+    for result in results:
+        result["ruleIndex"] = ids.setdefault(result["ruleId"], len(ids))
+    run = {
+        "tool": {"driver": {"name": "perfgate", "rules": [_rule(name, news) for name in ids]}},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [_invocation(report, left_out)],
+        "results": results,
+    }
+    return encode({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _rule(name: str, news: Sequence[Verdict]) -> dict[str, Any]:
+    """What is known of a rule: its sentence or id, and why it exists."""
+    verdict = next((verdict for verdict in news if _id(verdict) == name), None)
+    if verdict is None:
+        return {"id": name, "shortDescription": _message("What perfgate could not read or judge")}
+    level = "warning" if verdict.severity == "warning" else "error"
+    return {
+        "id": name,
+        "shortDescription": _message(verdict.rule),
+        "fullDescription": _message(verdict.why or verdict.asks or verdict.rule),
+        "defaultConfiguration": {"level": level},
+    }
+
+
+def _id(verdict: Verdict) -> str:
+    return one_line(verdict.rule)[:_LONGEST_ID] or "rule"
+
+
+def _result(verdict: Verdict) -> dict[str, Any]:
+    step = f"\nNext: {verdict.next_step}" if verdict.next_step else ""
+    causes = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
+    text = f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{step}{causes}"
+    identity = (verdict.rule, verdict.asks, phrases.name_of(verdict), verdict.source or "")
+    return {
+        "ruleId": _id(verdict),
+        "level": "error" if verdict.exit_code else "warning",
+        "message": _message(text),
+        "locations": [_location(verdict.at)],
+        "partialFingerprints": {"perfgateVerdict/v1": _hash(*identity)},
+    }
+
+
+def _problem_result(problem: Problem) -> dict[str, Any]:
+    return {
+        "ruleId": _PROBLEM,
+        "level": "error",
+        "message": _message(phrases.complaint(problem)),
+        "locations": [_location(problem.at)],
+        "partialFingerprints": {"perfgateVerdict/v1": _hash(_PROBLEM, problem.at.file, problem.message)},
+    }
+
+
+def _invocation(report: Report, left_out: int) -> dict[str, Any]:
+    """Whether a judgement was reached at all, and what is no result: warnings of reading, and what was left out."""
+    warnings = [problem for problem in report.problems if problem.severity == "warning"]
+    notes = [
+        {
+            "level": "warning",
+            "message": _message(phrases.complaint(problem)),
+            "locations": [_location(problem.at)],
+        }
+        for problem in warnings
+    ]
+    if left_out:
+        notes.append({"level": "warning", "message": _message(f"{left_out} more results are in the JSON report")})
+    return {
+        "executionSuccessful": report.exit_code in (0, 1),
+        "exitCode": report.exit_code,
+        "toolExecutionNotifications": notes,
+    }
+
+
+def _location(at: Location) -> dict[str, Any]:
+    """A place; the first line where none is known, because a result without a line is not shown."""
+    region = {"startLine": max(at.line or 1, 1)}
+    if at.column:
+        region["startColumn"] = max(at.column, 1)
+    uri = quote(one_line(at.file).lstrip("/"), safe="/-._~") or "unknown"
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+
+
+def _message(text: str) -> dict[str, str]:
+    """Plain text, in which nothing is a link."""
+    lines = [one_line(line) for line in text.split("\n")]
+    return {"text": clip("\n".join(lines), _LONGEST_TEXT).replace("](", "] (") or "(empty)"}
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()

@@ -1,0 +1,146 @@
+"""A stored report, `perfgate.report/1`, back as a `Report`: the inverse of `json_report`.
+
+A stored report may come from anywhere, such as the artifact of a fork. Nothing in it is believed that can be checked:
+the form is strict, and what this version would not write is refused. Who reads one recomputes its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from perfgate.forms import violation
+from perfgate.limits import Limits
+from perfgate.model import Fact, Key, Location, Outcome, Policy, Problem, Report, Severity, SourceFile, Verdict
+from perfgate.positions import JsonDocument, Path, load_json
+from perfgate.reporters import json_report
+
+#: In bytes: about ten thousand verdicts.
+MAX_BYTES = 16 << 20
+#: In characters: far more than any name or message that perfgate writes.
+LONGEST_TEXT = 1 << 16
+_LIMITS = Limits(depth=16)
+_LARGEST_INTEGER = 1 << 62
+#: What stands where a document has no field of this name.
+_ABSENT = object()
+
+
+class _ProblemForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    severity: Severity
+    message: str
+    file: str
+    line: int | None
+    column: int | None
+    metric: str | None
+    labels: dict[str, str]
+    excerpt: str | None
+
+
+class _ReportForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: Literal["perfgate.report/1"]
+    outcome: Outcome
+    exit_code: Literal[0, 1, 2, 3, 4]
+    counts: dict[str, int]
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[_ProblemForm, ...]
+    inputs: tuple[SourceFile, ...]
+    environment: dict[str, Fact]
+    policy: Policy
+    suite: str
+    baseline: str | None
+    approve_command: str | None
+
+
+def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
+    """The report in a file called `name`; None, and why, where it is none. It states its own outcome and exit code."""
+    if len(data) > MAX_BYTES:
+        return None, [_refused(name, f"is larger than the {MAX_BYTES >> 20} MiB of any report")]
+    try:
+        document = load_json(data.decode("utf-8"), name, _LIMITS)
+    except UnicodeDecodeError:
+        return None, [_refused(name, "is not UTF-8 text")]
+    if document.problems:
+        return None, list(document.problems)
+    schema = document.data.get("schema") if isinstance(document.data, dict) else None
+    if schema != json_report.SCHEMA:
+        found = f"has the schema {str(schema)[:60]!r}" if schema else "names no schema"
+        return None, [_refused(name, f"{found}; reports are {json_report.SCHEMA}, as `perfgate check --json` writes")]
+    excess = next(_beyond_bounds(document.data), None)
+    if excess is not None:
+        return None, [_at(document, excess, "is longer, or larger, than anything in a report")]
+    return _converted(document)
+
+
+def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
+    try:
+        form = msgspec.convert(document.data, _ReportForm)
+    except msgspec.ValidationError as error:
+        found = violation(error)
+        return None, [_at(document, found.path, found.message)]
+    report = _report(form)
+    written = load_json(json_report.render(report), document.name).data
+    other = _difference({**document.data, "counts": written["counts"]}, written, ())
+    if other is not None:
+        return None, [_at(document, other, f"{'.'.join(map(str, other))} is not as perfgate writes it")]
+    if form.counts != report.counts:
+        message = "the counts are not those of the verdicts: the report was altered"
+        return report, [Problem("error", message, document.locate(("counts",)))]
+    return report, []
+
+
+def _report(form: _ReportForm) -> Report:
+    return Report(
+        outcome=form.outcome,
+        exit_code=form.exit_code,
+        verdicts=form.verdicts,
+        problems=tuple(map(_problem, form.problems)),
+        inputs=form.inputs,
+        environment=form.environment,
+        policy=form.policy,
+        suite=form.suite,
+        baseline=form.baseline,
+        approve_command=form.approve_command,
+    )
+
+
+def _problem(form: _ProblemForm) -> Problem:
+    key = None if form.metric is None else Key(form.metric, tuple(sorted(form.labels.items())))
+    return Problem(form.severity, form.message, Location(form.file, form.line, form.column), key, form.excerpt)
+
+
+def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Where texts and integers stand that no report holds; nesting is bounded already."""
+    is_text, is_integer = isinstance(value, str), isinstance(value, int)
+    if (is_text and len(value) > LONGEST_TEXT) or (is_integer and abs(value) > _LARGEST_INTEGER):
+        yield path
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _beyond_bounds(name, path)
+            yield from _beyond_bounds(item, (*path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _beyond_bounds(item, (*path, index))
+
+
+def _difference(given: Any, written: Any, path: Path) -> Path | None:
+    """Where two documents differ first: a field that is unknown or absent, or a value that does not come back."""
+    if isinstance(given, dict) and isinstance(written, dict):
+        names = [*given, *(name for name in written if name not in given)]
+        pairs = [((*path, name), given.get(name, _ABSENT), written.get(name, _ABSENT)) for name in names]
+    elif isinstance(given, list) and isinstance(written, list) and len(given) == len(written):
+        pairs = [((*path, index), *pair) for index, pair in enumerate(zip(given, written, strict=True))]
+    else:
+        same = given == written and isinstance(given, bool) == isinstance(written, bool)
+        return None if same else path
+    return next((found for pair in pairs if (found := _difference(pair[1], pair[2], pair[0])) is not None), None)
+
+
+def _refused(name: str, what: str) -> Problem:
+    return Problem("error", what, Location(name))
+
+
+def _at(document: JsonDocument, path: Path, message: str) -> Problem:
+    message = f"{message}; this is no {json_report.SCHEMA} as this perfgate writes it"
+    return Problem("error", message, document.locate(path))

@@ -1,0 +1,90 @@
+"""SARIF: goldens, the standard's form, and results that code scanning can show."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from any_report import briefly, reports
+from hypothesis import given
+from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, WITH_MANY, check_golden
+from sarif_schema import SARIF
+
+from perfgate.model import Location
+from perfgate.reporters.sarif import MOST_RESULTS, render
+
+VALIDATOR = jsonschema.Draft7Validator(SARIF)
+
+
+def run(report):
+    document = json.loads(render(report))
+    VALIDATOR.validate(document)
+    [one] = document["runs"]
+    return one
+
+
+@pytest.mark.parametrize("name", WITH_MANY)
+def test_golden(name):
+    check_golden(f"{name}.sarif", render(WITH_MANY[name]))
+    run(WITH_MANY[name])
+
+
+@briefly
+@given(reports)
+def test_any_report_is_valid_and_every_result_has_its_rule(report):
+    one = run(report)
+    rules = one["tool"]["driver"]["rules"]
+    assert len({rule["id"] for rule in rules}) == len(rules)
+    for result in one["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert "](" not in result["message"]["text"]
+
+
+def test_a_result_stands_at_its_rule():
+    [result] = run(replace(ALL_PASS, exit_code=1, outcome="fail", verdicts=(FAILED_LIMIT,)))["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "rules/training.yaml"}, "region": {"startLine": 6, "startColumn": 5}}
+    assert (result["ruleId"], result["level"]) == ("allreduce-tail", "error")
+    assert result["message"]["text"].startswith(f"fail: {FAILED_LIMIT.message}\nNext: {FAILED_LIMIT.next_step}")
+
+
+@pytest.mark.parametrize(
+    ("file", "uri"),
+    [("a b.yaml", "a%20b.yaml"), ("/abs", "abs"), ("", "unknown"), ("x\n:y", "x%5Cu000a%3Ay"), ("µ", "%C2%B5")],
+)
+def test_a_file_of_any_name_is_a_relative_reference(file, uri):
+    [result] = run(replace(ALL_PASS, verdicts=(replace(FAILED_LIMIT, at=Location(file)),)))["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]) == (uri, {"startLine": 1})
+
+
+def test_what_passes_is_no_result_and_what_does_not_block_a_warning():
+    levels = {result["ruleId"]: result["level"] for result in run(EVERY_OUTCOME)["results"]}
+    assert "forward p95 under 500 ms" not in levels
+    assert levels["peak-memory"] == levels[INCONCLUSIVE.rule] == "warning"
+    assert levels["allreduce-tail"] == levels[ABSENT.rule] == levels["perfgate.problem"] == "error"
+
+
+def test_a_result_keeps_its_identity_when_its_numbers_change():
+    other = replace(FAILED_LIMIT, message="another", new=None, member={"rank": "1"})
+    prints = [
+        run(replace(ALL_PASS, verdicts=(verdict,)))["results"][0]["partialFingerprints"]
+        for verdict in (FAILED_LIMIT, other, replace(FAILED_LIMIT, metric="x"))
+    ]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_whether_it_could_judge_is_said_of_the_run():
+    [invocation] = run(WITH_MANY["nothing_judged"])["invocations"]
+    assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 2)
+    [invocation] = run(EVERY_OUTCOME)["invocations"]
+    assert invocation["executionSuccessful"]
+    assert [note["message"]["text"] for note in invocation["toolExecutionNotifications"]] == ["the last line is cut"]
+
+
+def test_more_results_than_are_shown_are_counted():
+    verdicts = tuple(replace(FAILED_LIMIT, metric=f"m{i}") for i in range(MOST_RESULTS + 3))
+    one = run(replace(ALL_PASS, verdicts=verdicts))
+    assert len(one["results"]) == MOST_RESULTS
+    [note] = one["invocations"][0]["toolExecutionNotifications"]
+    assert note["message"]["text"].startswith("3 more")

@@ -1,0 +1,115 @@
+"""Stored reports read back: exactly what was written, and nothing that was not."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from any_report import briefly, reports
+from hypothesis import given
+from samples import EVERY_OUTCOME, MANY, REPORTS
+
+from perfgate.reporters import json_report
+from perfgate.reporters.stored_report import LONGEST_TEXT, MAX_BYTES, read
+
+
+@pytest.mark.parametrize("report", [*REPORTS.values(), MANY])
+def test_a_report_comes_back_as_it_was(report):
+    found, problems = read(json_report.render(report).encode(), "r.json")
+    assert problems == []
+    assert found == report
+
+
+@briefly
+@given(reports)
+def test_any_report_gives_the_same_bytes_again(report):
+    text = json_report.render(report)
+    found, problems = read(text.encode(), "r.json")
+    assert problems == []
+    assert found is not None
+    assert json_report.render(found) == text
+
+
+def edited(*path, to):
+    """The JSON of a report with one value changed."""
+    document = json.loads(json_report.render(EVERY_OUTCOME))
+    *parents, last = path
+    target = document
+    for part in parents:
+        target = target[part]
+    target[last] = to
+    return json.dumps(document).encode()
+
+
+WHOLE = json_report.render(EVERY_OUTCOME).encode()
+REFUSED = [
+    # what is stored                                      what is said of it
+    (b"", "the JSON document is cut off"),
+    (WHOLE[: len(WHOLE) // 2], "the JSON document is cut off"),
+    (b"[]", "names no schema"),
+    (b"{}", "names no schema"),
+    (b'{"schema": "perfgate.inspect/1"}', "has the schema 'perfgate.inspect/1'"),
+    (b'{"schema": {"perfgate.report/1": 1}}', "has the schema"),
+    (b'{"schema": "perfgate.report/1"}', "the field 'outcome' is missing"),
+    (b"\xff\xfe{}", "is not UTF-8 text"),
+    (b" " * (MAX_BYTES + 1), "is larger than the 16 MiB of any report"),
+    (b"[" * 100_000, "nested deeper"),
+    (WHOLE.replace(b'"bound": 0.05', b'"bound": NaN'), "NaN is no finite number"),
+    (WHOLE.replace(b'"bound": 0.05', b'"bound": 1e999'), "1e999 is no finite number"),
+    (WHOLE.replace(b'"exit_code": 1,', b'"exit_code": 1, "exit_code": 0,', 1), "the key 'exit_code' stands twice"),
+    (WHOLE.replace(b"gpt-small", b"\\ud800", 1), "half a surrogate pair"),
+    (edited("outcome", to="PASS"), "'outcome' is 'PASS', which is not known here"),
+    (edited("outcome", to=None), "'outcome'"),
+    (edited("exit_code", to=True), "'exit_code' is true or false, not a whole number"),
+    (edited("exit_code", to=-1), "'exit_code' is -1, which is not known here"),
+    (edited("verdicts", to={}), "'verdicts' is an object, not a list"),
+    (edited("verdicts", 0, to=[]), "an item of 'verdicts' is a list, not an object"),
+    (edited("verdicts", 0, "outcome", to="passed"), "'outcome' is 'passed', which is not known here"),
+    (edited("verdicts", 0, "metric", to=3), "'metric' is a whole number, not text"),
+    (edited("verdicts", 0, "bound", to="50 ms"), "'bound' is text, not a number or null"),
+    (edited("verdicts", 0, "labels", to={"rank": 0}), "a value of 'labels' is a whole number, not text"),
+    (edited("verdicts", 0, "at", to="rules.yaml:1"), "'at' is text, not an object"),
+    (edited("verdicts", 0, "at", to={"file": "x"}), "verdicts.0.at.line is not as perfgate writes it"),
+    (edited("verdicts", 0, "html", to="<b>"), "verdicts.0.html is not as perfgate writes it"),
+    (edited("verdicts", 0, "new", "n", to=10**30), "is longer, or larger, than anything in a report"),
+    (edited("verdicts", 0, "message", to="x" * (LONGEST_TEXT + 1)), "is longer, or larger"),
+    (edited("html", to="<script>"), "unknown field 'html'"),
+    (edited("environment", to={"gpu": None}), "a value of 'environment' is null"),
+    (edited("problems", 0, "severity", to="fatal"), "'severity' is 'fatal', which is not known here"),
+]
+
+
+@pytest.mark.parametrize(("data", "said"), REFUSED, ids=[said for _, said in REFUSED])
+def test_what_is_no_report_is_refused_with_its_place(data, said):
+    report, [problem] = read(data, "r.json")
+    assert report is None
+    assert problem.severity == "error"
+    assert said in problem.message
+    assert problem.at.file == "r.json"
+
+
+def test_a_fault_has_its_line():
+    text = json_report.render(EVERY_OUTCOME)
+    line = text[: text.index('"statistic"')].count("\n") + 1
+    _, [problem] = read(text.replace('"statistic": "p95"', '"statistic": 95', 1).encode(), "r.json")
+    assert str(problem.at).startswith(f"r.json:{line}:")
+
+
+def test_forged_counts_are_said():
+    report, [problem] = read(edited("counts", to={"pass": 20}), "r.json")
+    assert report == EVERY_OUTCOME
+    assert "the report was altered" in problem.message
+
+
+def test_the_excerpt_of_a_problem_is_kept():
+    report = REPORTS["nothing_judged"]
+    assert report.problems[0].excerpt
+    found, _ = read(json_report.render(report).encode(), "r.json")
+    assert found == replace(report)
+
+
+def test_names_that_utf8_cannot_hold_keep_their_place():
+    labels = {"\ud800": "a", "\x9b": "b"}
+    report = replace(EVERY_OUTCOME, environment=labels, verdicts=(replace(EVERY_OUTCOME.verdicts[0], labels=labels),))
+    text = json_report.render(report)
+    found, _ = read(text.encode(), "r.json")
+    assert json_report.render(found) == text
