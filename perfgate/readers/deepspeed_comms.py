@@ -47,6 +47,8 @@ CALL = re.compile(
 _COLLECTIVE = re.compile(r"(?:^|[\]:>])[ >]{0,20}([a-z]\w{1,80})(?: \| \[Caller Func: ([^\]|]{1,200})\])?\s*$")
 _ROW = re.compile(r" {20}([\d.]{1,40} ?[KMGTPEZY]?B)  +(\S.*)")
 
+_LONGEST = 1000
+
 #: How many of the printed unit are one s, or one B/s: Gbps is 1e9 bit/s.
 _MS, _GBPS = 1e3, 8e-9
 #: The columns: what follows the collective's name in the metric, and which statistic it is (empty: the one value).
@@ -106,6 +108,8 @@ class CommsSummary:
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
         """Any line: a header, the name of a collective, a row below it, or another."""
+        if len(line) > _LONGEST:
+            return
         if HEADER_WORD in line:
             self._columns, self._collective = _NAMES.findall(line), None
         elif self._columns and ROW_WORD in line:

@@ -27,6 +27,7 @@ TITLE_WORD, END_WORD = "- DeepSpeed Flops Profiler -", "- Aggregated Profile per
 _STEP = re.compile(r"Profile Summary at step (\d{1,18}):")
 #: A label ends at a colon, or at the formula behind `=`, which ends at one.
 _ROW = re.compile(r"(\w[\w+/ ]{2,40}?)(?: = [^:]{1,100})?:\s+([-+.\w]+)(?: ?([TGBMKkmu]?)(FLOPS|MACs|s)?)?\s*$")
+_LONGEST = 400
 _PREFIXES = {"": 0, "u": -6, "m": -3, "k": 3, "K": 3, "M": 6, "G": 9, "B": 9, "T": 12}
 
 #: By the printed label: the metric, its unit, and what the unit is printed as.
@@ -59,6 +60,8 @@ class FlopsSummary:
             self.is_open = True
         elif END_WORD in line:
             self.is_open = False
+        elif len(line) > _LONGEST:
+            return
         elif self.is_open and (found := _STEP.search(line)):
             self._step = max(int(found[1]) - 1, 0)
         elif self.is_open and (found := _ROW.search(line)):

@@ -18,12 +18,13 @@ TITLE_WORD, ROW_WORD = " metrics *****", " = "
 TITLE = re.compile(r"\*{5} \w{1,40} metrics \*{5}\s*$")
 _ROW = re.compile(r"(?:.*[\s:\]>])?(\w{1,200}) *= +(\S[^=]{0,40}?)\s*")
 _TIME = re.compile(r"(?:(\d{1,9}) days?, )?(\d{1,2}):(\d\d):(\d\d(?:\.\d{1,9})?)")
+_LONGEST = 400
 _SUFFIXES = {"MB": 1 << 20, "GF": 1 << 30}
 
 
 def row_of(line: str) -> tuple[str, str] | None:
     """The name and the printed value of a row, the value as a plain number in base units; None for another line."""
-    found = _ROW.fullmatch(line)
+    found = _ROW.fullmatch(line) if len(line) <= _LONGEST else None
     if not found:
         return None
     name, text = found.groups()
