@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from perfgate.evidence import Evidence
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -195,6 +197,8 @@ class Baseline:
     unknown_facts: tuple[str, ...] = ()
     #: Calibrated run-to-run noise (s0, d0), or None for the default.
     prior: tuple[float, float] | None = None
+    #: Older runs that nothing is compared with, oldest first: they are shown as history.
+    past: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +296,8 @@ class Report:
     baseline: str | None = None
     #: The command that would approve what was seen.
     approve_command: str | None = None
+    #: The runs behind the verdicts, for reports that draw them.
+    evidence: Evidence = field(default_factory=Evidence)
 
     @property
     def counts(self) -> dict[str, int]:

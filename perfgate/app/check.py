@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Loaded, Options, approve_command, is_named, load_baseline, open_store
+from perfgate.app.evidence import collected, levels, past_runs
+from perfgate.evidence import Evidence
 from perfgate.judge.policy import report_exit_code, report_outcome
-from perfgate.judge.verdicts import Case, MissingBaseline, judge
+from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
 from perfgate.rules.ruleset import Ruleset
 
@@ -22,6 +24,8 @@ class CheckRequest:
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
+    #: Whether a report is asked for that shows the runs behind the verdicts.
+    with_evidence: bool = False
 
 
 def check(request: CheckRequest) -> Report:
@@ -46,7 +50,7 @@ def check(request: CheckRequest) -> Report:
         only=request.only,
         approve_command=command,
     )
-    verdicts = judge(case)
+    verdicts, evidence = _judged(case, loaded) if request.with_evidence else (judge(case), Evidence())
     problems += _of_runs(runs, ruleset) + clashes + loaded.problems
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
@@ -63,7 +67,15 @@ def check(request: CheckRequest) -> Report:
         suite=ruleset.suite,
         baseline=loaded.baseline.place,
         approve_command=command if _approval_would_help(verdicts) else None,
+        evidence=evidence,
     )
+
+
+def _judged(case: Case, loaded: Loaded) -> tuple[tuple[Verdict, ...], Evidence]:
+    """The verdicts with the runs behind them, older levels of the baseline included."""
+    case = replace(case, baseline=replace(loaded.baseline, past=past_runs(loaded)))
+    verdicts, found = judge_with_evidence(case)
+    return verdicts, collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
 
 
 def _of_runs(runs: Sequence[Run], ruleset: Ruleset) -> list[Problem]:

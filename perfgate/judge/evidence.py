@@ -26,6 +26,8 @@ class Evidence:
     anchor: tuple[RunView, ...]
     metrics: Mapping[str, DerivedMetric]
     measurer: Measurer = field(default_factory=Measurer)
+    #: Older runs, which are only shown.
+    past: tuple[RunView, ...] = ()
 
     @classmethod
     def of(cls, new: Sequence[Run], baseline: Baseline, metrics: Mapping[str, DerivedMetric]) -> Evidence:
@@ -34,7 +36,8 @@ class Evidence:
         new_views, base, anchor = (
             tuple(views[id(run)] for run in runs) for runs in (new, baseline.runs, baseline.anchor)
         )
-        return cls(new_views, base, anchor, metrics)
+        past = tuple(RunView(run, metrics) for run in baseline.past)
+        return cls(new_views, base, anchor, metrics, past=past)
 
     def names(self) -> list[str]:
         """Every metric that any new run holds."""
@@ -111,13 +114,14 @@ def _subjects(expression: Expression, name: str, evidence: Evidence) -> list[Sub
         return [Subject(Key(name), expression, empty, trouble=str(error))]
     keys = sorted({Key(name, labels).without_members() for side in sides[:2] for run in side for labels in run})
     components = frozenset(component_names(expression, evidence.metrics))
-
-    def members(run: Mapping[Member, Series], key: Key) -> Members:
-        keyed = ((Key(name, labels), series) for labels, series in sorted(run.items()))
-        return {k.member(): series for k, series in keyed if k.without_members() == key}
-
     found = []
     for key in keys:
-        new, base, anchor = (tuple(members(run, key) for run in side) for side in sides)
+        new, base, anchor = (tuple(members_of(run, key) for run in side) for side in sides)
         found.append(Subject(key, expression, new, base, anchor, components=components))
     return found
+
+
+def members_of(run: Mapping[Member, Series], key: Key) -> Members:
+    """Of the series that an expression has in a run, those of one subject, by rank and device."""
+    keyed = ((Key(key.metric, labels), series) for labels, series in sorted(run.items()))
+    return {k.member(): series for k, series in keyed if k.without_members() == key}

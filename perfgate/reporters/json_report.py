@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from perfgate.evidence import Evidence
 from perfgate.model import Report, Verdict
 from perfgate.reporters.plain_json import encode, problem
 
@@ -52,6 +53,7 @@ def render(report: Report) -> str:
         "suite": report.suite,
         "baseline": report.baseline,
         "approve_command": report.approve_command,
+        "evidence": _evidence(report.evidence),
     }
     return encode(document)
 
@@ -59,6 +61,11 @@ def render(report: Report) -> str:
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     values = {name: getattr(verdict, name) for name in _VERDICT_FIELDS}
     return {**values, "labels": _sorted(verdict.labels), "member": _sorted(verdict.member)}
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    shown = {field.name: getattr(evidence, field.name) for field in fields(evidence)}
+    return {**shown, "base_environment": _sorted(evidence.base_environment)}
 
 
 def _sorted(mapping: Mapping[str, Any]) -> dict[str, Any]:
