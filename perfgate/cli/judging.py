@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perfgate.cli.options import USAGE, NewSide, collect, format_option, judging_options, runs_argument
+from perfgate.cli.options import USAGE, NewSide, collect, format_option, html_option, judging_options, runs_argument
 from perfgate.cli.terminal import ascii_only, colour, width
 
 if TYPE_CHECKING:
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 @click.option("--junit", metavar="FILE", help="Write a JUnit report.")
 @click.option("--json", "json_", metavar="FILE", help="Write the report as JSON; - is stdout.")
 @click.option("--markdown", metavar="FILE", help="Write a Markdown summary.")
+@html_option
 @click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict.")
 def check(
     runs: tuple[str, ...], missing_baseline: Any, only: tuple[str, ...], strict: bool,
-    junit: str | None, json_: str | None, markdown: str | None, quiet: bool, verbose: bool, **arguments: Any,
+    junit: str | None, json_: str | None, markdown: str | None, html: str | None, quiet: bool, verbose: bool,
+    **arguments: Any,
 ) -> int:  # fmt: skip
     """Judge new runs by the rules and the stored baseline; the exit code is the answer.
 
@@ -41,12 +43,13 @@ def check(
     from perfgate.app import check as command
     from perfgate.app.outputs import check_outputs
 
-    written = {"junit": junit, "json": json_, "markdown": markdown}
+    written = {"junit": junit, "json": json_, "markdown": markdown, "html": html}
     outputs = {name: path for name, path in written.items() if path is not None}
     read = (*runs, *arguments["rules"], arguments["baselines"], *arguments["env"])
     check_outputs(outputs, read)
-    report = command.check(command.CheckRequest(collect(runs, arguments), missing_baseline, only, strict))
-    return _publish(report, outputs, quiet, verbose)
+    shown = bool({"json", "html"} & outputs.keys())
+    request = command.CheckRequest(collect(runs, arguments), missing_baseline, only, strict, with_evidence=shown)
+    return _publish(command.check(request), outputs, quiet, verbose)
 
 
 def _publish(report: Report, outputs: dict[str, str], quiet: bool, verbose: bool) -> int:
@@ -98,6 +101,7 @@ def inspect(runs: tuple[str, ...], format_: str | None, json_: bool, values: boo
 @click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
 @format_option
 @click.option("--json", "json_", metavar="FILE", help="Write the report as JSON; - is stdout.")
+@html_option
 @click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict.")
 def compare(
@@ -107,6 +111,7 @@ def compare(
     tolerance: str,
     format_: str | None,
     json_: str | None,
+    html: str | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -118,7 +123,7 @@ def compare(
     from perfgate.app.compare import compare as command
     from perfgate.app.outputs import check_outputs
 
-    outputs = {} if json_ is None else {"json": json_}
+    outputs = {name: path for name, path in {"json": json_, "html": html}.items() if path is not None}
     check_outputs(outputs, (*base, *new))
     return _publish(command(base, new, statistic, tolerance, format_), outputs, quiet, verbose)
 

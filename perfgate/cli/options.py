@@ -67,6 +67,9 @@ runs_argument = click.argument("runs", nargs=-1, required=True, metavar="RUN..."
 format_option = click.option(
     "--format", "format_", metavar="NAME", help="Read every run as this format, whatever it looks like."
 )
+html_option = click.option(
+    "--html", metavar="FILE", help="Write the report as a page with plots (needs perfgate[html])."
+)
 rules_option = click.option(
     "--rules", multiple=True, default=("rules",), metavar="PATH", help="A rule file or a folder. [default: rules]"
 )

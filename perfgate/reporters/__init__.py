@@ -13,7 +13,7 @@ the registry, because it also wants a width and colours: see `perfgate.reporters
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TypeAlias, cast
 
@@ -36,4 +36,8 @@ RENDERERS: Mapping[str, Renderer] = {
     "json": _imported_when_used("json_report"),
     "junit": _imported_when_used("junit"),
     "markdown": _imported_when_used("markdown"),
+    "html": _imported_when_used("html"),
 }
+
+#: What a format needs beside perfgate's own dependencies: packages of the extra that has its name.
+EXTRAS: Mapping[str, Sequence[str]] = {"html": ("jinja2", "matplotlib")}
