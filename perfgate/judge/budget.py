@@ -8,8 +8,8 @@ from dataclasses import replace
 from perfgate.evidence import RunEvidence, VerdictEvidence
 from perfgate.model import OUTCOMES, Verdict
 
-#: In values and runs of a report: about 20 bytes of JSON a value with its step, 400 a run without its values.
-MOST_VALUES = 130_000
+#: In values and runs of a report: about 16 bytes of JSON a value with its step, 400 a run without its values.
+MOST_VALUES = 220_000
 _RUN_COSTS = 20
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfgate.model import Values
 
 #: How many values of a run are kept for drawing: of the rank that speaks for a new run, and of all others.
-POINTS = {"judged": 240, "other": 120}
+POINTS = {"judged": 240, "other": 80}
 #: How many ranks of a new run are shown beside the one that speaks for it.
 OTHER_RANKS = 7
 

@@ -8,7 +8,7 @@ numbers beyond what axes can tell apart) gives no picture.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from io import StringIO
 from math import isfinite
@@ -24,14 +24,14 @@ from perfgate.evidence import RunEvidence
 from perfgate.units import format_number
 
 #: Stand-ins, by the CSS variable that takes their place.
-_NAMES = ("ink", "line", "base", "new", "pale", "good", "bad", "paper")
+_NAMES = ("ink", "muted", "line", "base", "new", "pale", "good", "bad", "paper")
 _COLOURS = {name: f"#0000{i:02x}" for i, name in enumerate(_NAMES, 1)}  # 0 is black, which is not written
 _PARTS = [f"#0001{i:02x}" for i in range(8)]
 _VARIABLES = {
     **{colour: f"var(--{name})" for name, colour in _COLOURS.items()},
     **{colour: f"var(--part{i})" for i, colour in enumerate(_PARTS)},
 }
-_INK, _LINE, _BASE, _NEW, _PALE, _GOOD, _BAD, _PAPER = _COLOURS.values()
+_INK, _MUTED, _LINE, _BASE, _NEW, _PALE, _GOOD, _BAD, _PAPER = _COLOURS.values()
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "perfgate",
@@ -90,8 +90,8 @@ def _drawn(axes: Axes, draw: Callable[[], None]) -> str:
 def _tightened(svg: str) -> str:
     """The same picture without what matplotlib writes for other readers, in the colours of the page."""
     body = svg[svg.index("<g id=") : svg.rindex("</svg>")]
-    body = re.sub(r"<!--.*?-->|<defs>.*?</defs>|</?g( id=\"[^\"]*\")?>|font-family:[^;\"]*;? ?", "", body, flags=re.S)
-    body = re.sub(r' (id="[^"]*"|transform="rotate\(-0 [^"]*\)")', "", body)
+    body = re.sub(r"<!--.*?-->|<defs>.*?</defs>|</?g\b[^>]*>|font-family:[^;\"]*;? ?", "", body, flags=re.S)
+    body = re.sub(r' ((id|clip-path)="[^"]*"|transform="rotate\(-0 [^"]*\)")', "", body)
     body = re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), body)
     body = re.sub(r"#000[01]\w\w", lambda found: _VARIABLES[found[0]], body)
     body = re.sub(r"\s*\n\s*", "\n", re.sub(r" \n([LMCQ])", r"\1", body)).strip()
@@ -141,10 +141,17 @@ def interval(
 # --- runs and steps ----------------------------------------------------------------------------------------------
 
 
-def run_by_run(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: tuple[float | None, float | None]) -> str:
+def run_by_run(
+    runs: Sequence[RunEvidence],
+    scale: float,
+    unit: str,
+    allowed: tuple[float | None, float | None],
+    breaks: Collection[int],
+) -> str:
     """Each run in order: where its values lie, and its estimate; other ranks of a new run stand beside it.
 
     Values are divided by `scale` to be in `unit`. A box holds the middle half of the values, a line 90 % of them.
+    `breaks` are the numbers of the runs, from 1, after which another level begins.
     """
     estimates = [run.estimate for run in runs if run.estimate is not None]
     limits = _limits([*_extent(runs, scale), *_scaled([*estimates, *allowed], scale)])
@@ -162,6 +169,7 @@ def run_by_run(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: tu
         for run in judged:
             _box(axes, places[run.run], run, scale, limits)
         _dots(axes, [(x, _clipped(y / scale, limits)) for x, y in others], _PALE, 5)
+        _lines(axes, [[(i + 0.5, limits[0]), (i + 0.5, limits[1])] for i in breaks], _MUTED, 0.8, dashed=True)
         starts = [i for i in range(1, len(judged)) if judged[i].standing != judged[i - 1].standing]
         _lines(axes, [[(i + 0.5, limits[0]), (i + 0.5, limits[1])] for i in starts], _INK, 0.8)
         for start, end in zip([0, *starts], [*starts, len(judged)], strict=True):
@@ -225,7 +233,7 @@ def _allowed_lines(axes: Axes, ends: Point, allowed: Iterable[float | None]) -> 
 def _colour(run: RunEvidence) -> str:
     if run.standing == "new":
         return _NEW if run.judged else _PALE
-    return _BASE if run.standing == "base" else _INK
+    return _BASE if run.standing == "base" else _MUTED
 
 
 def _ticks(axes: Axes) -> None:

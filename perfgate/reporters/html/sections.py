@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from perfgate.evidence import Level, Part, RunEvidence, VerdictEvidence
 from perfgate.model import Fact, Report, Verdict
@@ -12,7 +13,7 @@ from perfgate.reporters.html import plots
 from perfgate.units import Unit, display_unit
 
 #: Of how many verdicts pictures are drawn, the worst first: more would take minutes to draw, and nobody looks at them.
-MOST_DRAWN = 100
+MOST_DRAWN = 60
 #: How many of the worst verdicts the head of the page names.
 MOST_NAMED = 5
 
@@ -27,6 +28,8 @@ class VerdictSection:
     interval: str = ""
     runs: str = ""
     timeline: str = ""
+    #: Whether the picture of the runs marks where one level ends and another begins.
+    has_breaks: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -52,32 +55,45 @@ class StepSection:
     parts: Sequence[Part]
     movers: Sequence[Part]
 
+    @property
+    def base_lacks_parts(self) -> bool:
+        """Whether the base holds only some parts, so that it has no bar."""
+        return any(part.base is None for part in self.parts)
+
 
 def verdicts(report: Report) -> list[VerdictSection]:
     """A section a verdict, the worst first."""
     evidence = {found.verdict: found for found in report.evidence.verdicts}
     order = sorted(range(len(report.verdicts)), key=lambda i: phrases.badness(report.verdicts[i]))
     return [
-        _drawn(report.verdicts[i], i, evidence.get(i))
+        _drawn(report.verdicts[i], i, evidence.get(i), report.evidence.levels)
         if place < MOST_DRAWN
         else VerdictSection(report.verdicts[i], i, evidence.get(i))
         for place, i in enumerate(order)
     ]
 
 
-def _drawn(verdict: Verdict, index: int, evidence: VerdictEvidence | None) -> VerdictSection:
+def _drawn(verdict: Verdict, index: int, evidence: VerdictEvidence | None, levels: Sequence[Level]) -> VerdictSection:
     section = VerdictSection(verdict, index, evidence, _interval(verdict))
     if evidence is None:
         return section
     allowed = (evidence.allowed_low, evidence.allowed_high)
     estimates = [run.estimate for run in evidence.runs if run.estimate is not None]
     unit = phrases.unit_for(max(estimates, key=abs, default=0.0), verdict)
-    runs = plots.run_by_run(evidence.runs, unit.factor, unit.symbol, allowed)
+    breaks = _breaks(section.judged, levels)
+    runs = plots.run_by_run(evidence.runs, unit.factor, unit.symbol, allowed, breaks)
     # A statistic such as a total, or a count, is no place among the values: what is allowed of it is none either.
     is_place = any(run.quantiles for run in evidence.runs)
     values = unit if is_place else _unit_of_values(evidence)
     line = plots.timeline(evidence.runs, values.factor, values.symbol, allowed if is_place else (None, None))
-    return VerdictSection(verdict, index, evidence, section.interval, runs, line)
+    return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
+
+
+def _breaks(judged: Sequence[RunEvidence], levels: Sequence[Level]) -> list[int]:
+    """After which of the runs, counted from 1, one of the same standing follows that is of another level."""
+    kinds = [(run.standing, level_of(run, levels)) for run in judged]
+    pairs = enumerate(pairwise(kinds), 1)
+    return [i for i, (one, next_one) in pairs if one[0] == next_one[0] and one[1] != next_one[1]]
 
 
 def _unit_of_values(evidence: VerdictEvidence) -> Unit:
@@ -154,7 +170,9 @@ def steps(report: Report) -> StepSection | None:
     if not parts and not movers:
         return None
     times = {"base": [part.base or 0.0 for part in parts], "new": [part.new or 0.0 for part in parts]}
-    sides = [(name, side) for name, side in times.items() if any(side)]
+    # A bar that lacks parts would look like a shorter step.
+    whole = {"base": all(part.base is not None for part in parts), "new": all(part.new is not None for part in parts)}
+    sides = [(name, side) for name, side in times.items() if parts and whole[name]]
     unit = display_unit(max((sum(side) for _, side in sides), default=0.0), "s")
     return StepSection(plots.bars(sides, unit.factor, unit.symbol) if sides else "", parts, movers)
 
