@@ -53,7 +53,7 @@ HOMES = {
     "junit_xml": {"reporters.junit"},
     "jinja2": {"reporters.html.page"},
     "markupsafe": {"reporters.html.page"},
-    "matplotlib": {"reporters.html.plots"},
+    "matplotlib": {"reporters.html.canvas"},
     "rich": {"reporters"},
     "msgspec": {"baselines", "readers", "reporters"},
     "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
