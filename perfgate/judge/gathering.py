@@ -136,7 +136,7 @@ def _with_values(seen: RunEvidence, series: Series, reading: Reading, points: in
         judged=seen.judged,
         estimate=seen.estimate,
         member=seen.member,
-        n=len(steady.values),
+        n=reading.measure(series).n,
         dropped=steady.dropped,
         stalled=int(stalled.sum()),
         quantiles=_rounded(np.quantile(steady.values, QUANTILES)) if described else (),

@@ -25,7 +25,7 @@ PAGE = render(WITH_EVIDENCE)
 
 ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "h1", "h2", "p", "ul"),
-    *("li", "a", "span", "strong", "code", "pre", "i", "details", "summary", "dl", "div", "dt", "dd", "figure"),
+    *("li", "a", "span", "strong", "code", "pre", "i", "b", "details", "summary", "dl", "div", "dt", "dd", "figure"),
     *("figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "path", "text"),
 }
 ATTRIBUTES = {

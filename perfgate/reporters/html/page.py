@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from perfgate.model import Report
 from perfgate.reporters import phrases
@@ -47,6 +47,7 @@ def _template() -> Template:
         "format_value": format_value,
     }
     environment.filters["picture"] = Markup
+    environment.filters["whole"] = lambda text: escape(one_line(text))  # half a command is of no use
     return environment.get_template("page.html.j2")
 
 

@@ -10,7 +10,7 @@ from perfgate.evidence import Level, Part, RunEvidence, VerdictEvidence
 from perfgate.model import Fact, Report, Verdict
 from perfgate.reporters import phrases
 from perfgate.reporters.html import plots
-from perfgate.units import Unit, display_unit
+from perfgate.units import Unit, display_unit, format_value
 
 #: Of how many verdicts pictures are drawn, the worst first: more would take minutes to draw, and nobody looks at them.
 MOST_DRAWN = 60
@@ -40,6 +40,18 @@ class VerdictSection:
     def judged(self) -> list[RunEvidence]:
         """The runs in their order, each by the rank that speaks for it."""
         return [run for run in self.evidence.runs if run.judged] if self.evidence else []
+
+    def unit_for(self, value: float) -> Unit:
+        """The unit to show an estimate in; a verdict that could not be reached may have none of its own."""
+        unit = self.verdict.unit or (self.evidence.unit if self.evidence else None)
+        return phrases.unit_for(value, replace(self.verdict, unit=unit))
+
+    def estimate(self, run: RunEvidence) -> str:
+        """The estimate of a run in words: `16.5 ms`."""
+        if run.estimate is None:
+            return "unknown"
+        unit = self.unit_for(run.estimate)
+        return format_value(run.estimate, unit.base, unit.symbol)
 
     @property
     def new(self) -> list[RunEvidence]:
@@ -79,7 +91,7 @@ def _drawn(verdict: Verdict, index: int, evidence: VerdictEvidence | None, level
         return section
     allowed = (evidence.allowed_low, evidence.allowed_high)
     estimates = [run.estimate for run in evidence.runs if run.estimate is not None]
-    unit = phrases.unit_for(max(estimates, key=abs, default=0.0), verdict)
+    unit = section.unit_for(max(estimates, key=abs, default=0.0))
     breaks = _breaks(section.judged, levels)
     runs = plots.run_by_run(evidence.runs, unit.factor, unit.symbol, allowed, breaks)
     # A statistic such as a total, or a count, is no place among the values: what is allowed of it is none either.
