@@ -1,6 +1,7 @@
 """The page: goldens, valid HTML, nothing that a hostile text could add to it, and the same page from stored JSON."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -193,12 +194,14 @@ def test_the_stored_report_gives_the_same_page(name):
     assert render(report_of(json.loads(json_report.render(ALL[name])))) == render(ALL[name])
 
 
-def test_another_process_gives_the_same_bytes():
+def test_another_process_gives_the_same_bytes_whatever_matplotlib_is_configured_to_do(tmp_path):
+    (tmp_path / "matplotlibrc").write_text("path.sketch: 5, 100, 2\naxes.grid: True\nfont.family: monospace\n")
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
     program = (
         "import sys; sys.path.insert(0, 'tests/reporters'); from samples import WITH_EVIDENCE;"
         "from perfgate.reporters.html import render; sys.stdout.buffer.write(render(WITH_EVIDENCE).encode())"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     assert done.stdout.decode() == PAGE
 
 

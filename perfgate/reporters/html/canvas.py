@@ -30,7 +30,10 @@ _NAMES = ("ink", "muted", "line", "base", "new", "pale", "good", "bad", "paper",
 _STAND_INS = {name: f"#0000{i:02x}" for i, name in enumerate(_NAMES, 1)}
 _VARIABLES = {colour: f"var(--{name})" for name, colour in _STAND_INS.items()}
 _INK, _LINE = _STAND_INS["ink"], _STAND_INS["line"]
+#: What a matplotlibrc of the user's says must not change the bytes: all is as matplotlib delivers it, but for this.
+_FOREIGN = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")  # no matter of drawing
 _STYLE = {
+    **{name: value for name, value in mpl.rcParamsDefault.items() if name not in _FOREIGN},
     "svg.fonttype": "none",
     "svg.hashsalt": "perfgate",
     "figure.dpi": 72,
