@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from perfgate.evidence import Evidence
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -254,6 +256,8 @@ class Baseline:
     prior: tuple[float, float] | None = None
     #: What the measured commit was allowed to be worse in.
     allowances: tuple[Allowance, ...] = ()
+    #: Older runs that nothing is compared with, oldest first: they are shown as history.
+    past: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +416,8 @@ class Report:
     baseline: str | None = None
     #: The command that would approve what was seen.
     approve_command: str | None = None
+    #: The runs behind the verdicts, for reports that draw them.
+    evidence: Evidence = field(default_factory=Evidence)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -15,7 +15,8 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 #: The stages, and what each may import of perfgate beside itself. Everything flows one way.
 MAY_IMPORT = {
-    "model": set(),
+    "evidence": set(),
+    "model": {"evidence"},
     "units": set(),
     "limits": {"model", "units"},
     "offsets": set(),
@@ -27,13 +28,14 @@ MAY_IMPORT = {
     "readers": {"model", "units", "renames", "positions", "forms", "limits"},
     "measure": {"model", "stats"},
     "rules": {"model", "units", "renames", "schemas", "measure", "limits"},
-    "judge": {"model", "units", "renames", "measure", "rules", "stats", "limits"},
+    "judge": {"model", "evidence", "units", "renames", "measure", "rules", "stats", "limits"},
     "baselines": {"model", "units", "positions", "forms", "rules", "limits"},
     "recording": {"units"},
     "integrations": {"recording"},
-    "reporters": {"model", "units", "positions", "forms", "limits"},
+    "reporters": {"model", "evidence", "units", "positions", "forms", "limits"},
     "app": {
         "model",
+        "evidence",
         "units",
         "limits",
         "renames",
@@ -57,6 +59,9 @@ HOMES = {
     "yaml": {"rules.document"},
     "jsonschema": {"rules.validation"},
     "junit_xml": {"reporters.junit"},
+    "jinja2": {"reporters.html.page"},
+    "markupsafe": {"reporters.html.page"},
+    "matplotlib": {"reporters.html.canvas"},
     "rich": {"reporters"},
     "msgspec": {"baselines", "readers", "reporters"},
     "fsspec": {"baselines.stores.bucket"},

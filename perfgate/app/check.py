@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, naming
+from perfgate.app.evidence import collected, levels, past_runs
 from perfgate.app.policy import policy_source, read_rules
 from perfgate.app.policy_changes import own_baseline, policy_changes
+from perfgate.evidence import Evidence
 from perfgate.judge.policy import report_exit_code, report_outcome
-from perfgate.judge.verdicts import Case, MissingBaseline, judge
+from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
 
 
@@ -23,6 +25,8 @@ class CheckRequest:
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
+    #: Whether a report is asked for that shows the runs behind the verdicts.
+    with_evidence: bool = False
 
 
 def check(request: CheckRequest) -> Report:
@@ -50,7 +54,7 @@ def check(request: CheckRequest) -> Report:
         approve_command=command,
         limits=surroundings.limits(),
     )
-    verdicts = judge(case)
+    verdicts, evidence = _judged(case, loaded) if request.with_evidence else (judge(case), Evidence())
     is_named = naming(ruleset)
     problems += _of_runs(runs, is_named) + clashes + loaded.problems
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
@@ -69,7 +73,15 @@ def check(request: CheckRequest) -> Report:
         suite=ruleset.suite,
         baseline=loaded.baseline.place,
         approve_command=command if _approval_would_help(verdicts) else None,
+        evidence=evidence,
     )
+
+
+def _judged(case: Case, loaded: Loaded) -> tuple[tuple[Verdict, ...], Evidence]:
+    """The verdicts with the runs behind them, older levels of the baseline included."""
+    case = replace(case, baseline=replace(loaded.baseline, past=past_runs(loaded)))
+    verdicts, found = judge_with_evidence(case)
+    return verdicts, collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
 
 
 def _of_runs(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:

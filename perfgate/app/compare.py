@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from perfgate.app import inputs, surroundings
 from perfgate.app.errors import Refused
+from perfgate.app.evidence import collected
 from perfgate.judge.policy import report_exit_code, report_outcome
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.verdicts import Case, judge_with_evidence
 from perfgate.model import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.readers.source import TraceMode
 from perfgate.rules.cursor import Cursor
@@ -50,8 +51,7 @@ def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Claus
     rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     case = Case(Ruleset("compare", rules, {}), new_runs, Baseline(runs=base_runs), surroundings.today(), facts)
-    case = replace(case, limits=surroundings.limits())
-    verdicts = judge(case)
+    verdicts, found = judge_with_evidence(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     problems += _alone(base_runs, new_runs)
     # Every metric is compared here: one whose values were all left out must not drop out with them.
@@ -59,7 +59,8 @@ def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Claus
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     outcome = report_outcome(code, verdicts)
-    return Report(outcome, code, verdicts, tuple(problems), files, facts, Policy(None, nothing, nothing), "compare")
+    policy, evidence = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
+    return Report(outcome, code, verdicts, tuple(problems), files, facts, policy, "compare", evidence=evidence)
 
 
 def _change(tolerance: str) -> Clause:

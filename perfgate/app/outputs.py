@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 
 from perfgate.app.errors import Refused
 from perfgate.model import Report
-from perfgate.reporters import RENDERERS
+from perfgate.reporters import EXTRAS, RENDERERS
 
 #: In bytes: a summary with less room than this says too little to be begun.
 _LEAST_SUMMARY = 2_000
@@ -23,6 +24,7 @@ def check_outputs(outputs: Mapping[str, str], inputs: Sequence[str]) -> None:
     used = dict.fromkeys(real, "an input")
     folders = [path for path in real if os.path.isdir(path)]
     for name, path in outputs.items():
+        _check_extra(name)
         place = path if path == "-" else os.path.realpath(path)
         if place in used:
             raise Refused(f"--{name} {path}: that file is {used[place]}")
@@ -32,6 +34,13 @@ def check_outputs(outputs: Mapping[str, str], inputs: Sequence[str]) -> None:
         used[place] = f"the {name} report already"
         if path != "-":
             _try(name, path)
+
+
+def _check_extra(name: str) -> None:
+    """A format whose packages are not installed fails before the work begins, not after it. Raises Refused."""
+    missing = [package for package in EXTRAS.get(name, ()) if find_spec(package) is None]
+    if missing:
+        raise Refused(f"--{name} needs {' and '.join(missing)}: pip install 'perfgate[{name}]'")
 
 
 def _is_read_from(folder: str, place: str) -> bool:

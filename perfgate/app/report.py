@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from perfgate.app.errors import Refused
 from perfgate.app.inputs import refuse_twice, shown_path
+from perfgate.evidence import Evidence, VerdictEvidence
 from perfgate.judge.policy import report_exit_code, report_outcome, stored_exit_code, worst_exit_code
 from perfgate.model import Fact, Location, Policy, Problem, Report
 from perfgate.reporters import RENDERERS
@@ -122,7 +123,18 @@ def _merged(stored: Sequence[_Stored]) -> Report:
         suite=", ".join(dict.fromkeys(report.suite for report in reports)) or "default",
         baseline=_same([report.baseline for report in reports]),
         approve_command=_same([report.approve_command for report in reports]),
+        evidence=_evidence(reports),
     )
+
+
+def _evidence(reports: Sequence[Report]) -> Evidence:
+    """The runs behind all verdicts, which are counted through; what belongs to one environment alone is left out."""
+    shown: list[VerdictEvidence] = []
+    before = 0
+    for report in reports:
+        shown += [replace(found, verdict=found.verdict + before) for found in report.evidence.verdicts]
+        before += len(report.verdicts)
+    return Evidence(tuple(shown), sum(report.evidence.left_out for report in reports))
 
 
 def _named(problem: Problem, name: str) -> Problem:

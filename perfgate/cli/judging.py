@@ -44,8 +44,9 @@ def check(
     publication = Publication.of(arguments)
     read = (*runs, *arguments["rules"], arguments["baselines"], *arguments["env"])
     check_outputs(publication.outputs, read)
-    options = collect(runs, arguments)
-    code = publish(command.check(command.CheckRequest(options, missing_baseline, only, strict)), publication)
+    options, shown = collect(runs, arguments), not {"json", "html"}.isdisjoint(publication.outputs)
+    request = command.CheckRequest(options, missing_baseline, only, strict, with_evidence=shown)
+    code = publish(command.check(request), publication)
     if propose is not None:
         from perfgate.app.approvals import propose as write
 
@@ -80,9 +81,7 @@ def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: 
 @click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
 @format_option
 @trace_mode_option
-@click.option("--json", "json_", metavar="FILE", help="Write the report as JSON; - is stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict.")
+@report_options
 def compare(
     base: tuple[str, ...],
     new: tuple[str, ...],
@@ -90,9 +89,7 @@ def compare(
     tolerance: str,
     format_: str | None,
     trace_mode: Any,
-    json_: str | None,
-    quiet: bool,
-    verbose: bool,
+    **arguments: Any,
 ) -> int:
     """Compare two sets of runs without rules; the exit codes are those of check.
 
@@ -102,7 +99,7 @@ def compare(
     from perfgate.app.compare import compare as command
     from perfgate.app.outputs import check_outputs
 
-    publication = Publication({} if json_ is None else {"json": json_}, quiet=quiet, verbose=verbose)
+    publication = Publication.of(arguments)
     check_outputs(publication.outputs, (*base, *new))
     return publish(command(base, new, statistic, tolerance, format_, trace_mode), publication)
 

@@ -21,6 +21,7 @@ _FILES = {
     "markdown": "a Markdown summary",
     "comment": "the Markdown for one sticky comment on a pull request",
     "sarif": "SARIF for code scanning",
+    "html": "the report as one page that works offline",
 }
 
 report_options = options(

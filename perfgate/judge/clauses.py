@@ -13,6 +13,7 @@ from perfgate.judge.allowances import after_allowance
 from perfgate.judge.changes import change_finding
 from perfgate.judge.evidence import Member, Members
 from perfgate.judge.finding import Finding, Undecidable
+from perfgate.judge.gathering import gather
 from perfgate.judge.limits import limit_finding
 from perfgate.judge.question import Question
 from perfgate.judge.rank_ratios import rank_ratio_finding
@@ -35,6 +36,12 @@ def findings(question: Question) -> Iterator[Finding]:
 
 
 def _finding(question: Question, member: Member) -> Finding:
+    """The answer to a question, with the runs behind it where they are to be shown."""
+    found = _answer_or_error(question, member)
+    return replace(found, evidence=gather(question, member, found)) if question.case.with_evidence else found
+
+
+def _answer_or_error(question: Question, member: Member) -> Finding:
     """The answer to a question; what cannot be answered is an error that names the rank it is about."""
     try:
         return _answer(question)

@@ -37,6 +37,8 @@ class Evidence:
     all_names: Sequence[str] = ()
     #: Of each run, what reading left out of which series.
     left_out: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
+    #: Older runs, which are only shown.
+    past: tuple[RunView, ...] = ()
     _near: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
@@ -60,6 +62,7 @@ class Evidence:
             names=sorted(names),
             all_names=sorted(names | {name for view in base for name in view.names}),
             left_out=left_out,
+            past=tuple(RunView(run, metrics) for run in baseline.past),
         )
 
     def keys(self, metric: str) -> list[Key]:
@@ -134,7 +137,7 @@ def _subjects(expression: Expression, name: str, evidence: Evidence) -> list[Sub
     """The subjects of one expression: one for each set of labels, rank and device apart."""
     try:
         sides = [
-            [_by_key(name, view, expression) for view in side]
+            [members_by_key(name, view, expression) for view in side]
             for side in (evidence.new, evidence.base, evidence.anchor)
         ]
     except NotAvailable as error:
@@ -154,7 +157,7 @@ def _that_speak(runs: Sequence[Members], views: Sequence[RunView]) -> tuple[Memb
     return tuple(held for held, view in zip(runs, views, strict=True) if held or not view.run.partial)
 
 
-def _by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:
+def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:
     """The series of an expression in one run: by their labels, and by rank and device. Raises NotAvailable."""
     if isinstance(expression, Selector) and expression.quoted and not view.may_hold(expression.pattern):
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perfgate.evidence import VerdictEvidence
 from perfgate.model import Outcome
 
 
@@ -18,6 +19,8 @@ class Finding:
     next_step: str
     fields: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    #: The runs behind the answer, where a report is to show them.
+    evidence: VerdictEvidence | None = None
 
 
 class Undecidable(Exception):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
+from perfgate.evidence import VerdictEvidence
 from perfgate.judge import health
 from perfgate.judge.clauses import findings
 from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, name_of
@@ -39,19 +40,33 @@ class Case:
     #: The command that approves these runs, for messages.
     approve_command: str = "perfgate baseline approve RUN... --reason ..."
     limits: Limits = DEFAULT
+    #: Whether a report will show the runs behind each verdict.
+    with_evidence: bool = False
 
 
 def judge(case: Case) -> tuple[Verdict, ...]:
     """Judge every rule of a case, in the order of the rule files."""
+    return tuple(verdict for verdict, _ in _judged(case))
+
+
+def judge_with_evidence(case: Case) -> tuple[tuple[Verdict, ...], tuple[VerdictEvidence, ...]]:
+    """The verdicts, and the runs behind each that can be shown, in the same order."""
+    judged = list(_judged(replace(case, with_evidence=True)))
+    shown = (replace(found.evidence, verdict=i) for i, (_, found) in enumerate(judged) if found.evidence)
+    return tuple(verdict for verdict, _ in judged), tuple(shown)
+
+
+def _judged(case: Case) -> Iterator[tuple[Verdict, Finding]]:
     evidence = Evidence.of(case.new, case.baseline, case.ruleset.metrics)
-    judges = (_RuleJudge(rule, case, evidence) for rule in case.ruleset.rules)
-    verdicts: list[Verdict] = []
-    for one in judges:
-        for verdict in one.verdicts():
-            if len(verdicts) == case.limits.verdicts:
-                return (*verdicts, one.too_many())
-            verdicts.append(verdict)
-    return tuple(verdicts)
+    count = 0
+    for one in (_RuleJudge(rule, case, evidence) for rule in case.ruleset.rules):
+        for judged in one.verdicts():
+            if count == case.limits.verdicts:
+                found = one.too_many()
+                yield one.verdict(one.clauses[0], None, found), found
+                return
+            count += 1
+            yield judged
 
 
 class _RuleJudge:
@@ -66,8 +81,8 @@ class _RuleJudge:
             asks = Change("anchor", "worse", relative=rule.settings.budget)
             self.clauses.append(Clause(asks, f"within {100 * rule.settings.budget:g}% of anchor"))
 
-    def verdicts(self) -> Iterator[Verdict]:
-        """The verdicts of the rule: none when `--only` does not ask for it, at least one otherwise."""
+    def verdicts(self) -> Iterator[tuple[Verdict, Finding]]:
+        """The verdicts of the rule, and why: none when `--only` does not ask for it, at least one otherwise."""
         subjects = find_subjects(self.rule.sentence, self.evidence)
         if not self.asked_for_by_name():
             subjects = [subject for subject in subjects if self.asked_for(subject.key.metric)]
@@ -75,19 +90,20 @@ class _RuleJudge:
                 return
         excuse = self.excuse()
         if excuse or not subjects:
-            yield self.verdict(self.clauses[0], None, excuse or self.absent())
+            found = excuse or self.absent()
+            yield self.verdict(self.clauses[0], None, found), found
             return
         for clause in self.clauses:
             fitting, left_out = self.fitting(clause, subjects)
             for subject in fitting:
                 for finding in findings(self.question(clause, subject)):
-                    yield self.verdict(clause, subject, _with_left_out(finding, left_out))
+                    yield self.verdict(clause, subject, _with_left_out(finding, left_out)), finding
 
-    def too_many(self) -> Verdict:
-        """The verdict that stands for all the others: beyond the limit nothing is judged, and nothing passes."""
+    def too_many(self) -> Finding:
+        """What stands for all the others: beyond the limit nothing is judged, and nothing passes."""
         message = self.case.limits.beyond("verdicts", "judging stops here, for the rules ask for more verdicts")
         step = "name the metrics, or narrow the glob"
-        return self.verdict(self.clauses[0], None, Finding("error", "too-many", message, step))
+        return Finding("error", "too-many", message, step)
 
     def asked_for_by_name(self) -> bool:
         """Whether `--only` lets the whole rule through."""

@@ -13,7 +13,7 @@ terminal's table, because it also wants a width and colours, and the annotations
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TypeAlias, cast
 
@@ -38,4 +38,8 @@ RENDERERS: Mapping[str, Renderer] = {
     "markdown": _imported_when_used("markdown"),
     "comment": _imported_when_used("comment"),
     "sarif": _imported_when_used("sarif"),
+    "html": _imported_when_used("html"),
 }
+
+#: What a format needs beside perfgate's own dependencies: packages of the extra that has its name.
+EXTRAS: Mapping[str, Sequence[str]] = {"html": ("jinja2", "matplotlib")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 from perfgate.model import Report, Verdict
@@ -51,11 +51,11 @@ def render(report: Report) -> str:
         "suite": report.suite,
         "baseline": report.baseline,
         "approve_command": report.approve_command,
+        "evidence": report.evidence,
     }
     return encode(document)
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     values = {name: getattr(verdict, name) for name in _VERDICT_FIELDS}
-    shares = [{**asdict(share), "member": in_order(share.member)} for share in verdict.explained_by]
-    return {**values, "labels": in_order(verdict.labels), "member": in_order(verdict.member), "explained_by": shares}
+    return {**values, "labels": in_order(verdict.labels), "member": in_order(verdict.member)}

@@ -244,13 +244,13 @@ def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:
         return _value(new, verdict)
     if new is None:
         return f"{_value(base, verdict)} → unknown"
-    unit = _unit(max(base, new, key=abs), verdict)
+    unit = unit_for(max(base, new, key=abs), verdict)
     return f"{format_number(base / unit.factor)} → {format_value(new, unit.base, unit.symbol)}"
 
 
 def _estimate(estimate: Estimate, verdict: Verdict) -> str:
     """An estimate with its bounds in one unit: `72.6 ms [58.1, 123.1]`."""
-    factor = _unit(estimate.estimate or 0.0, verdict).factor
+    factor = unit_for(estimate.estimate or 0.0, verdict).factor
     return _value(estimate.estimate, verdict) + _bounds(estimate, lambda bound: format_number(bound / factor))
 
 
@@ -265,10 +265,10 @@ def _bounds(seen: Estimate | Change, show: Callable[[float], str]) -> str:
 def _value(value: float | None, verdict: Verdict) -> str:
     if value is None:
         return "unknown"
-    return format_value(value, verdict.unit or "1", _unit(value, verdict).symbol)
+    return format_value(value, verdict.unit or "1", unit_for(value, verdict).symbol)
 
 
-def _unit(value: float, verdict: Verdict) -> Unit:
+def unit_for(value: float, verdict: Verdict) -> Unit:
     """The author's unit where it can show what was measured, else one that fits the value."""
     base = verdict.unit or "1"
     shown = UNITS.get(verdict.shown_unit or "")

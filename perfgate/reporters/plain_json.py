@@ -12,10 +12,17 @@ import msgspec
 
 from perfgate.model import Problem
 
+#: A list of numbers over several lines; no string holds a line break.
+_NUMBERS = re.compile(r"\[\n([-+.,\deE\s]*)\]")
+
 
 def encode(document: Mapping[str, Any]) -> str:
-    """Indented JSON with a final newline, fields in the order given; dataclasses become objects."""
-    return _harmless(msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()) + "\n"
+    """Indented JSON with a final newline, fields in the order given; dataclasses become objects.
+
+    A list of numbers stands on one line: the text is shorter by half, and still readable.
+    """
+    text = msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()
+    return _harmless(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)) + "\n"
 
 
 def problem(found: Problem) -> dict[str, Any]:
@@ -45,7 +52,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        members = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {
+            name: _plain(in_order(member) if isinstance(member, Mapping) else member)
+            for name, member in members.items()
+        }
     return value
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from perfgate.evidence import Evidence
 from perfgate.forms import violation
 from perfgate.limits import Limits
 from perfgate.model import Fact, Key, Location, Outcome, Policy, Problem, Report, Severity, SourceFile, Verdict
@@ -51,6 +52,7 @@ class _ReportForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     suite: str
     baseline: str | None
     approve_command: str | None
+    evidence: Evidence
 
 
 def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
@@ -102,6 +104,7 @@ def _report(form: _ReportForm) -> Report:
         suite=form.suite,
         baseline=form.baseline,
         approve_command=form.approve_command,
+        evidence=form.evidence,
     )
 
 

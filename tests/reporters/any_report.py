@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from perfgate.evidence import QUANTILES, Evidence, Level, Part, RunEvidence, VerdictEvidence
 from perfgate.model import (
     OUTCOMES,
     Change,
@@ -112,6 +113,43 @@ problems = st.builds(
     st.none() | st.builds(Key, text, labels.map(lambda pairs: tuple(sorted(pairs.items())))),
     maybe_text,
 )
+places = st.integers(0, 3)
+four_numbers = st.lists(number, min_size=4, max_size=4).map(tuple)
+run_evidences = st.builds(
+    RunEvidence,
+    run=text,
+    standing=st.sampled_from(["past", "base", "new"]),
+    judged=st.booleans(),
+    estimate=maybe_number,
+    member=labels,
+    n=st.none() | counts,
+    dropped=counts,
+    stalled=counts,
+    quantiles=st.just(()) | st.lists(number, min_size=len(QUANTILES), max_size=len(QUANTILES)).map(tuple),
+    values=four_numbers,
+    steps=st.lists(counts, min_size=4, max_size=4).map(tuple),
+    warmup=places,
+    stalls=st.lists(places, max_size=2).map(tuple),
+)
+run_lists = st.lists(run_evidences, max_size=2).map(
+    lambda runs: (RunEvidence("x", "new", judged=True, estimate=1.0), *runs)
+)
+parts = st.lists(st.builds(Part, text, labels, maybe_number, maybe_number), max_size=2).map(tuple)
+evidences = st.builds(
+    Evidence,
+    verdicts=st.lists(
+        st.builds(VerdictEvidence, places, units.filter(bool), run_lists, counts, maybe_number, maybe_number),
+        max_size=2,
+    ).map(tuple),
+    left_out=counts,
+    levels=st.lists(
+        st.builds(Level, text, text, text, text, st.lists(text, max_size=2).map(tuple), st.none() | counts),
+        max_size=2,
+    ).map(tuple),
+    base_environment=st.dictionaries(text, text | st.integers(-(2**53), 2**53) | st.booleans() | number, max_size=2),
+    breakdown=parts,
+    movers=parts,
+)
 reports = st.builds(
     Report,
     outcome=st.sampled_from(OUTCOMES),
@@ -124,4 +162,5 @@ reports = st.builds(
     suite=text,
     baseline=maybe_text,
     approve_command=maybe_text,
+    evidence=evidences,
 )

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
-from samples import EVERY_OUTCOME, REPORTS, check_golden
+from samples import EVERY_OUTCOME, REPORTS, WITH_EVIDENCE, check_golden
 
 from perfgate.reporters.json_report import render
 from perfgate.schemas import schema
@@ -26,6 +26,16 @@ CORE = {
 @pytest.mark.parametrize("name", REPORTS)
 def test_golden(name):
     check_golden(f"{name}.json", render(REPORTS[name]))
+
+
+def test_golden_with_evidence():
+    check_golden("with_evidence.json", render(WITH_EVIDENCE))
+    VALIDATOR.validate(json.loads(render(WITH_EVIDENCE)))
+
+
+def test_a_list_of_numbers_stands_on_one_line():
+    lines = render(WITH_EVIDENCE).split("\n")
+    assert [line.strip() for line in lines if '"stalls"' in line][:1] == ['"stalls": [8]']
 
 
 @briefly

@@ -1,0 +1,72 @@
+"""Where the time of a step goes, base against new: its parts, and the kernels and operators that moved most."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from statistics import fmean
+
+from perfgate.evidence import Part
+from perfgate.model import Key, Run, Series
+
+#: How many kernels and operators are named.
+MOST_MOVERS = 20
+
+_PART = re.compile(r"step\.(?!time$)[a-z_]+")
+_MOVER = re.compile(r"(kernel|op|collective|memcpy|api)\..*|.*\.(self_device_time|self_cpu_time)", re.DOTALL)
+
+
+def breakdown(base: Sequence[Run], new: Sequence[Run]) -> tuple[Part, ...]:
+    """The parts of a step that either side holds, the largest first; none for runs that are no traces."""
+    parts = _parts(_PART, base, new)
+    return tuple(sorted(parts, key=lambda part: (-max(part.base or 0.0, part.new or 0.0), part.metric)))
+
+
+def movers(base: Sequence[Run], new: Sequence[Run]) -> tuple[Part, ...]:
+    """The kernels and operators whose time a step differs most; one that a side does not have takes it no time.
+
+    Where the base holds none at all nothing moved, and there are none.
+    """
+    parts = _parts(_MOVER, base, new)
+    if all(part.base is None for part in parts):
+        return ()
+    moved = sorted(parts, key=lambda part: (-abs((part.new or 0.0) - (part.base or 0.0)), part.metric))
+    return tuple(part for part in moved if part.new != part.base)[:MOST_MOVERS]
+
+
+def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> list[Part]:
+    sides = [_time_a_step(names, runs) for runs in (base, new)]
+    keys = sorted({key for side in sides for key in side})
+    return [Part(key.metric, dict(key.labels), sides[0].get(key), sides[1].get(key)) for key in keys]
+
+
+def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
+    """The time a step of every series with such a name, the mean of its ranks, then of the runs."""
+    found: dict[Key, list[float]] = {}
+    for run in runs:
+        steps = _steps(run)
+        ranks: dict[Key, list[float]] = {}
+        for series in run.series:
+            total = _total(series) if series.unit == "s" and names.fullmatch(series.key.metric) else None
+            if total is not None and isfinite(total):
+                ranks.setdefault(series.key.without_members(), []).append(total / steps.get(series.key.member(), 1))
+        for key, times in ranks.items():
+            found.setdefault(key, []).append(fmean(times))
+    return {key: fmean(times) for key, times in found.items()}
+
+
+def _steps(run: Run) -> dict[tuple[tuple[str, str], ...], int]:
+    """How many steps each rank made, by its `step.time`; where there is none, the whole run is taken for a step."""
+    times = [series for series in run.series if series.key.metric == "step.time"]
+    return {series.key.member(): max(1, series.thinned_from or len(series.values)) for series in times}
+
+
+def _total(series: Series) -> float | None:
+    if series.kind != "aggregate":
+        times = (series.thinned_from or len(series.values)) / max(1, len(series.values))
+        return float(series.values.sum()) * times
+    total, mean, count = (series.aggregate.get(name) for name in ("total", "mean", "count"))
+    if total is not None:
+        return total
+    return None if mean is None or count is None else mean * count

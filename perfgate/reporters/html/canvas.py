@@ -1,0 +1,154 @@
+"""A surface to plot on: axes, lines, dots and areas become static SVG, drawn by matplotlib.
+
+Matplotlib draws with stand-in colours, which become CSS variables of the page: so one picture is right in light, in
+dark and on paper. Only words of perfgate's own and numbers are written on it, nothing untrusted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from io import StringIO
+
+import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from perfgate.units import format_number
+
+Point = tuple[float, float]
+
+#: In pixels at the size at which text has 12 of them; a picture is scaled to its place.
+WIDTH = 420
+_BELOW, _ABOVE, _RIGHT = 40, 22, 10
+
+#: Every colour by its CSS variable, and the colour that stands in for it (0 is black, which is not written).
+_NAMES = ("ink", "muted", "line", "base", "new", "pale", "good", "bad", "paper", *(f"part{i}" for i in range(8)))
+_STAND_INS = {name: f"#0000{i:02x}" for i, name in enumerate(_NAMES, 1)}
+_VARIABLES = {colour: f"var(--{name})" for name, colour in _STAND_INS.items()}
+_INK, _LINE = _STAND_INS["ink"], _STAND_INS["line"]
+#: What a matplotlibrc of the user's says must not change the bytes: all is as matplotlib delivers it, but for this.
+_FOREIGN = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")  # no matter of drawing
+_STYLE = {
+    **{name: value for name, value in mpl.rcParamsDefault.items() if name not in _FOREIGN},
+    "svg.fonttype": "none",
+    "svg.hashsalt": "perfgate",
+    "figure.dpi": 72,
+    "figure.facecolor": "none",
+    "font.size": 12,
+    "text.parse_math": False,
+    "text.color": _INK,
+    "axes.facecolor": "none",
+    "axes.edgecolor": _LINE,
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": _LINE,
+    "grid.linewidth": 0.5,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+}
+
+
+class Canvas:
+    """Axes of a height in pixels, with a grid across one axis, that pictures are drawn on one after the other."""
+
+    def __init__(self, height: int, grid: str, left: int) -> None:
+        self._height = height
+        with mpl.rc_context(_STYLE):
+            self._figure = Figure(figsize=(WIDTH / 72, height / 72))
+            inner = (1 - (left + _RIGHT) / WIDTH, 1 - (_BELOW + _ABOVE) / height)
+            self._axes = self._figure.add_axes((left / WIDTH, _BELOW / height, *inner))
+            self._axes.set_autoscale_on(False)
+            self._axes.grid(visible=True, axis=grid)
+        for axis in (self._axes.xaxis, self._axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value, 6).replace("-", "\u2212")))
+
+    def picture(self, draw: Callable[[Canvas], None]) -> str:
+        """What `draw` puts on the canvas, as an SVG element; the canvas is clean again afterwards."""
+        svg, axes = StringIO(), self._axes
+        with mpl.rc_context(_STYLE):
+            try:
+                draw(self)
+                FigureCanvasSVG(self._figure).print_svg(svg, metadata={"Date": None, "Creator": None})
+            finally:
+                for artist in [*axes.collections, *axes.patches, *axes.texts]:
+                    artist.remove()
+        return f'<svg viewBox="0 0 {WIDTH} {self._height}" aria-hidden="true">\n{_tightened(svg.getvalue())}\n</svg>'
+
+    def axes(
+        self, x: Point, y: Point, xlabel: str, ylabel: str = "", *, whole: bool = False, bare: bool = False
+    ) -> None:
+        """Set the ends and the labels of both axes; `whole` steps only on x, nothing at all (`bare`) on y."""
+        self._axes.set(xlim=x, ylim=y, xlabel=xlabel, ylabel=ylabel)
+        self._axes.xaxis.set_major_locator(MaxNLocator(7, integer=whole))
+        self._axes.yaxis.set_major_locator(MaxNLocator(5))
+        if bare:
+            self._axes.set_yticks([])
+
+    def rows(self, names: Sequence[str]) -> None:
+        """Name the rows 0, 1, ... of the y axis."""
+        self._axes.set_yticks(range(len(names)), names)
+
+    def lines(
+        self, lines: Sequence[Sequence[Point]], colour: str, width: float, *, alpha: float = 1, dashed: bool = False
+    ) -> None:
+        """Lines through points."""
+        style = (0, (4, 3)) if dashed else "solid"
+        self._collect(
+            LineCollection(lines, colors=_STAND_INS[colour], linewidths=width, alpha=alpha, linestyles=[style])
+        )
+
+    def dots(self, points: Sequence[Point], colour: str, size: float) -> None:
+        """Round points, as lines without length: markers would need names that must be unique in the page."""
+        ends = [[point, point] for point in points]
+        self._collect(LineCollection(ends, colors=_STAND_INS[colour], linewidths=size, capstyle="round"))
+
+    def rings(self, points: Sequence[Point], colour: str, size: float) -> None:
+        """Hollow points."""
+        self.dots(points, colour, size)
+        self.dots(points, "paper", size - 2.5)
+
+    def areas(self, corners: Sequence[Sequence[Point]], colour: str, *, alpha: float = 1) -> None:
+        """Filled polygons."""
+        self._collect(PolyCollection(corners, facecolors=_STAND_INS[colour], alpha=alpha, linewidth=0))
+
+    def triangles(self, points: Sequence[Point], colour: str) -> None:
+        """Triangles that stand on points."""
+        (left, right), (bottom, top) = self._axes.get_xlim(), self._axes.get_ylim()
+        dx, dy = (right - left) * 5 / WIDTH, (top - bottom) * 10 / self._height
+        self.areas([[(x - dx, y), (x + dx, y), (x, y + dy)] for x, y in points], colour)
+
+    def span(self, left: float, right: float, colour: str, alpha: float) -> None:
+        """A band from the bottom to the top."""
+        self._axes.axvspan(left, right, color=_STAND_INS[colour], alpha=alpha, linewidth=0)
+
+    def word(self, x: float, word: str, colour: str) -> None:
+        """A word above the axes."""
+        self._axes.text(x, self._axes.get_ylim()[1], word, ha="center", va="bottom", color=_STAND_INS[colour])
+
+    def _collect(self, marks: LineCollection | PolyCollection) -> None:
+        marks.set_clip_on(False)
+        self._axes.add_collection(marks, autolim=False)
+
+
+@cache
+def canvas(height: int, grid: str = "y", left: int = 54) -> Canvas:
+    """The canvas of this size: to make one takes as long as to draw on it."""
+    return Canvas(height, grid, left)
+
+
+def _tightened(svg: str) -> str:
+    """The marks of a picture without what matplotlib writes for other readers, in the colours of the page."""
+    body = svg[svg.index("<g id=") : svg.rindex("</svg>")]
+    body = re.sub(r"<!--.*?-->|<defs>.*?</defs>|</?g\b[^>]*>|font-family:[^;\"]*;? ?", "", body, flags=re.S)
+    body = re.sub(r' ((id|clip-path)="[^"]*"|transform="rotate\(-0 [^"]*\)")', "", body)
+    body = re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), body)
+    body = re.sub(r"#0000\w\w", lambda found: _VARIABLES[found[0]], body)
+    return re.sub(r"\s*\n\s*", "\n", re.sub(r" \n([LMCQ])", r"\1", body)).strip()

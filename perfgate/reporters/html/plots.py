@@ -1,0 +1,172 @@
+"""The pictures of the page, each a function from numbers to SVG.
+
+What cannot be drawn (no numbers, or numbers beyond what axes can tell apart) gives an empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate, pairwise
+from math import isfinite
+
+from perfgate.evidence import RunEvidence
+from perfgate.reporters.html.canvas import Canvas, Point, canvas
+
+Range = tuple[float | None, float | None]
+
+
+def interval(estimate: float, bounds: Range, allowed: Range, origin: float | None, unit: str) -> str:
+    """An estimate between its bounds, over what the rule accepts; None is unbounded. In the unit of the axis.
+
+    `origin` is a value that has to be on the axis: no change.
+    """
+    ends = _ends([estimate, *bounds, *allowed, origin], room=0.15)
+    if ends is None:
+        return ""
+    low, high = (ends[i] if bound is None else bound for i, bound in enumerate(bounds))
+    lowest, highest = (ends[i] if bound is None else bound for i, bound in enumerate(allowed))
+
+    def draw(on: Canvas) -> None:
+        on.axes(ends, (0, 1), unit, bare=True)
+        on.span(lowest, highest, "good", 0.16)
+        for left, right in ((ends[0], lowest), (highest, ends[1])):
+            if left < right:
+                on.span(left, right, "bad", 0.16)
+        on.lines([[(bound, 0), (bound, 1)] for bound in allowed if bound is not None], "bad", 1.5, dashed=True)
+        on.lines([[(origin, 0), (origin, 1)]] if origin is not None else [], "ink", 1)
+        on.lines([[(low, 0.5), (high, 0.5)]], "new", 4)
+        on.lines([[(bound, 0.34), (bound, 0.66)] for bound in bounds if bound is not None], "new", 2)
+        on.dots([(estimate, 0.5)], "new", 11)
+
+    return canvas(150, "x", left=12).picture(draw)
+
+
+def run_by_run(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: Range, breaks: Collection[int]) -> str:
+    """Each run in order: where its values lie, and its estimate; other ranks of a new run stand beside it.
+
+    Values are divided by `scale` to be in `unit`. A box holds the middle half of the values, a line 90 % of them.
+    `breaks` are the numbers of the runs, from 1, after which another level begins.
+    """
+    judged = [run for run in runs if run.judged]
+    places = {run.run: place for place, run in enumerate(judged, 1)}
+    ends = _ends([*_extent(runs, scale), *_scaled([*(run.estimate for run in runs), *allowed], scale)])
+    if ends is None:
+        return ""
+    sides = (0.4, len(judged) + 0.6)
+    starts = [i for i in range(1, len(judged)) if judged[i].standing != judged[i - 1].standing]
+
+    def draw(on: Canvas) -> None:
+        on.axes(sides, ends, "run", unit, whole=True)
+        _draw_allowed(on, sides, _scaled(allowed, scale))
+        on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in breaks], "muted", 0.8, dashed=True)
+        on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in starts], "muted", 0.8)
+        for run in runs:
+            place = places.get(run.run, 0) + (0 if run.judged else 0.3)
+            _draw_run(on, place, run, scale, ends)
+        for start, end in zip([0, *starts], [*starts, len(judged)], strict=True):
+            if judged:
+                on.word((start + end + 1) / 2, judged[start].standing, _colour(judged[start]))
+
+    return canvas(220).picture(draw)
+
+
+def _draw_run(on: Canvas, x: float, run: RunEvidence, scale: float, ends: Point) -> None:
+    colour = _colour(run)
+    if run.judged and run.quantiles:
+        _, _, p5, p25, _, p75, p95, _, _ = (_within(q / scale, ends) for q in run.quantiles)
+        on.lines([[(x, p5), (x, p95)]], colour, 1.2)
+        left, right = x - 0.16, x + 0.16
+        on.areas([[(left, p25), (right, p25), (right, p75), (left, p75)]], colour, alpha=0.35)
+    if run.estimate is not None:
+        on.dots([(x, _within(run.estimate / scale, ends))], colour, 7 if run.judged else 5)
+
+
+def timeline(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: Range) -> str:
+    """Values by step: base runs, new runs and their ranks; warm-up is shaded and hollow, stalls are triangles.
+
+    What lies beyond the axis is drawn at its edge.
+    """
+    drawn = [run for run in runs if run.values and run.standing != "past"]
+    ends = _ends([*_extent(drawn, scale), *_scaled(allowed, scale)])
+    steps = _ends([step for run in drawn for step in (run.steps[0], run.steps[-1])], room=0.02)
+    if ends is None or steps is None:
+        return ""
+    new_runs = [run for run in drawn if run.standing == "new"]
+    settled = [run.steps[run.warmup] for run in new_runs if 0 < run.warmup < len(run.steps)]
+
+    def draw(on: Canvas) -> None:
+        on.axes(steps, ends, "step", unit, whole=True)
+        _draw_allowed(on, steps, _scaled(allowed, scale))
+        if settled:
+            on.span(steps[0], max(settled), "ink", 0.1)
+        for run in sorted(drawn, key=lambda run: (run.standing == "new", run.judged)):
+            _draw_steps(on, run, scale, ends)
+
+    return canvas(220).picture(draw)
+
+
+def _draw_steps(on: Canvas, run: RunEvidence, scale: float, ends: Point) -> None:
+    points = [(float(step), _within(y / scale, ends)) for step, y in zip(run.steps, run.values, strict=True)]
+    is_new = run.standing == "new"
+    on.lines([points], _colour(run), 1.3 if is_new and run.judged else 0.7, alpha=1 if is_new else 0.6)
+    on.rings(points[: run.warmup] if is_new and run.judged else [], "new", 5)
+    on.triangles([points[i] for i in run.stalls], "bad" if is_new else "base")
+
+
+def _draw_allowed(on: Canvas, sides: Point, allowed: Iterable[float | None]) -> None:
+    bounds = [bound for bound in allowed if bound is not None]
+    on.lines([[(sides[0], bound), (sides[1], bound)] for bound in bounds], "bad", 1.2, dashed=True)
+
+
+def _colour(run: RunEvidence) -> str:
+    if run.standing == "new":
+        return "new" if run.judged else "pale"
+    return "base" if run.standing == "base" else "muted"
+
+
+def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) -> str:
+    """A bar a side, of parts one after the other; part i has the colour `part{i % 8}`."""
+    ends = _ends([0.0, *(sum(parts) / scale for _, parts in sides)], room=0.02)
+    if ends is None:
+        return ""
+
+    def draw(on: Canvas) -> None:
+        on.axes((0, ends[1]), (len(sides) - 0.5, -0.5), unit)
+        on.rows([name for name, _ in sides])
+        for y, (_, parts) in enumerate(sides):
+            edges = list(accumulate((part / scale for part in parts), initial=0.0))
+            for i, (left, right) in enumerate(pairwise(edges)):
+                corners = [(left, y - 0.32), (right, y - 0.32), (right, y + 0.32), (left, y + 0.32)]
+                on.areas([corners], f"part{i % 8}")
+
+    return canvas(150, "x").picture(draw)
+
+
+def _extent(runs: Iterable[RunEvidence], scale: float) -> list[float]:
+    """Where the axis has to reach: 98 % of the values of every run."""
+    found: list[float] = []
+    for run in runs:
+        inner = run.values[run.warmup :]
+        found += [run.quantiles[1], run.quantiles[-2]] if run.quantiles else [min(inner), max(inner)] if inner else []
+    return [value / scale for value in found]
+
+
+def _scaled(values: Iterable[float | None], scale: float) -> list[float | None]:
+    return [None if value is None else value / scale for value in values]
+
+
+def _within(value: float, ends: Point) -> float:
+    return min(max(value, ends[0]), ends[1])
+
+
+def _ends(values: Iterable[float | None], room: float = 0.08) -> Point | None:
+    """The ends of an axis that holds these values with some room, or None where no axis can."""
+    known = [float(value) for value in values if value is not None]
+    if not known or not all(isfinite(value) and abs(value) < 1e15 for value in known):
+        return None
+    low, high = min(known), max(known)
+    size = max(abs(low), abs(high))
+    if 0 < size < 1e-15:
+        return None
+    pad = room * (high - low) if high - low > 1e-6 * size else 0.05 * size or 1.0
+    return low - pad, high + pad

@@ -1,0 +1,194 @@
+"""What the page shows of each verdict, of the environment and of a step: chosen and named here, never computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from perfgate.evidence import Level, Part, RunEvidence, VerdictEvidence
+from perfgate.model import Fact, Report, Verdict
+from perfgate.reporters import phrases
+from perfgate.reporters.html import plots
+from perfgate.units import Unit, display_unit, format_value
+
+#: Of how many verdicts pictures are drawn, the worst first: more would take minutes to draw, and nobody looks at them.
+MOST_DRAWN = 60
+#: How many of the worst verdicts the head of the page names.
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSection:
+    """A verdict, its place in the report, and its pictures as SVG; empty where there is nothing to draw."""
+
+    verdict: Verdict
+    index: int
+    evidence: VerdictEvidence | None
+    interval: str = ""
+    runs: str = ""
+    timeline: str = ""
+    #: Whether the picture of the runs marks where one level ends and another begins.
+    has_breaks: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the section is unfolded: passes and skipped rules are not."""
+        return phrases.is_news(self.verdict)
+
+    @property
+    def judged(self) -> list[RunEvidence]:
+        """The runs in their order, each by the rank that speaks for it."""
+        return [run for run in self.evidence.runs if run.judged] if self.evidence else []
+
+    def unit_for(self, value: float) -> Unit:
+        """The unit to show an estimate in; a verdict that could not be reached may have none of its own."""
+        unit = self.verdict.unit or (self.evidence.unit if self.evidence else None)
+        return phrases.unit_for(value, replace(self.verdict, unit=unit))
+
+    def estimate(self, run: RunEvidence) -> str:
+        """The estimate of a run in words: `16.5 ms`."""
+        if run.estimate is None:
+            return "unknown"
+        unit = self.unit_for(run.estimate)
+        return format_value(run.estimate, unit.base, unit.symbol)
+
+    @property
+    def new(self) -> list[RunEvidence]:
+        """The new runs and their ranks."""
+        return [run for run in self.evidence.runs if run.standing == "new"] if self.evidence else []
+
+
+@dataclass(frozen=True, slots=True)
+class StepSection:
+    """The parts of a step, base against new, as a picture; `colours` are the numbers of its parts' colours."""
+
+    picture: str
+    parts: Sequence[Part]
+    movers: Sequence[Part]
+
+    @property
+    def base_lacks_parts(self) -> bool:
+        """Whether the base holds only some parts, so that it has no bar."""
+        return any(part.base is None for part in self.parts)
+
+
+def verdicts(report: Report) -> list[VerdictSection]:
+    """A section a verdict, the worst first."""
+    evidence = {found.verdict: found for found in report.evidence.verdicts}
+    order = sorted(range(len(report.verdicts)), key=lambda i: phrases.badness(report.verdicts[i]))
+    return [
+        _drawn(report.verdicts[i], i, evidence.get(i), report.evidence.levels)
+        if place < MOST_DRAWN
+        else VerdictSection(report.verdicts[i], i, evidence.get(i))
+        for place, i in enumerate(order)
+    ]
+
+
+def _drawn(verdict: Verdict, index: int, evidence: VerdictEvidence | None, levels: Sequence[Level]) -> VerdictSection:
+    section = VerdictSection(verdict, index, evidence, _interval(verdict))
+    if evidence is None:
+        return section
+    allowed = (evidence.allowed_low, evidence.allowed_high)
+    estimates = [run.estimate for run in evidence.runs if run.estimate is not None]
+    unit = section.unit_for(max(estimates, key=abs, default=0.0))
+    breaks = _breaks(section.judged, levels)
+    runs = plots.run_by_run(evidence.runs, unit.factor, unit.symbol, allowed, breaks)
+    # A statistic such as a total, or a count, is no place among the values: what is allowed of it is none either.
+    is_place = any(run.quantiles for run in evidence.runs)
+    values = unit if is_place else _unit_of_values(evidence)
+    line = plots.timeline(evidence.runs, values.factor, values.symbol, allowed if is_place else (None, None))
+    return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
+
+
+def _breaks(judged: Sequence[RunEvidence], levels: Sequence[Level]) -> list[int]:
+    """After which of the runs, counted from 1, one of the same standing follows that is of another level."""
+    kinds = [(run.standing, level_of(run, levels)) for run in judged]
+    pairs = enumerate(pairwise(kinds), 1)
+    return [i for i, (one, next_one) in pairs if one[0] == next_one[0] and one[1] != next_one[1]]
+
+
+def _unit_of_values(evidence: VerdictEvidence) -> Unit:
+    largest = max((abs(value) for run in evidence.runs for value in run.values), default=0.0)
+    return display_unit(largest, evidence.unit)
+
+
+def _interval(verdict: Verdict) -> str:
+    """The interval of a change in percent, or of a limit in its own unit."""
+    change, tolerance = verdict.change, verdict.tolerance
+    if change is not None and change.estimate is not None and tolerance is not None:
+        percent = [None if bound is None else 100 * bound for bound in (change.low, change.high)]
+        return plots.interval(
+            100 * change.estimate, (percent[0], percent[1]), _tolerated(verdict, 100 * tolerance), 0.0, "change, %"
+        )
+    new, bound = verdict.new, verdict.bound
+    if verdict.kind != "limit" or new is None or new.estimate is None or bound is None:
+        return ""
+    unit = phrases.unit_for(new.estimate, verdict)
+    low, high = (None if end is None else end / unit.factor for end in (new.low, new.high))
+    at = bound / unit.factor
+    allowed = (None, at) if verdict.comparator in ("under", "at most") else (at, None)
+    return plots.interval(new.estimate / unit.factor, (low, high), allowed, None, unit.symbol)
+
+
+def _tolerated(verdict: Verdict, tolerance: float) -> tuple[float | None, float | None]:
+    if verdict.two_sided:
+        return -tolerance, tolerance
+    return (-tolerance, None) if verdict.better == "higher" else (None, tolerance)
+
+
+def worst(report: Report) -> list[VerdictSection]:
+    """The verdicts that the head of the page names."""
+    news = [(i, verdict) for i, verdict in enumerate(report.verdicts) if phrases.is_news(verdict)]
+    news.sort(key=lambda pair: phrases.badness(pair[1]))
+    return [VerdictSection(verdict, i, None) for i, verdict in news[:MOST_NAMED]]
+
+
+def ranks(section: VerdictSection) -> str:
+    """Which ranks of the new runs the pictures show: `rank 1 (judged), rank 0`."""
+    names = {name_of_member(run): run.judged for run in section.new if run.member}
+    shown = ", ".join(f"{name} (judged)" if judged else name for name, judged in names.items())
+    hidden = (section.evidence.members if section.evidence else 0) - len(names)
+    return shown + (f", and {hidden} more that are not drawn" if shown and hidden > 0 else "")
+
+
+def name_of_member(run: RunEvidence) -> str:
+    """`rank 3 device 0`, or nothing for a run that is not split."""
+    return " ".join(f"{name} {value}" for name, value in sorted(run.member.items()))
+
+
+def level_of(run: RunEvidence, levels: Iterable[Level]) -> str:
+    """The level that a stored run belongs to, or nothing."""
+    return next((level.name for level in levels if run.run in level.runs), "")
+
+
+def short_name(run: RunEvidence, levels: Iterable[Level]) -> str:
+    """A stored run without the folders that its level tells; any other as it is named everywhere."""
+    return run.run.rpartition("/")[2].removesuffix(".json") if level_of(run, levels) else run.run
+
+
+def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None, bool]]:
+    """Each fact as its name, its value of base and new, and whether they differ; differences first."""
+    base, new = report.evidence.base_environment, report.environment
+    both = bool(base)
+    rows = [(name, base.get(name), new.get(name)) for name in sorted({*base, *new})]
+    marked = [(*row, both and row[1] != row[2]) for row in rows]
+    yield from sorted(marked, key=lambda row: not row[3])
+
+
+def steps(report: Report) -> StepSection | None:
+    """The parts of a step, or None for runs that are no traces."""
+    parts, movers = report.evidence.breakdown, report.evidence.movers
+    if not parts and not movers:
+        return None
+    times = {"base": [part.base or 0.0 for part in parts], "new": [part.new or 0.0 for part in parts]}
+    # A bar that lacks parts would look like a shorter step.
+    whole = {"base": all(part.base is not None for part in parts), "new": all(part.new is not None for part in parts)}
+    sides = [(name, side) for name, side in times.items() if parts and whole[name]]
+    unit = display_unit(max((sum(side) for _, side in sides), default=0.0), "s")
+    return StepSection(plots.bars(sides, unit.factor, unit.symbol) if sides else "", parts, movers)
+
+
+def change(part: Part) -> float | None:
+    """new/base - 1 of a part, or None where a side lacks it."""
+    return part.new / part.base - 1 if part.base and part.new is not None else None

@@ -1,0 +1,213 @@
+"""The page: goldens, valid HTML, nothing that a hostile text could add to it, and the same page from stored JSON."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import html5lib
+import msgspec
+import pytest
+from any_report import HOSTILE, reports
+from hypothesis import HealthCheck, Phase, given, settings
+from lxml import html as lxml_html
+from samples import ENVIRONMENT, EVERY_OUTCOME, EVIDENCE, REPORTS, WITH_EVIDENCE, change, check_golden
+
+from perfgate.evidence import Evidence, VerdictEvidence
+from perfgate.model import OUTCOMES, Key, Location, Problem, Report
+from perfgate.reporters import json_report
+from perfgate.reporters.html import render, sections
+from perfgate.reporters.text import one_line
+
+ALL = {**REPORTS, "with_evidence": WITH_EVIDENCE}
+PAGE = render(WITH_EVIDENCE)
+
+ELEMENTS = {
+    *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "h1", "h2", "p", "ul"),
+    *("li", "a", "span", "strong", "code", "pre", "i", "b", "details", "summary", "dl", "div", "dt", "dd", "figure"),
+    *("figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "path", "text"),
+}
+ATTRIBUTES = {
+    *("lang", "charset", "name", "content", "http-equiv", "class", "id", "href", "aria-hidden", "open", "scope"),
+    *("viewbox", "d", "style", "x", "y", "transform"),
+}
+STYLES = re.compile(r"((fill|stroke|stroke-[a-z]+|font-size|text-anchor|opacity|fill-opacity): ?[-\w.(), ]+;? ?)*")
+
+
+def page_of(text):
+    return lxml_html.fromstring(text)
+
+
+def shown(element):
+    """All text below an element, blanks as a browser shows them."""
+    return " ".join(" ".join(element.itertext()).split())
+
+
+def assert_harmless(text):
+    page = page_of(text)
+    for element in page.iter():
+        assert element.tag in ELEMENTS, element
+        assert set(element.attrib) <= ATTRIBUTES, element.attrib
+        assert re.fullmatch(r"#verdict-\d+", element.get("href", "#verdict-0"))
+        assert re.fullmatch(r"(verdict-\d+)?", element.get("id", ""))
+        assert STYLES.fullmatch(element.get("style", "")), element.get("style")
+        assert re.fullmatch(r"[a-z0-9 -]*", element.get("class", ""))
+    [style] = page.xpath("//style")
+    assert "url(" not in style.text
+    assert "@import" not in style.text
+    assert "##[" not in text
+
+
+# --- what it looks like ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_golden(name):
+    """Without the pictures, whose geometry may differ with the version of matplotlib, and the style sheet."""
+    text = re.sub(r"(<svg[^>]*>).*?(</svg>)", r"\1\2", render(ALL[name]), flags=re.DOTALL)
+    check_golden(f"{name}.html", re.sub(r"<style>.*?</style>", "<style></style>", text, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_page_is_valid_html(name):
+    text = render(ALL[name])
+    html5lib.HTMLParser(strict=True).parse(text)
+    ids = re.findall(r' id="([^"]*)"', text)
+    assert len(ids) == len(set(ids))
+    assert_harmless(text)
+
+
+def test_the_answer_comes_first_and_leads_to_its_verdict():
+    page = page_of(PAGE)
+    [heading] = page.xpath("//h1")
+    assert shown(heading) == "✗ FAIL"
+    [first, *_] = page.xpath("//header//li")
+    assert "backward_allreduce" in shown(first)
+    [target] = page.xpath(f"//details[@id='{first.xpath('.//a/@href')[0][1:]}']")
+    assert "72.6 ms" in shown(target)
+
+
+def test_what_failed_is_open_and_passes_are_folded():
+    for details in page_of(PAGE).xpath("//details[contains(@class, 'verdict')]"):
+        outcome = details.get("class").split()[1]
+        assert outcome in OUTCOMES
+        assert (details.get("open") is not None) == (outcome not in ("pass", "skipped"))
+
+
+def pictures(index):
+    [section] = page_of(PAGE).xpath(f"//details[@id='verdict-{index}']")
+    return {shown(figure).split(" ")[0]: figure for figure in section.xpath(".//figure")}
+
+
+def test_a_verdict_with_runs_has_three_pictures():
+    found = pictures(1)
+    assert list(found) == ["Interval", "Run", "Step"]
+    drawn = {word: lxml_html.tostring(figure, encoding="unicode") for word, figure in found.items()}
+    assert drawn["Interval"].count("var(--good)") == 1
+    assert all(standing in drawn["Run"] for standing in ("past", "base", "new"))
+    assert drawn["Step"].count("var(--bad)") > 1  # the tolerance, and a stall
+    assert all("#0" not in text for text in drawn.values())
+
+
+def test_the_ranks_of_a_verdict_are_named():
+    assert "rank 3 (judged), rank 0, and 6 more that are not drawn" in shown(pictures(0)["Step"])
+
+
+def test_facts_that_differ_are_marked_and_come_first():
+    rows = page_of(PAGE).xpath("//tr[@class='differs']")
+    assert [shown(row) for row in rows] == ["torch differs 2.8.0 2.9.0"]
+    same = replace(WITH_EVIDENCE, verdicts=(), evidence=replace(EVIDENCE, base_environment=ENVIRONMENT))
+    assert not page_of(render(same)).xpath("//tr[@class='differs']")
+
+
+def test_approvals_say_who_when_and_why():
+    text = shown(page_of(PAGE))
+    assert "0-bbbbbb 2025-12-01 ada a newer driver (#98) 1" in text
+    assert "1-4f2a9c compared with 2026-01-01 grace fused the optimizer 1" in text
+
+
+def test_a_part_that_only_one_side_holds_gives_no_shorter_bar():
+    parts = (*EVIDENCE.breakdown, replace(EVIDENCE.breakdown[0], metric="step.memcpy", base=None))
+    text = render(replace(WITH_EVIDENCE, verdicts=(), evidence=replace(EVIDENCE, breakdown=parts)))
+    assert "The base does not hold every part" in text
+    assert "The base does not hold every part" not in PAGE
+
+
+def test_what_is_left_out_is_said(monkeypatch):
+    monkeypatch.setattr(sections, "MOST_DRAWN", 3)
+    page = page_of(render(replace(EVERY_OUTCOME, verdicts=tuple(change(metric=f"m{i}") for i in range(5)))))
+    assert len(page.xpath("//figure")) == 3
+    assert "Pictures are drawn of the 3 worst verdicts" in shown(page)
+    assert "the values behind 1 verdict were left out" in shown(page_of(PAGE))
+
+
+# --- hostile texts -----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@given(reports)
+def test_no_text_adds_an_element_an_attribute_or_a_link(report):
+    text = render(report)
+    assert_harmless(text)
+    assert len(page_of(text).xpath("//details[contains(@class, 'verdict')]")) == len(report.verdicts)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_hostile_name_is_shown_as_it_is(hostile):
+    text = render(
+        replace(
+            WITH_EVIDENCE,
+            verdicts=(change(metric=hostile, member={"rank": hostile}, outcome="fail", exit_code=1),),
+            problems=(Problem("error", hostile, Location(hostile), excerpt=hostile),),
+            environment={hostile: hostile},
+        )
+    )
+    assert_harmless(text)
+    [what] = page_of(text).xpath("//summary/span[@class='what']")
+    assert " ".join(one_line(hostile).split()) in shown(what)
+
+
+# --- one report, one page ----------------------------------------------------------------------------------------
+
+
+def report_of(document):
+    """The stored report as the value that it was rendered from."""
+    fields = {name: document[name] for name in document if name not in ("schema", "counts", "problems")}
+    report = msgspec.convert(fields | {"problems": []}, Report)
+    problems = [
+        Problem(
+            found["severity"],
+            found["message"],
+            Location(found["file"], found["line"], found["column"]),
+            Key.of(found["metric"], **found["labels"]) if found["metric"] else None,
+            found["excerpt"],
+        )
+        for found in document["problems"]
+    ]
+    return replace(report, problems=tuple(problems))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_stored_report_gives_the_same_page(name):
+    assert render(report_of(json.loads(json_report.render(ALL[name])))) == render(ALL[name])
+
+
+def test_another_process_gives_the_same_bytes_whatever_matplotlib_is_configured_to_do(tmp_path):
+    (tmp_path / "matplotlibrc").write_text("path.sketch: 5, 100, 2\naxes.grid: True\nfont.family: monospace\n")
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
+    program = (
+        "import sys; sys.path.insert(0, 'tests/reporters'); from samples import WITH_EVIDENCE;"
+        "from perfgate.reporters.html import render; sys.stdout.buffer.write(render(WITH_EVIDENCE).encode())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+    assert done.stdout.decode() == PAGE
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-12, 1e300, 0.0, -1.0])
+def test_numbers_beyond_any_axis_give_no_picture_and_no_error(size):
+    runs = tuple(replace(run, estimate=size, values=(size,) * 12) for run in EVIDENCE.verdicts[1].runs)
+    evidence = Evidence((VerdictEvidence(0, "s", runs, allowed_high=size),))
+    verdict = change(tolerance=size, change=replace(change().change, estimate=size, low=None, high=None))
+    assert_harmless(render(replace(WITH_EVIDENCE, verdicts=(verdict,), evidence=evidence)))
