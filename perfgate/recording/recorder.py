@@ -11,7 +11,16 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
-from perfgate.recording.columns import Columns, Fact, Labels, as_number, can_be_measured, check_step, checked_facts
+from perfgate.recording.columns import (
+    Columns,
+    Fact,
+    Labels,
+    as_number,
+    can_be_measured,
+    check_step,
+    checked_commit,
+    checked_facts,
+)
 from perfgate.recording.form import RECORDING, Column
 from perfgate.recording.process import known_facts, path_of_rank, place_in_job
 from perfgate.recording.spans import CudaSpan, Span
@@ -43,7 +52,8 @@ class Recorder:
     nobody closes, leaves such a file. A disk without room is a warning and is tried again; the program goes on. Threads
     may share a recorder; a forked process needs its own, and a process records a file once.
 
-    Raises RecorderError if the file cannot be had or the rank is not known, ValueError for impossible facts.
+    Raises RecorderError if the file cannot be had or the rank is not known, ValueError for a fact or commit that
+    cannot be.
     """
 
     def __init__(
@@ -64,7 +74,8 @@ class Recorder:
         self._doubted: set[Column] = set()
         #: The file of this process.
         self.path = path_of_rank(os.fspath(path), label)
-        self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
+        head = {"schema": RECORDING, "environment": self._written, "commit": checked_commit(commit)}
+        self._writer = Writer(self.path, head)
 
     def _facts(self) -> dict[str, Fact]:
         size = {} if self.world_size is None else {"world_size": self.world_size}
