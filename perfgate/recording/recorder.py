@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import wraps
 from time import perf_counter_ns
 from types import TracebackType
@@ -23,7 +22,7 @@ from perfgate.recording.columns import (
 )
 from perfgate.recording.form import RECORDING, Column
 from perfgate.recording.process import known_facts, path_of_rank, place_in_job
-from perfgate.recording.spans import CudaSpan, Span
+from perfgate.recording.spans import CudaSpan, Span, StepSpan
 from perfgate.recording.writer import Writer, warn
 
 Arguments = ParamSpec("Arguments")
@@ -159,12 +158,10 @@ class Recorder:
         self._writer.step = self._writer.step + 1 if number is None else number
         self._writer.look(perf_counter_ns())
 
-    @contextmanager
-    def step_span(self) -> Iterator[None]:
+    def step_span(self) -> Span:
         """Time a whole step as `step.time`; the step ends with the block."""
-        with self.span(STEP_TIME):
-            yield
-        self.step()
+        column = self._times.get(STEP_TIME) or self._columns.find(STEP_TIME, "s")
+        return StepSpan(self._writer, column, self.step)
 
     def close(self) -> None:
         """Wait for the spans on the GPU, and make the file a results document; again, or in a fork, it does nothing.

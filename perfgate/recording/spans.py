@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -45,6 +46,21 @@ class Span:
     ) -> None:
         if kind is None:
             self.stop()
+
+
+class StepSpan(Span):
+    """A whole step; `boundary` ends it."""
+
+    __slots__ = ("_boundary",)
+
+    def __init__(self, writer: Writer, column: Column, boundary: Callable[[], None]) -> None:
+        super().__init__(writer, column)
+        self._boundary = boundary
+
+    def stop(self) -> None:
+        """End now, record the seconds since `start`, and go on to the next step."""
+        super().stop()
+        self._boundary()
 
 
 class CudaSpan(Span):
