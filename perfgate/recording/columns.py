@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import SupportsFloat
 
-from perfgate.recording.form import Column
+from perfgate.recording.form import SPAN_UNIT, Column
 from perfgate.units import BASE_UNITS, UNITS, find_unit
 
 Fact = str | int | float | bool
@@ -26,7 +26,7 @@ class Columns:
         #: By the labels as they were given, and by all of them: a rank may be given, too.
         self._given: dict[_Key, Column] = {}
         self._whole: dict[_Key, Column] = {}
-        #: The series of times without labels of their own: the fast way for spans.
+        #: The series of spans without labels of their own: the fast way for spans.
         self.times: dict[str, Column] = {}
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Columns:
             raise ValueError(f"{metric} is recorded in {column.unit}; it cannot be in {unit!r}, too")
         if column.single != single:
             raise ValueError(f"{metric} is recorded by both record and value: a metric has samples, or one value")
-        if unit == "s" and labels is None and not single:
+        if unit == SPAN_UNIT and labels is None and not single:
             self.times[metric] = column
         return column
 

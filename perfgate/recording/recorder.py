@@ -20,7 +20,7 @@ from perfgate.recording.columns import (
     checked_commit,
     checked_facts,
 )
-from perfgate.recording.form import RECORDING, Column
+from perfgate.recording.form import RECORDING, SPAN_UNIT, Column
 from perfgate.recording.process import known_facts, path_of_rank, place_in_job
 from perfgate.recording.spans import CudaSpan, Span, StepSpan
 from perfgate.recording.writer import Writer, warn
@@ -81,21 +81,21 @@ class Recorder:
         return {**size, **known_facts(), **self._given}
 
     def span(self, metric: str, labels: Labels | None = None) -> Span:
-        """Time a `with` block on the host's monotonic clock, as a value of `metric` in seconds.
+        """Time a `with` block on the host's monotonic clock, as a value of `metric` in nanoseconds.
 
         What a GPU does meanwhile is not waited for: see `cuda_span`. A span can also be started and stopped by hand.
         Raises ValueError for a name that no series of times can have.
         """
         column = self._times.get(metric) if labels is None else None
-        return Span(self._writer, column or self._columns.find(metric, "s", labels))
+        return Span(self._writer, column or self._columns.find(metric, SPAN_UNIT, labels))
 
     def cuda_span(self, metric: str, labels: Labels | None = None) -> Span:
-        """Time on the GPU what a `with` block queues in the current CUDA stream, in seconds, by two CUDA events.
+        """Time on the GPU what a `with` block queues in the current CUDA stream, in nanoseconds, by two CUDA events.
 
         Nothing waits for the GPU before `close`. Entering raises RecorderError where torch is not imported or has no
         GPU.
         """
-        return CudaSpan(self._writer, self._columns.find(metric, "s", labels))
+        return CudaSpan(self._writer, self._columns.find(metric, SPAN_UNIT, labels))
 
     def time(
         self, metric: str, labels: Labels | None = None
@@ -160,7 +160,7 @@ class Recorder:
 
     def step_span(self) -> Span:
         """Time a whole step as `step.time`; the step ends with the block."""
-        column = self._times.get(STEP_TIME) or self._columns.find(STEP_TIME, "s")
+        column = self._times.get(STEP_TIME) or self._columns.find(STEP_TIME, SPAN_UNIT)
         return StepSpan(self._writer, column, self.step)
 
     def close(self) -> None:
