@@ -53,7 +53,7 @@ class Key:
     labels: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, metric: str, **labels: str) -> Key:
+    def of(cls, metric: str, /, **labels: str) -> Key:
         """A key from keyword labels: `Key.of("forward", rank="0")`."""
         return cls(metric, tuple(sorted(labels.items())))
 

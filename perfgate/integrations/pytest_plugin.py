@@ -17,7 +17,7 @@ import argparse
 import gc
 from collections.abc import Callable, Generator
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pytest
 
@@ -30,7 +30,8 @@ Result = TypeVar("Result")
 #: A round takes at least so long: the clock's own time is a thousandth of it.
 _ROUND_NS = 100_000
 
-_times = pytest.StashKey[list[float]]()
+#: The name under which the recording is known to pytest.
+_NAME = "perfgate-recording"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
         recorder = Recorder(path)
     except RecorderError as error:
         raise pytest.UsageError(f"--perfgate-json: {error}") from None
-    config.pluginmanager.register(_Recording(recorder), "perfgate-recording")
+    config.pluginmanager.register(_Recording(recorder), _NAME)
 
 
 class _Recording:
@@ -84,17 +85,18 @@ class _Recording:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._ended_early = False
+        #: Seconds of the test that runs now, one a round.
+        self.times: list[float] = []
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
         """Record the times of a test that has passed: one that failed has not done its work."""
-        report = yield
-        if report.when == "call" and report.passed:
-            for seconds in item.stash.get(_times, ()):
-                self._recorder.record(item.nodeid, seconds, unit="s")
-        return report
+        outcome = yield
+        if call.when == "call":
+            if outcome.get_result().passed:
+                for seconds in self.times:
+                    self._recorder.record(item.nodeid, seconds, unit="s")
+            self.times.clear()
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """An interrupt is no end."""
@@ -112,8 +114,8 @@ class Benchmark:
     """What the fixture `perfgate_benchmark` is: call it with a function and its arguments."""
 
     def __init__(self, item: pytest.Item) -> None:
-        self._item = item
-        self._measures = item.config.getoption("--perfgate-json") is not None
+        self._option = item.config.getoption
+        self._recording: _Recording | None = item.config.pluginmanager.get_plugin(_NAME)
         self._has_measured = False
 
     def __call__(
@@ -124,21 +126,19 @@ class Benchmark:
         Short functions are called several times a round, and the round's time is divided by that. The garbage collector
         rests meanwhile, as it does in timeit. Raises what the function raises; a test that measures twice fails.
         """
-        if not self._measures:
+        if self._recording is None:
             return function(*args, **kwargs)
         if self._has_measured:
             pytest.fail("perfgate_benchmark is called twice: a test has one name, so it measures once", pytrace=False)
         self._has_measured = True
-        option = self._item.config.getoption
-        times = self._item.stash[_times] = []
         calls = 1
         was_on = gc.isenabled()
         gc.disable()
         try:
-            for number in range(-option("--perfgate-warmup") - 1, option("--perfgate-rounds")):
+            for number in range(-self._option("--perfgate-warmup") - 1, self._option("--perfgate-rounds")):
                 result, nanoseconds = _round(calls, function, *args, **kwargs)
                 if number >= 0:
-                    times.append(nanoseconds / calls / 1e9)
+                    self._recording.times.append(nanoseconds / calls / 1e9)
                 else:
                     calls = max(calls, round(_ROUND_NS * calls / max(nanoseconds, 1)))
         finally:

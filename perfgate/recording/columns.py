@@ -7,11 +7,13 @@ import math
 from collections.abc import Mapping
 from typing import SupportsFloat
 
-from perfgate.recording.form import Column
+from perfgate.recording.form import SPAN_UNIT, Column
 from perfgate.units import BASE_UNITS, UNITS, find_unit
 
 Fact = str | int | float | bool
 Labels = Mapping[str, str]
+
+_Key = tuple[str, tuple[tuple[str, str], ...]]
 
 _LARGEST_STEP = 2**63 - 1
 
@@ -21,25 +23,28 @@ class Columns:
 
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
-        self._found: dict[tuple[str, tuple[tuple[str, str], ...]], Column] = {}
-        #: The series of times without labels of their own: the fast way for spans.
+        #: By the labels as they were given, and by all of them: a rank may be given, too.
+        self._given: dict[_Key, Column] = {}
+        self._whole: dict[_Key, Column] = {}
+        #: The series of spans without labels of their own: the fast way for spans.
         self.times: dict[str, Column] = {}
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._whole)
 
     def find(self, metric: str, unit: str, labels: Labels | None = None, *, single: bool = False) -> Column:
         """The series of this name, new or known. Raises ValueError for what no series can have, or not this one."""
-        key = metric, tuple(sorted((labels or {}).items()))
-        column = self._found.get(key)
+        key = metric, tuple((labels or {}).items())
+        column = self._given.get(key)
         if column is None:
-            column = self._found[key] = self._new(metric, unit, labels or {}, single)
+            new = self._new(metric, unit, labels or {}, single)
+            column = self._given[key] = self._whole.setdefault((metric, tuple(sorted(new.labels.items()))), new)
         if column.unit != unit:
             _check_unit(unit)
             raise ValueError(f"{metric} is recorded in {column.unit}; it cannot be in {unit!r}, too")
         if column.single != single:
             raise ValueError(f"{metric} is recorded by both record and value: a metric has samples, or one value")
-        if unit == "s" and labels is None and not single:
+        if unit == SPAN_UNIT and labels is None and not single:
             self.times[metric] = column
         return column
 
@@ -83,9 +88,16 @@ def checked_facts(facts: Mapping[str, Fact]) -> dict[str, Fact]:
         _check_name("a fact", name)
         if isinstance(value, str):
             _check_text(f"the fact {name}", value)
-        elif not isinstance(value, int | float) or not math.isfinite(value):
+        elif not isinstance(value, int) and not (isinstance(value, float) and math.isfinite(value)):
             raise ValueError(f"the fact {name} is {value!r}: facts are text, finite numbers, or true and false")
     return dict(facts)
+
+
+def checked_commit(commit: str | None) -> str | None:
+    """The commit as it is. Raises ValueError for what is no text."""
+    if commit is not None:
+        _check_text("the commit", commit)
+    return commit
 
 
 def _check_unit(unit: str) -> None:

@@ -38,7 +38,7 @@ class CudaClock:
         self._waiting.append((column, step, began, ended))
 
     def fetch(self, into: list[Entry], *, wait: bool = False) -> None:
-        """Hand over the spans that the GPU is through with, in seconds; with `wait`, all of them.
+        """Hand over the spans that the GPU is through with, in nanoseconds; with `wait`, all of them.
 
         Raises RuntimeError if CUDA has failed; then the spans that are left are lost.
         """
@@ -46,7 +46,7 @@ class CudaClock:
             column, step, began, ended = self._waiting[0]
             if wait:
                 ended.synchronize()
-            into.append((column, step, began.elapsed_time(ended) / 1e3))
+            into.append((column, step, began.elapsed_time(ended) * 1e6))
             self._waiting.popleft()
 
     def forget(self) -> int:

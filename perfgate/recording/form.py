@@ -4,7 +4,7 @@ The first line is the run without its series, every other one a piece of it in t
 last line of a closed recording says so:
 
     {"schema":"perfgate.recording/1","environment":{"world_size":8},"commit":null}
-    {"metric":"forward","labels":{"rank":"0"},"unit":"s","values":[0.361,0.362],"steps":[10,11]}
+    {"metric":"forward","labels":{"rank":"0"},"unit":"ns","values":[361000123,362000456],"steps":[10,11]}
     {"metric":"memory.peak","labels":{"rank":"0"},"unit":"B","value":24589934592.0}
     {"environment":{"gpu":"NVIDIA H200"}}
     {"closed":true}
@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 RECORDING = "perfgate.recording/1"
@@ -44,6 +43,9 @@ class Column:
         return {"metric": self.metric, **labels, "unit": self.unit}
 
 
+#: The unit of spans: whole nanoseconds are written in half the time of seconds, and are exact.
+SPAN_UNIT = "ns"
+
 #: A value as it was recorded: its series, its step, and the number in the series' unit.
 Entry = tuple[Column, int, float]
 
@@ -55,17 +57,21 @@ def line(content: object) -> bytes:
 
 def pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
     """The pieces that these entries are, one or more for each series."""
-    recorded: dict[Column, list[tuple[int, float]]] = {}
+    recorded: dict[Column, tuple[list[int], list[float]]] = {}
     for column, step, number in entries:
-        recorded.setdefault(column, []).append((step, number))
-    for column, values in recorded.items():
+        found = recorded.get(column)
+        if found is None:
+            found = recorded[column] = ([], [])
+        found[0].append(step)
+        found[1].append(number)
+    for column, (steps, values) in recorded.items():
         if column.single:
-            yield {**column.head(), "value": values[-1][1]}
+            yield {**column.head(), "value": values[-1]}
             continue
-        rest = iter(values)
-        while some := list(islice(rest, _VALUES_IN_A_LINE)):
-            steps = {"steps": [step for step, _ in some]} if any(step for step, _ in some) else {}
-            yield {**column.head(), "values": [number for _, number in some], **steps}
+        for start in range(0, len(values), _VALUES_IN_A_LINE):
+            part = slice(start, start + _VALUES_IN_A_LINE)
+            in_steps = {"steps": steps[part]} if any(steps[part]) else {}
+            yield {**column.head(), "values": values[part], **in_steps}
 
 
 def assemble(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import wraps
 from time import perf_counter_ns
 from types import TracebackType
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
-from perfgate.recording.columns import Columns, Fact, Labels, as_number, can_be_measured, check_step, checked_facts
-from perfgate.recording.form import RECORDING, Column
+from perfgate.recording.columns import (
+    Columns,
+    Fact,
+    Labels,
+    as_number,
+    can_be_measured,
+    check_step,
+    checked_commit,
+    checked_facts,
+)
+from perfgate.recording.form import RECORDING, SPAN_UNIT, Column
 from perfgate.recording.process import known_facts, path_of_rank, place_in_job
-from perfgate.recording.spans import CudaSpan, Span
+from perfgate.recording.spans import CudaSpan, Span, StepSpan
 from perfgate.recording.writer import Writer, warn
 
 Arguments = ParamSpec("Arguments")
@@ -43,7 +51,8 @@ class Recorder:
     nobody closes, leaves such a file. A disk without room is a warning and is tried again; the program goes on. Threads
     may share a recorder; a forked process needs its own, and a process records a file once.
 
-    Raises RecorderError if the file cannot be had or the rank is not known, ValueError for impossible facts.
+    Raises RecorderError if the file cannot be had or the rank is not known, ValueError for a fact or commit that
+    cannot be.
     """
 
     def __init__(
@@ -64,28 +73,29 @@ class Recorder:
         self._doubted: set[Column] = set()
         #: The file of this process.
         self.path = path_of_rank(os.fspath(path), label)
-        self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
+        head = {"schema": RECORDING, "environment": self._written, "commit": checked_commit(commit)}
+        self._writer = Writer(self.path, head)
 
     def _facts(self) -> dict[str, Fact]:
         size = {} if self.world_size is None else {"world_size": self.world_size}
         return {**size, **known_facts(), **self._given}
 
     def span(self, metric: str, labels: Labels | None = None) -> Span:
-        """Time a `with` block on the host's monotonic clock, as a value of `metric` in seconds.
+        """Time a `with` block on the host's monotonic clock, as a value of `metric` in nanoseconds.
 
         What a GPU does meanwhile is not waited for: see `cuda_span`. A span can also be started and stopped by hand.
         Raises ValueError for a name that no series of times can have.
         """
         column = self._times.get(metric) if labels is None else None
-        return Span(self._writer, column or self._columns.find(metric, "s", labels))
+        return Span(self._writer, column or self._columns.find(metric, SPAN_UNIT, labels))
 
     def cuda_span(self, metric: str, labels: Labels | None = None) -> Span:
-        """Time on the GPU what a `with` block queues in the current CUDA stream, in seconds, by two CUDA events.
+        """Time on the GPU what a `with` block queues in the current CUDA stream, in nanoseconds, by two CUDA events.
 
         Nothing waits for the GPU before `close`. Entering raises RecorderError where torch is not imported or has no
         GPU.
         """
-        return CudaSpan(self._writer, self._columns.find(metric, "s", labels))
+        return CudaSpan(self._writer, self._columns.find(metric, SPAN_UNIT, labels))
 
     def time(
         self, metric: str, labels: Labels | None = None
@@ -148,12 +158,10 @@ class Recorder:
         self._writer.step = self._writer.step + 1 if number is None else number
         self._writer.look(perf_counter_ns())
 
-    @contextmanager
-    def step_span(self) -> Iterator[None]:
+    def step_span(self) -> Span:
         """Time a whole step as `step.time`; the step ends with the block."""
-        with self.span(STEP_TIME):
-            yield
-        self.step()
+        column = self._times.get(STEP_TIME) or self._columns.find(STEP_TIME, SPAN_UNIT)
+        return StepSpan(self._writer, column, self.step)
 
     def close(self) -> None:
         """Wait for the spans on the GPU, and make the file a results document; again, or in a fork, it does nothing.

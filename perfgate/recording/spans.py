@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -31,10 +32,10 @@ class Span:
         return self
 
     def stop(self) -> None:
-        """End now, and record the seconds since `start`."""
+        """End now, and record the time since `start`."""
         now = perf_counter_ns()
         writer = self._writer
-        writer.pending.append((self._column, writer.step, (now - self._began) / 1e9))  # as Writer.add, without a call
+        writer.pending.append((self._column, writer.step, now - self._began))  # as Writer.add, without a call
         if now >= writer.due:
             writer.write(now)
 
@@ -45,6 +46,21 @@ class Span:
     ) -> None:
         if kind is None:
             self.stop()
+
+
+class StepSpan(Span):
+    """A whole step; `boundary` ends it."""
+
+    __slots__ = ("_boundary",)
+
+    def __init__(self, writer: Writer, column: Column, boundary: Callable[[], None]) -> None:
+        super().__init__(writer, column)
+        self._boundary = boundary
+
+    def stop(self) -> None:
+        """End now, record the time since `start`, and go on to the next step."""
+        super().stop()
+        self._boundary()
 
 
 class CudaSpan(Span):
@@ -58,7 +74,7 @@ class CudaSpan(Span):
         return self
 
     def stop(self) -> None:
-        """Mark the end in the current stream; the seconds between are recorded when the GPU has passed both."""
+        """Mark the end in the current stream; the time between is recorded when the GPU has passed both."""
         self._writer.add_cuda(self._column, self._event)
 
     __enter__ = start

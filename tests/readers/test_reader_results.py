@@ -29,6 +29,7 @@ ACCEPTED = [
     *SCHEMA["examples"],
     series(),
     series(labels={"rank": "0"}, steps=[3, 4]),
+    series(labels={"metric": "x", "cls": "y"}),
     series(values=[1, 2]),
     without("values", value=3),
     without("values", unit="%", value=-3.5),

@@ -75,7 +75,7 @@ def test_nothing_waits_for_the_gpu_before_the_end(gpu: Gpu) -> None:
     assert "forward" not in Path("run.json").read_text()
     gpu.done = 4
     rec.step()
-    assert Path("run.json").read_text().splitlines()[-1] == ('{"metric":"forward","unit":"s","values":[0.006]}')
+    assert Path("run.json").read_text().splitlines()[-1] == ('{"metric":"forward","unit":"ns","values":[6000000.0]}')
     assert gpu.calls == []
     rec.close()
     assert "synchronize" in gpu.calls

@@ -157,6 +157,20 @@ def test_facts_that_none_can_be_are_refused(facts: dict) -> None:
     assert not Path("run.json").exists()
 
 
+def test_a_commit_is_text() -> None:
+    with pytest.raises(ValueError, match="the commit is 3, which is no text"):
+        Recorder("run.json", commit=3)  # type: ignore[arg-type]
+
+
+def test_labels_in_any_order_and_a_rank_of_ones_own_are_one_series() -> None:
+    with Recorder("run.json", rank=1, world_size=2) as rec:
+        rec.record("a", 1, unit="1", labels={"x": "1", "y": "2"})
+        rec.record("a", 2, unit="1", labels={"y": "2", "rank": "1", "x": "1"})
+        with pytest.raises(ValueError, match="it cannot be in 's', too"):
+            rec.record("a", 3, unit="s", labels={"y": "2", "x": "1"})
+    assert values(read(rec.path)) == {'a{rank="1", x="1", y="2"}': [1.0, 2.0]}
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0])
 def test_numbers_that_are_no_measurement_are_said_and_no_rule_can_pass(number: float, perfgate_command) -> None:
     rec = Recorder("run.json")
