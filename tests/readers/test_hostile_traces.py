@@ -178,7 +178,7 @@ def test_a_cut_gzip_is_an_error_and_what_came_before_it_is_read():
     assert errors(run)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(traces(), st.data())
 def test_a_cut_trace_is_an_error_and_what_came_before_the_cut_is_read(text, data):
     cut = text[: data.draw(st.integers(1, len(text) - 1))]
@@ -192,7 +192,7 @@ def test_a_cut_trace_is_an_error_and_what_came_before_the_cut_is_read(text, data
         assert [line for line in differences(run, expected, EXACT) if "rank" not in line and "world" not in line] == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(traces(), st.data())
 def test_no_damage_ends_in_a_traceback(text, data):
     damaged = bytearray(text.encode())
