@@ -180,6 +180,22 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibratedPrior:
+    """The run-to-run noise of one metric, measured on `runs` unchanged runs of an environment.
+
+    `s0` is a relative standard deviation, believed as much as `d0` runs. It holds for one statistic, and for one choice
+    of the rank that speaks for a run.
+    """
+
+    key: Key
+    statistic: str
+    rank: str
+    s0: float
+    d0: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """The stored runs that new ones are compared with, oldest first; empty where there are none."""
 
@@ -193,8 +209,8 @@ class Baseline:
     next_step: str = ""
     #: Identity facts that neither side knows, so that nobody can tell whether the machines were the same.
     unknown_facts: tuple[str, ...] = ()
-    #: Calibrated run-to-run noise (s0, d0), or None for the default.
-    prior: tuple[float, float] | None = None
+    #: Calibrated run-to-run noise; a metric that is not there has the default.
+    priors: tuple[CalibratedPrior, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

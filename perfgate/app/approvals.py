@@ -56,17 +56,17 @@ def approve(options: Options, reason: str, by: str | None, pr: int | None, keep_
     """Open a new level with these runs; returns the lines to print. Raises Refused."""
     if not reason.strip():
         raise Refused('an approval needs a reason: --reason "..."')
-    candidates = _candidates(options)
+    candidates = read_candidates(options)
     with candidates.store.lock():
         candidates = candidates.reloaded(options)
         history = candidates.loaded.history
         heads = history.heads()
         parent = heads[-1] if heads else None
         sources = [file.sha256 for run in candidates.runs for file in run.files]
-        stamp = hashlib.sha256("\0".join([parent or "", _plain(reason), *sources]).encode()).hexdigest()[:8]
+        stamp = hashlib.sha256("\0".join([parent or "", plain(reason), *sources]).encode()).hexdigest()[:8]
         name = f"{surroundings.now():%Y-%m-%d}-{stamp}"
         who = by or surroundings.who()
-        level = Level(name, parent, _plain(reason), _plain(who), pr, anchor=parent is None, settles=heads[:-1])
+        level = Level(name, parent, plain(reason), plain(who), pr, anchor=parent is None, settles=heads[:-1])
         if name in history.levels:
             raise Refused(f"the level {name} exists already, with the same runs and reason", 1)
         return _write(candidates, level, options, keep_all)
@@ -74,7 +74,7 @@ def approve(options: Options, reason: str, by: str | None, pr: int | None, keep_
 
 def add(options: Options, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
     """Add runs to the current level; refused when they fail their own rules. Raises Refused."""
-    candidates = _candidates(options)
+    candidates = read_candidates(options)
     with candidates.store.lock():
         candidates = candidates.reloaded(options)
         history, baseline = candidates.loaded.history, candidates.loaded.baseline
@@ -98,7 +98,8 @@ def add(options: Options, by: str | None, rotate: bool, keep_all: bool) -> list[
         return lines
 
 
-def _candidates(options: Options) -> Candidates:
+def read_candidates(options: Options) -> Candidates:
+    """Rules, runs that may be stored, and the store. Raises Refused, for damaged runs too."""
     ruleset, problems, _ = inputs.read_rules(options.rules, options.suite)
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
@@ -177,7 +178,7 @@ def _absent_metrics(candidates: Candidates) -> list[str]:
     return [f"warning: no run holds what this rule names: {rule.name} ({rule.at})" for rule in absent]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that UTF-8 can hold: bytes of the command line that are none become visible escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -194,12 +195,12 @@ def _stored(
         tool=f"perfgate {perfgate.__version__}",
         suite=candidates.ruleset.suite,
         time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
-        commit=_plain(options.head or run.commit or surroundings.head_commit() or "") or None,
+        commit=plain(options.head or run.commit or surroundings.head_commit() or "") or None,
         level=level,
-        added_by=_plain(by or surroundings.who()),
+        added_by=plain(by or surroundings.who()),
         identity=identity,
         context=context_of(candidates.facts, identity),
         format=run.format,
-        sources=[StoredSource(_plain(file.path), file.format, file.sha256) for file in run.files],
+        sources=[StoredSource(plain(file.path), file.format, file.sha256) for file in run.files],
         series=rows,
     )

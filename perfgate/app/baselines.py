@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perfgate.app import inputs
+from perfgate.app.priors import other_environment, read_prior
 from perfgate.baselines.files import decode, run_of
 from perfgate.baselines.identity import differences, environment_name, identity_of
 from perfgate.baselines.levels import History, StoredRun, contradictions
@@ -70,6 +71,10 @@ def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact
         for run in stored
         if (other := differences(run.file.identity, identity))
     ]
+    prior, wrong, prior_sha256 = read_prior(store, ruleset.suite, environment)
+    problems += wrong
+    problems += other_environment(store, prior, environment, identity) if prior else []
+    sha256 = hashlib.sha256((sha256 + prior_sha256).encode()).hexdigest() if prior_sha256 else sha256
     history = History.of(stored)
     heads, damaged = history.heads(), bool(problems)
     if problems or len(heads) > 1:
@@ -83,6 +88,7 @@ def load_baseline(store: DirectoryStore, ruleset: Ruleset, facts: dict[str, Fact
         baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
     else:
         baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
+        baseline = replace(baseline, priors=prior.calibrated if prior else ())
     return Loaded(baseline, history, problems, damaged, sha256)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from perfgate.app.baselines import open_store, read_stored
 from perfgate.app.errors import Refused
+from perfgate.app.priors import prior_path, read_prior
 from perfgate.baselines.files import run_of
 from perfgate.baselines.levels import StoredRun
 from perfgate.baselines.stores import DirectoryStore, UnsafeName
 from perfgate.measure import summary
 from perfgate.model import Problem, RunSummary
-from perfgate.reporters.stored import LevelSummary, StoredSummary
+from perfgate.reporters.stored import LevelSummary, PriorSummary, StoredSummary
 
 
 def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
@@ -26,6 +27,21 @@ def runs(path: str, place: str | None) -> tuple[list[StoredSummary], list[Proble
     found, problems = _runs(path, place)
     by_level = {run.path: _level(where, [run]) for where, runs in _by_level(found).items() for run in runs}
     return [_summary(run, by_level[run.path]) for run in found], problems
+
+
+def priors(path: str, place: str | None = None) -> tuple[list[PriorSummary], list[Problem]]:
+    """The calibrated noise of every environment of a store, or of those at SUITE[/ENVIRONMENT...]."""
+    store = open_store(path)
+    parts = (place or "").strip("/").split("/") if place else []
+    found: list[PriorSummary] = []
+    problems: list[Problem] = []
+    for suite in parts[:1] or store.suites():
+        for environment in parts[1:2] or store.environments(suite):
+            stored, wrong, _ = read_prior(store, suite, environment)
+            problems += wrong
+            if stored is not None:
+                found.append(PriorSummary(prior_path(suite, environment), stored.time, stored.calibrated))
+    return found, problems
 
 
 def _runs(path: str, place: str | None) -> tuple[list[StoredRun], list[Problem]]:

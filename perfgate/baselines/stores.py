@@ -62,6 +62,11 @@ class DirectoryStore:
                     )
         return found, problems
 
+    def read_one(self, relative: str) -> bytes | None:
+        """The bytes of one file, or None where there is none. Raises OSError, and UnsafeName."""
+        path = self.root.joinpath(*(_safe(part) for part in relative.split("/")))
+        return _read(path) if path.exists() or path.is_symlink() else None
+
     def location(self, relative: str) -> Location:
         """How messages name a stored file."""
         return Location(f"{self.shown}/{relative}")

@@ -10,7 +10,7 @@ from contextlib import suppress
 import click
 
 from perfgate import __version__
-from perfgate.cli import baselines, judging, rules
+from perfgate.cli import baselines, calibration, judging, rules
 from perfgate.cli.options import USAGE, Group
 
 INTERNAL = 4
@@ -29,7 +29,7 @@ def main() -> None:
     """
 
 
-for command in (*judging.COMMANDS, *baselines.COMMANDS, *rules.COMMANDS):
+for command in (*judging.COMMANDS, *baselines.COMMANDS, *calibration.COMMANDS, *rules.COMMANDS):
     main.add_command(command)
 
 

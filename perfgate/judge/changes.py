@@ -31,9 +31,9 @@ def change_finding(question: Question, asks: Change) -> Finding:
     new, base = question.side(question.new), question.side(question.base)
     if asks.reference == "anchor":
         new = _latest(question, new)
-    terms = _terms(question, asks)
     base_runs = [question.reading.measure(series) for series in base.series]
     new_runs = [question.reading.measure(series) for series in new.series]
+    terms = _terms(question, asks, [*base_runs, *new_runs])
     _check_lengths(question, base_runs, new_runs)
     result = judge_measured_change(base_runs, new_runs, terms)
     member = question.speaker(new)
@@ -115,7 +115,17 @@ def _latest(question: Question, new: Side) -> Side:
     return Side((stored.members + new.members)[-keep:], (stored.series + new.series)[-keep:])
 
 
-def _terms(question: Question, asks: Change) -> ChangeTerms:
+def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
+    """Whether a metric is compared without noise as long as its runs agree: bytes, operations and counts.
+
+    A count is known by what it holds: whole numbers without a unit, which shares and ratios are not.
+    """
+    if unit in ("B", "FLOP") or statistic == "count":
+        return True
+    return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)
+
+
+def _terms(question: Question, asks: Change, runs: Sequence[RunMeasure]) -> ChangeTerms:
     settings, statistic = question.settings, question.reading.statistic
     anchored = asks.reference == "anchor"
     return ChangeTerms(
@@ -129,7 +139,7 @@ def _terms(question: Question, asks: Change) -> ChangeTerms:
         warmup=settings.warmup,
         prior=question.prior,
         strict=question.case.strict and not anchored,
-        exact=question.unit == "B" or statistic == "count",
+        exact=is_exact(question.unit, statistic, runs),
         min_samples=settings.min_samples,
     )
 
@@ -166,7 +176,7 @@ def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure],
         notes.append("one base run: weak evidence")
     if not all(run.settled for run in runs):
         notes.append("a run did not settle: a quarter of it was taken for warm-up")
-    if baseline.prior is None and result.reason == "interval":
+    if question.calibrated is None and result.reason == "interval":
         notes.append("run-to-run noise is assumed to be 1%, not calibrated")
     if question.reading.better == "higher" and (result.tolerance or 0) >= 1:
         notes.append("this rule cannot fail: nothing falls by 100% or more")

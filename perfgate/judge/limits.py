@@ -56,7 +56,6 @@ def judge_values(
         comparator=comparator,
         confidence=confidence,
         warmup=settings.warmup,
-        prior=question.prior,
         min_samples=settings.min_samples,
     )
     result = judge_steady_limit(runs, terms)

@@ -17,7 +17,7 @@ from perfgate.measure import default_statistic, statistic_unit
 from perfgate.model import Baseline, Fact, Run, Verdict, show_labels
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.sentence import Change, Clause, Limit, Selector, glob_matches
+from perfgate.rules.sentence import Clause, Limit, Selector, glob_matches
 
 MissingBaseline = Literal["error", "warn", "skip"]
 
@@ -51,10 +51,7 @@ class _RuleJudge:
         self.rule = rule
         self.case = case
         self.evidence = evidence
-        self.clauses = list(rule.sentence.clauses)
-        if rule.settings.budget is not None:
-            asks = Change("anchor", "worse", relative=rule.settings.budget)
-            self.clauses.append(Clause(asks, f"within {100 * rule.settings.budget:g}% of anchor"))
+        self.clauses = rule.clauses
 
     def verdicts(self) -> Iterator[Verdict]:
         """The verdicts of the rule: none when `--only` does not ask for it, at least one otherwise."""
