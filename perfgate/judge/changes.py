@@ -33,7 +33,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
         new = _latest(question, new)
     base_runs = [question.reading.measure(series) for series in base.series]
     new_runs = [question.reading.measure(series) for series in new.series]
-    terms = _terms(question, asks, [*base_runs, *new_runs])
+    terms = change_terms(question, asks, [*base_runs, *new_runs])
     _check_lengths(question, base_runs, new_runs)
     result = judge_measured_change(base_runs, new_runs, terms)
     member = question.speaker(new)
@@ -125,7 +125,8 @@ def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
     return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)
 
 
-def _terms(question: Question, asks: Change, runs: Sequence[RunMeasure]) -> ChangeTerms:
+def change_terms(question: Question, asks: Change, runs: Sequence[RunMeasure]) -> ChangeTerms:
+    """How the rule wants a change judged; `runs` are those of both sides."""
     settings, statistic = question.settings, question.reading.statistic
     anchored = asks.reference == "anchor"
     return ChangeTerms(

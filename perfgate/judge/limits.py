@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfgate.judge import messages
-from perfgate.judge.evidence import Member
+from perfgate.judge.evidence import Member, Members
 from perfgate.judge.finding import Finding
 from perfgate.judge.limit import LimitResult, judge_steady_limit
 from perfgate.judge.question import Question
@@ -19,10 +19,9 @@ from perfgate.stats.warmup import SteadyRun
 
 
 def limit_finding(question: Question, asks: Limit) -> Finding:
-    """Judge a limit. A bound on the worst of R ranks is held at 1 - (1 - confidence)/R. Raises Undecidable."""
+    """Judge a limit. Raises Undecidable."""
     question.check_runs(len(question.new), "new")
     side = question.side(question.new)
-    ranks = max(len(members) for members in question.new) if question.rank in PICKS_EXTREME else 1
     return judge_values(
         question,
         [question.reading.steady(series) for series in side.series],
@@ -30,10 +29,16 @@ def limit_finding(question: Question, asks: Limit) -> Finding:
         asks.bound.value,
         unit=question.unit,
         shown=question.shown,
-        confidence=min(1 - (1 - question.settings.confidence) / ranks, 1 - 1e-12),
+        confidence=limit_confidence(question, question.new),
         member=question.speaker(side),
         series=side.series,
     )
+
+
+def limit_confidence(question: Question, runs: Sequence[Members]) -> float:
+    """The confidence of a limit: a bound on the extreme of R ranks is held at 1 - (1 - confidence)/R."""
+    ranks = max(len(members) for members in runs) if question.rank in PICKS_EXTREME else 1
+    return min(1 - (1 - question.settings.confidence) / ranks, 1 - 1e-12)
 
 
 def judge_values(
