@@ -92,7 +92,7 @@ def add(options: Options, by: str | None, rotate: bool, keep_all: bool) -> list[
                 1,
             )
         lines = _write(candidates, history.level(head), options, keep_all, by)
-        for old in history.levels[head][: max(0, len(candidates.runs) - room)]:
+        for old in history.replaceable(head)[: max(0, len(candidates.runs) - room)]:
             candidates.store.remove(old.path)
             lines.append(f"removed {candidates.store.location(old.path)}")
         return lines

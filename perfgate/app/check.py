@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Loaded, Options, approve_command, is_named, load_baseline, open_store
+from perfgate.judge.drift import drifts
+from perfgate.judge.evidence import Evidence
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
@@ -46,9 +48,11 @@ def check(request: CheckRequest) -> Report:
         only=request.only,
         approve_command=command,
     )
-    verdicts = judge(case)
+    evidence = Evidence.of(runs, loaded.baseline, ruleset.metrics)
+    verdicts = judge(case, evidence)
     problems += _of_runs(runs, ruleset) + clashes + loaded.problems
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
+    problems += drifts(case, evidence)
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
     named = [replace(p, key=None) if p.key and is_named(ruleset, p.key) else p for p in problems]
     code = report_exit_code(verdicts, named)

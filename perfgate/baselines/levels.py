@@ -60,6 +60,10 @@ class History:
         """The runs of a level that new ones are compared with, oldest first."""
         return self.levels[name][-RUNS_KEPT:]
 
+    def replaceable(self, name: str) -> tuple[StoredRun, ...]:
+        """The runs of a level that newer ones may replace, oldest first: those that stand for the anchor stay."""
+        return self.levels[name][ANCHOR_RUNS:] if self.level(name).anchor else self.levels[name]
+
     def anchor(self, head: str) -> tuple[StoredRun, ...]:
         """The first runs of the nearest level above the head, itself included, that is an anchor."""
         name: str | None = head

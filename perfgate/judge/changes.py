@@ -10,6 +10,7 @@ from typing import Any
 
 from perfgate.judge import messages
 from perfgate.judge.change import ChangeResult, judge_measured_change
+from perfgate.judge.families import p_beyond
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.question import Question, Side
 from perfgate.judge.terms import ChangeTerms
@@ -56,6 +57,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
             "member": dict(member),
         },
         tuple(_notes(question, result, [*base_runs, *new_runs], new)),
+        p_beyond(result, terms),
     )
 
 

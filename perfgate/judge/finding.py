@@ -18,6 +18,8 @@ class Finding:
     next_step: str
     fields: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    #: Of a change: how likely data this bad are when the truth is the tolerance (see `families`).
+    p_beyond: float | None = None
 
 
 class Undecidable(Exception):

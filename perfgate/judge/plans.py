@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from statistics import geometric_mean
 
 from perfgate.judge.change import applied_tolerance, detectable_change
 from perfgate.judge.changes import ANCHOR_WINDOW, change_terms
@@ -117,9 +116,8 @@ def _of_change(plan: Plan, question: Question, asks: Change, measures: Sequence[
         raise Undecidable("not-positive", "the stored values have no relative change: hold it to a limit", "")
     if terms.exact:
         raise Undecidable("exact", "it is compared without noise: one run shows every change", "")
-    noise = run_noise(measures, terms.prior)
-    base_value = geometric_mean(run.value for run in measures if run.value is not None)
-    tolerance = applied_tolerance(base_value, terms)
+    centre, noise = run_noise(measures, terms.prior)
+    tolerance = applied_tolerance(math.exp(centre), terms)
     margin = Margin.of_ratio(tolerance, terms.worse)
     new_runs = ANCHOR_WINDOW if asks.reference == "anchor" else 1
     points = tuple(_points(noise, margin, terms))

@@ -9,6 +9,7 @@ from typing import Literal
 
 from perfgate.judge.clauses import findings
 from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, name_of
+from perfgate.judge.families import corrected
 from perfgate.judge.finding import Finding
 from perfgate.judge.messages import listed
 from perfgate.judge.policy import verdict_exit_code
@@ -38,9 +39,9 @@ class Case:
     approve_command: str = "perfgate baseline approve RUN... --reason ..."
 
 
-def judge(case: Case) -> tuple[Verdict, ...]:
-    """Judge every rule of a case, in the order of the rule files."""
-    evidence = Evidence.of(case.new, case.baseline, case.ruleset.metrics)
+def judge(case: Case, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
+    """Judge every rule of a case, in the order of the rule files; `evidence` is that of the case, if there is any."""
+    evidence = evidence or Evidence.of(case.new, case.baseline, case.ruleset.metrics)
     return tuple(verdict for rule in case.ruleset.rules for verdict in _RuleJudge(rule, case, evidence).verdicts())
 
 
@@ -66,9 +67,9 @@ class _RuleJudge:
             return
         for clause in self.clauses:
             fitting, left_out = self.fitting(clause, subjects)
-            for subject in fitting:
-                for finding in findings(self.question(clause, subject)):
-                    yield self.verdict(clause, subject, _with_left_out(finding, left_out))
+            found = [(s, finding) for s in fitting for finding in findings(self.question(clause, s))]
+            for (subject, _), finding in zip(found, self.corrected(clause, [f for _, f in found]), strict=True):
+                yield self.verdict(clause, subject, _with_left_out(finding, left_out))
 
     def asked_for_by_name(self) -> bool:
         """Whether `--only` lets the whole rule through."""
@@ -100,6 +101,13 @@ class _RuleJudge:
             if not holds:
                 return Finding("skipped", "when", f"{asks}; here it is {fact_text(value)}", "")
         return None
+
+    def corrected(self, clause: Clause, found: list[Finding]) -> list[Finding]:
+        """The findings of a clause; those of a glob allow for their number."""
+        subject = self.rule.sentence.subject
+        if not (isinstance(subject, Selector) and subject.is_glob):
+            return found
+        return corrected(found, clause, self.rule.settings.confidence, self.case.strict)
 
     def absent(self) -> Finding:
         """The rule matches nothing in any run."""

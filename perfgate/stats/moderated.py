@@ -105,15 +105,19 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
 
 
 @np.errstate(all="ignore")
-def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> RunNoise:
-    """What K >= 1 base runs and a prior say of the noise of the next run; all have a logarithm."""
+def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[float, RunNoise]:
+    """The centre of K >= 1 base runs, as a logarithm, and what they and a prior say of the noise of the next run.
+
+    All have a logarithm. Centre and noise are those that `moderated_t` finds with one new run.
+    """
     s0, d0 = prior
     within = _mean_within(base)
     expected = s0 * s0 + within
     logs = _winsorised(_logs(base), math.sqrt(expected))
-    squares = float(np.square(logs - logs.mean()).sum())
-    variance = (d0 * expected + squares) / (d0 + len(base) - 1)
-    return RunNoise(variance, min(within, variance), len(base), d0)  # runs may happen to differ less than their inside
+    centre = float(logs.mean())
+    variance = (d0 * expected + float(np.square(logs - centre).sum())) / (d0 + len(base) - 1)
+    # Runs may happen to differ less than their inside says.
+    return centre, RunNoise(variance, min(within, variance), len(base), d0)
 
 
 def exact_change(base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]) -> LogChange:

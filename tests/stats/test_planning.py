@@ -26,7 +26,7 @@ def test_a_change_within_reach_is_shown_with_the_promised_power(base_runs, new_r
     for _ in range(repetitions):
         spread = s0 * math.sqrt(d0 / rng.chisquare(d0))
         base = runs(*rng.normal(0, spread, base_runs))
-        slower = margin + run_noise(base, prior).reach(new_runs, 0.95, 0.8)
+        slower = margin + run_noise(base, prior)[1].reach(new_runs, 0.95, 0.8)
         change = moderated_t(base, runs(*rng.normal(slower, spread, new_runs)), prior)
         shown += change.bounds(0.95)[0] > margin
     slack = 0.03 if new_runs > 1 else 0  # with several new runs the noise is known better than was planned
@@ -53,7 +53,8 @@ def test_one_new_run_sees_what_its_verdict_would_say():
     """The noise that a comparison finds with one new run is that of its base runs alone."""
     base = runs(0, 0.01, -0.02, 0.005, within=1e-5)
     change = moderated_t(base, runs(0.3, within=1e-5), (0.01, 2))
-    noise = run_noise(base, (0.01, 2))
+    centre, noise = run_noise(base, (0.01, 2))
+    assert math.exp(centre) == pytest.approx(change.base_value, rel=1e-12)
     assert noise.reach(1, 0.95, 0.8) == pytest.approx(change.detectable(0.95, 0.8), rel=1e-12)
     assert noise.runs_needed(0.05, 0.95, 0.8) == change.runs_needed(0.05, 0.95, 0.8)
 
