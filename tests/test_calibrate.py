@@ -125,6 +125,12 @@ def test_each_rank_has_one_prior_and_the_worst_rank_another(perfgate: Command, f
         (RUNS, "forwrad within 5% of baseline", 3, "no run holds what `forwrad within 5% of baseline` names"),
         (RUNS, "forward count within 5% of baseline", 3, "compared without noise"),
         ([*RUNS[:7], "short.log"], "backward within 5% of baseline", 3, "1 run of 8 can be used, and 5 are needed"),
+        (
+            RUNS,
+            "p99.9(forward) / p50(forward) within 5% of baseline",
+            3,
+            'p99.9 of forward{rank="0"} needs 1000 values',
+        ),
         ([*RUNS[:7], "nan.log"], "forward within 5% of baseline", 3, "cannot become a baseline"),
         ([*RUNS[:4], RUNS[0]], "forward within 5% of baseline", 2, "given twice"),
     ],
@@ -139,6 +145,15 @@ def test_what_is_refused_stores_nothing(
     assert done.code == code
     assert said in " ".join(done.said.split())
     assert not list(folder.glob("baselines/*/*/prior.json"))
+
+
+def test_a_metric_in_two_units_is_no_calibration(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "speed within 5% of baseline")
+    for i in range(6):
+        unit = "ms" if i else "tokens/s"
+        write_results(folder / f"{i}.json", {"metric": "speed", "unit": unit, "values": steady(100, seed=i)})
+    done = perfgate("calibrate", *(f"{i}.json" for i in range(6)))
+    assert (done.code, "measured in 1/s here and in s there" in done.err) == (3, True)
 
 
 def test_runs_of_two_machines_are_no_calibration(perfgate: Command, folder: Path) -> None:
@@ -199,13 +214,14 @@ def test_a_linked_prior_is_refused(gate: Command, folder: Path) -> None:
 
 # --- the form ----------------------------------------------------------------------------------------------------
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 POSITIVE = st.floats(1e-6, 1e6)
 ROWS = st.lists(
     st.builds(
-        StoredPrior, NAMES, st.dictionaries(NAMES, NAMES, max_size=2), NAMES, NAMES, POSITIVE, POSITIVE, st.just(5)
+        lambda metric, label, s0, d0: StoredPrior(metric, {"rank": label}, "median", "worst", s0, d0, 5),
+        *(NAMES, NAMES, POSITIVE, POSITIVE),
     ),
-    max_size=4,
+    max_size=3,
     unique_by=lambda row: row.metric,
 )
 

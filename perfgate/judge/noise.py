@@ -46,7 +46,12 @@ def calibrate(case: Case) -> tuple[list[CalibratedPrior], list[str]]:
 
 def _calibrated(question: Question) -> CalibratedPrior:
     """The noise of one metric. Raises Undecidable where the runs cannot show it, and NotAvailable."""
-    subject, reading = question.subject, question.reading
+    subject = question.subject
+    units = sorted({series.unit for series in subject.all_series()})
+    if subject.trouble or len(units) != 1:
+        why = subject.trouble or f"it is measured in {' here and in '.join(units)} there"
+        raise Undecidable("not-available", why, "see `perfgate inspect`")
+    reading = question.reading
     members = _members(question, subject)
     measures = [[reading.measure(series) for series in runs] for runs in members]
     usable = min(sum(map(has_logarithm, runs)) for runs in measures)
