@@ -122,7 +122,7 @@ def creep(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, dict
 
 def _over_budget(history: Measures) -> bool:
     """The last five runs against the anchor, as `within 2% of anchor` holds them."""
-    result = judged(history[:5], history[5:][-5:], tolerance=0.02, confidence=0.99)
+    result = judged(history[:5], history[-5:], tolerance=0.02, confidence=0.99)
     return result.outcome == "fail" and not result.suspect  # a suspicion never convicts against an anchor
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import Side, run_noise
 
-#: A CUSUM beyond this warns: 8 standard deviations. Of unchanged histories of 60 runs it warns in about one in ten.
+#: A CUSUM beyond this warns: 8 standard deviations. It is a hint: docs/detection.md says how often it errs.
 WARNS = 8.0
 #: How much of a deviation is forgiven at each run, in standard deviations: half of the shift that is looked for.
 _SLACK = 0.5
