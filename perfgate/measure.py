@@ -5,6 +5,7 @@ Samples are measured by `perfgate.stats`; of aggregates and single values, only 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,15 @@ import numpy as np
 
 from perfgate.model import Better, Series, SeriesSummary, read_only
 from perfgate.stats.describe import RunMeasure, describe
-from perfgate.stats.statistics import parse_statistic
+from perfgate.stats.statistics import Count, Quantile, parse_statistic
 from perfgate.stats.warmup import SteadyRun, WarmUpRule, steady_run
 
 if TYPE_CHECKING:
     from perfgate.model import Values
+
+
+#: Fewer values of a run than this say nothing.
+FEWEST_VALUES = 4
 
 
 class NotAvailable(Exception):
@@ -80,6 +85,21 @@ def single_number(series: Series, statistic: str) -> float:
             f"{statistic} is not available: the source prints only {', '.join(sorted(printed))} of {series.key}"
         )
     return float(printed[name])
+
+
+def number_of_run(series: Series, statistic: str) -> float:
+    """A statistic of a whole run as a plain number, for arithmetic; NaN where it does not exist.
+
+    Raises NotAvailable where the run holds too few values: fewer than 4 after warm-up, or, for a percentile, none
+    beyond it, so that it would say no more than the largest value.
+    """
+    found = Measurer().measure(series, statistic, "auto", "lower")
+    asked = parse_statistic(statistic)
+    tail = min(asked.q, 1 - asked.q) if isinstance(asked, Quantile) else 1.0
+    needed = 0 if found.single or isinstance(asked, Count) else max(FEWEST_VALUES, math.ceil(1 / tail - 1e-9))
+    if found.value is not None and found.n < needed:
+        raise NotAvailable(f"{statistic} of {series.key} needs {needed} values after warm-up, and there are {found.n}")
+    return math.nan if found.value is None else found.value
 
 
 def default_statistic(series: Series) -> str:
