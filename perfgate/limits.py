@@ -47,7 +47,9 @@ class Limits:
     #: Environment facts of one run.
     facts: int = 1_000
     #: Verdicts of one check: rules times the metrics and labels that they match.
-    verdicts: int = 10_000
+    verdicts: int = 5_000
+    #: Rules of one file, and derived metrics of one file.
+    rules: int = 2_000
     #: One rule file.
     rule_bytes: int = 1 << 20
     #: Values in one rule file, each of which may be a mistake that is explained.

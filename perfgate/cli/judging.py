@@ -63,10 +63,12 @@ def _publish(report: Report, outputs: dict[str, str], quiet: bool, verbose: bool
 def _print_report(report: Report, outputs: dict[str, str], quiet: bool, verbose: bool) -> None:
     from perfgate.reporters import RENDERERS
     from perfgate.reporters.table import render
+    from perfgate.reporters.text import without_commands
 
     on_stdout = [name for name, path in outputs.items() if path == "-"]
     for name in on_stdout:
-        click.echo(RENDERERS[name](report), nl=False)
+        text = RENDERERS[name](report)
+        click.echo(without_commands(text) if name == "markdown" else text, nl=False)
     if not on_stdout:
         text = render(report, width=width(), colour=colour(), ascii_only=ascii_only(), verbose=verbose, quiet=quiet)
         click.echo(text, nl=not text.endswith("\n"), color=True)

@@ -9,7 +9,7 @@ from textwrap import wrap
 from perfgate.model import Outcome, Problem, Report, Verdict
 from perfgate.reporters import phrases
 from perfgate.reporters.page import GAP, Page
-from perfgate.reporters.text import shell_lines
+from perfgate.reporters.text import plural, shell_lines
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60
@@ -21,6 +21,8 @@ _LEAST_ROOM = 16
 _WIDEST_TERMS = 16
 #: So many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
+#: More verdicts, and more problems, are for programs: nobody reads them one by one on a screen.
+_MOST_SHOWN = 500
 #: What is said of a verdict stands this far under it.
 _INDENT = 4
 
@@ -115,25 +117,36 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
     heads = ("outcome", *layout.heads)
     page.blank()
     page.row([[head] for head in heads], layout.widths, ["dim"] * len(heads))
+    room, left_out = _MOST_SHOWN, 0
     for group in phrases.by_rule(verdicts):
-        if len(group) == 1:
+        told = [verdict for verdict in group if phrases.is_told(verdict)]
+        shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
+        left_out += max(0, len(shown) - room)
+        if len(group) == 1 and room:
             _write_verdict(page, group[0], layout, verbose=verbose, alone=True)
-        else:
-            _write_group(page, group, layout, verbose=verbose)
+        elif room:
+            _write_group(page, group, shown[:room], len(group) - len(shown), layout, verbose=verbose)
+        room = max(0, room - len(shown))
+    _write_left_out(page, left_out, "verdict")
 
 
-def _write_group(page: Page, group: list[Verdict], layout: _Layout, *, verbose: bool) -> None:
+def _write_group(
+    page: Page, group: list[Verdict], shown: list[Verdict], passes: int, layout: _Layout, *, verbose: bool
+) -> None:
     """The verdicts of one rule under its name; many passes are only counted."""
-    told = [verdict for verdict in group if phrases.is_told(verdict)]
-    shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
     page.blank()
     page.paragraph(f"{group[0].rule} ({group[0].at})", "bold")
     for verdict in shown:
         _write_verdict(page, verdict, layout, verbose=verbose, alone=False)
-    if len(shown) < len(group):
-        count = f"{len(group) - len(shown)} more" if shown else f"all {len(group)}"
+    if passes:
+        count = f"{passes} more" if shown else f"all {passes}"
         page.row([[_sign(page, "pass")], [count]], layout.widths[:2], ["green", ""])
     page.blank()
+
+
+def _write_left_out(page: Page, count: int, noun: str) -> None:
+    if count:
+        page.paragraph(f"and {plural(count, f'more {noun}')}: --json FILE holds them all")
 
 
 def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
@@ -175,11 +188,12 @@ def _style(verdict: Verdict) -> str:
 
 def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
     page.blank()
-    for problem in problems:
+    for problem in problems[:_MOST_SHOWN]:
         style = "red" if problem.severity == "error" else "yellow"
         page.paragraph(f"{problem.at}: {problem.severity}: {phrases.complaint(problem)}", style)
         for line in problem.excerpt.split("\n") if problem.excerpt else []:
             page.paragraph(line, indent=_INDENT)
+    _write_left_out(page, len(problems) - _MOST_SHOWN if len(problems) > _MOST_SHOWN else 0, "problem")
 
 
 def _write_environment(page: Page, report: Report) -> None:

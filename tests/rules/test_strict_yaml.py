@@ -289,8 +289,8 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_large_files_are_refused_in_little_time(name):
-    begin = time.perf_counter()
+    begin = time.process_time()
     ruleset, problems = load_rules([("r.yaml", LARGE[name])])
     assert ruleset is None
     assert problems
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
