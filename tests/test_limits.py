@@ -67,6 +67,12 @@ def log(folder: Path) -> None:
     write_log(folder / "run", forward=[1.0] * 9, backward=[2.0] * 9)
 
 
+def long_line(folder: Path) -> None:
+    log(folder)
+    with (folder / "run").open("a") as file:
+        file.write("word " * 40_000 + "\n")
+
+
 def packed(folder: Path) -> None:
     log(folder)
     (folder / "run").write_bytes(gzip.compress((folder / "run").read_bytes()))
@@ -80,7 +86,7 @@ def printed(folder: Path) -> None:
 MET = [
     ("document_bytes", 100, results, 3, 3),
     ("inflated_bytes", 100, packed, 3, 3),
-    ("line_bytes", 50, log, 0, 0),
+    ("line_bytes", 50, long_line, 0, 0),
     ("printed_bytes", 50, printed, 3, 3),
     ("depth", 2, results, 3, 3),
     ("containers", 4, results, 3, 3),
@@ -109,7 +115,7 @@ def test_a_limit_is_named_where_it_is_met(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write(folder)
-    write_rules(folder, "f* under 1 h", "b* under 1 h") if write is log else write_rules(folder, "f under 1 h")
+    write_rules(folder, *(("f* under 1 h", "b* under 1 h") if write in (log, long_line) else ("f under 1 h",)))
     monkeypatch.setenv(VARIABLE, f"{name}={value}")
     read, judged = perfgate("inspect", "run"), perfgate("check", "run")
     assert (read.code, judged.code) == (inspected, checked), judged.said
