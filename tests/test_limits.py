@@ -180,3 +180,51 @@ def test_hostile_input_is_read_in_little_time(name: str, perfgate: Command, fold
     done = perfgate("inspect", "run")
     assert done.code in (0, 3)
     assert time.process_time() - started < 5
+
+
+def test_a_rule_file_is_not_read_through_a_link_that_leads_out(perfgate: Command, folder: Path) -> None:
+    write_log(folder / "run", forward=steady(5.0))
+    write_rules(folder, "forward under 1 h")
+    elsewhere = write_rules(folder, "forward under 2 h", name="elsewhere/more.yaml")
+    (folder / "rules" / "inside.yml").symlink_to("rules.yaml")
+    assert perfgate("check", "run").code == 0
+    for link, target in (("more.yaml", elsewhere), ("folder", elsewhere.parent)):
+        (folder / "rules" / link).symlink_to(target)
+        done = perfgate("check", "run")
+        assert done.code == 2
+        assert f"rules/{link} is a link that leads out of rules" in done.err
+        (folder / "rules" / link).unlink()
+
+
+def test_a_level_that_is_a_link_is_named(perfgate: Command, folder: Path) -> None:
+    write_log(folder / "run", forward=steady(5.0))
+    write_rules(folder, "forward within 5% of baseline")
+    assert perfgate("baseline", "approve", "run", "--reason", "first").code == 0
+    (level,) = (folder / "baselines").glob("*/*/*")
+    level.rename(folder / "moved")
+    level.symlink_to(folder / "moved")
+    done = perfgate("check", "run", "--missing-baseline", "skip")
+    assert done.code == 3
+    assert f"{level.name}: error: cannot be read: it is a link" in done.said.replace("\n", "")
+
+
+def test_no_rank_hides_another_whose_metric_is_no_number(perfgate: Command, folder: Path) -> None:
+    values = steady(5.0)
+    zeros = [0.0, *values[1:]]
+    write_log(folder / "run", [{"a": values, "b": values}, {"a": values, "b": zeros}, {"a": values, "b": values}])
+    for rank in ("on the median rank", "on the fastest rank", "on the slowest rank"):
+        write_rules(folder, f"share median {rank} under 9", head="metrics: {share: a / b}\n")
+        done = perfgate("check", "run")
+        assert done.code == 3
+        assert "rank 1 holds values that are no finite numbers" in " ".join(done.said.split())
+
+
+def test_reports_on_stdout_hold_no_commands_for_the_runner(perfgate: Command, folder: Path) -> None:
+    write_results(folder / "run", {"metric": "::error::x ##[error]y", "unit": "s", "values": steady(5.0)})
+    write_rules(folder, "* under 1 ms")
+    for option in ("--markdown", "--junit", "--json"):
+        done = perfgate("check", "run", option, "-")
+        assert done.code == 1
+        assert "error" in done.out
+        assert "##[" not in done.out
+        assert not any(line.lstrip().startswith("::") for line in done.out.splitlines())

@@ -31,7 +31,7 @@ from perfgate.readers.text import Document
 NAME = "timeit"
 
 #: Between documents: the name of the next result, or times that belong to a document which was broken off.
-_BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:\s*\[')
+_BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
