@@ -34,8 +34,8 @@ def compare(
     base_runs, new_runs = inputs.read_runs(base, format), inputs.read_runs(new, format)
     rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
-    case = Case(Ruleset("compare", rules, {}), new_runs, Baseline(runs=base_runs), surroundings.today(), facts)
-    case = replace(case, limits=surroundings.limits())
+    ruleset, baseline = Ruleset("compare", rules, {}), Baseline(runs=base_runs)
+    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=surroundings.limits())
     verdicts = judge(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     problems += _alone(base_runs, new_runs)
