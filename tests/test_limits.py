@@ -97,7 +97,6 @@ MET = [
     ("problems", 1, results, 3, 3),
     ("facts", 1, results, 3, 3),
     ("verdicts", 1, log, 0, 3),
-    ("rules", 1, log, 0, 2),
     ("rule_bytes", 20, log, 0, 2),
     ("rule_values", 2, log, 0, 2),
     ("rule_depth", 1, log, 0, 2),

@@ -62,7 +62,7 @@ def check_rules(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) ->
 
 
 def _load_files(files: Iterable[tuple[str, bytes]], limits: Limits) -> tuple[list[_FileLoader], list[Problem]]:
-    loaders = [_FileLoader(load_document(name, data, limits), limits) for name, data in files]
+    loaders = [_FileLoader(load_document(name, data, limits)) for name, data in files]
     return loaders, [problem for loader in loaders for problem in sorted(loader.load(), key=_position)]
 
 
@@ -100,9 +100,8 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
 class _FileLoader:
     """One file: validated, then turned into rules; problems are collected on the way."""
 
-    def __init__(self, document: Document, limits: Limits) -> None:
+    def __init__(self, document: Document) -> None:
         self.document = document
-        self.limits = limits
         self.problems: list[Problem] = list(document.problems)
         self.suite = "default"
         self.identity: tuple[str, ...] = ()
@@ -110,7 +109,7 @@ class _FileLoader:
         self.metrics: dict[str, DerivedMetric] = {}
 
     def load(self) -> list[Problem]:
-        if self.problems or self.has_too_many():
+        if self.problems:
             return self.problems
         self.problems += schema_problems(self.document)
         data = self.document.data
@@ -123,15 +122,6 @@ class _FileLoader:
         if not self.problems and data.get("environment"):
             self.identity = tuple(data["environment"].get("identity", DEFAULT_IDENTITY))
         return self.problems
-
-    def has_too_many(self) -> bool:
-        """Whether there are more rules or derived metrics than are read: each may be matched with every series."""
-        data = self.document.data if isinstance(self.document.data, dict) else {}
-        for field in ("rules", "metrics"):
-            found = data.get(field)
-            if isinstance(found, dict | list) and len(found) > self.limits.rules:
-                self.fail(self.limits.beyond("rules", f"this file holds more {field}"), (field,))
-        return bool(self.problems)
 
     def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:
         self.problems.append(problem_at(self.document, message, path, start, end))

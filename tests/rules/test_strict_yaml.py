@@ -52,7 +52,7 @@ REFUSED = [
     ("{a: " * 50_000, "1:129", "deeper than the limit rule_depth=32"),
     ("- " * 50_000, "1:65", "deeper than the limit rule_depth=32"),
     ("? " * 50_000, "1:65", "deeper than the limit rule_depth=32"),
-    ("- a\n" * (DEFAULT.rule_values + 1), f"{DEFAULT.rule_values}:3", "more values than the limit rule_values=50000"),
+    ("- a\n" * (DEFAULT.rule_values + 1), f"{DEFAULT.rule_values}:3", "more values than the limit rule_values=100000"),
 ]
 
 
