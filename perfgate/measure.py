@@ -150,11 +150,12 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
     x = series.values
     if len(x) == 0:
         return SeriesSummary(series.key, series.unit, series.kind, 0, {}, printed_as=series.printed_as)
+    p95, p99 = (float(quantile) for quantile in np.quantile(x, (0.95, 0.99)))
     statistics = {
         "mean": float(np.mean(x)),
         "median": float(np.median(x)),
-        "p95": float(np.quantile(x, 0.95)),
-        "p99": float(np.quantile(x, 0.99)),
+        "p95": p95,
+        "p99": p99,
         "min": float(np.min(x)),
         "max": float(np.max(x)),
         "total": float(np.sum(x)),
@@ -163,13 +164,13 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
         statistics = {"value": float(x[0])}
     shown = tuple(float(value) for value in x) if with_values else None
     return SeriesSummary(
-        series.key, series.unit, series.kind, len(x), statistics, _histogram(x), series.printed_as, shown
+        series.key, series.unit, series.kind, len(x), statistics, _histogram(x, p99), series.printed_as, shown
     )
 
 
-def _histogram(x: Values, bins: int = 16) -> tuple[int, ...]:
+def _histogram(x: Values, p99: float, bins: int = 16) -> tuple[int, ...]:
     """Counts in equal bins up to p99, the last bin holding everything beyond: one stall must not flatten the rest."""
-    low, high = float(np.min(x)), float(np.quantile(x, 0.99))
+    low, high = float(np.min(x)), p99
     if len(x) < 2 or not high > low:
         return ()
     try:
