@@ -64,7 +64,7 @@ def idle(device: Device, runtime: Runtime, number: int, steps: Steps) -> dict[st
     """
     rows = np.flatnonzero(device.device == number)
     rows = rows[np.argsort(device.start[rows], kind="stable")]
-    gaps = complement(union(device.start[rows], device.end[rows]), int(steps.starts[0]), int(steps.ends[-1]))
+    gaps = complement(union(device.start[rows], device.end[rows]), *steps.window)
     found = {"idle": _within(gaps, steps)}
     launched = launch_times(runtime, device.correlation[rows])
     if (launched == _NEVER).all():

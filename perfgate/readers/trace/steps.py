@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from perfgate.readers.source import TraceMode
 from perfgate.readers.trace.columns import ANNOTATION, OP, PYTHON
-from perfgate.readers.trace.names import step_number
+from perfgate.readers.trace.names import Mask, step_number
 from perfgate.readers.trace.numbers import Int64
 from perfgate.readers.trace.tables import Device, Host, Runtime
 
@@ -35,13 +36,22 @@ class Steps:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def window(self) -> tuple[int, int]:
+        """From the start of the first to the end of the last one, in ns."""
+        return int(self.starts[0]), int(self.ends.max())
 
-def find_steps(host: Host, runtime: Runtime, device: Device) -> Steps | None:
-    """The steps of a trace; None where no host event says when anything was asked for."""
+
+def find_steps(host: Host, runtime: Runtime, device: Device, mode: TraceMode) -> Steps | None:
+    """The steps of a trace; None where no host event says when anything was asked for.
+
+    torch_tb_profiler knows the calls of the runtime by the name that they had until 2021, so in its mode the steps of
+    later traces do not grow.
+    """
     spans = _host_spans(host)
     if spans is None:
         return None
-    groups = _Launches.of(runtime, device)
+    groups = _Launches.of(runtime, device, runtime.known_to(mode))
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
     if not any(len(found) for found in inside):
         return spans
@@ -79,18 +89,14 @@ class _Launches:
     groups: Int64
 
     @classmethod
-    def of(cls, runtime: Runtime, device: Device) -> _Launches:
+    def of(cls, runtime: Runtime, device: Device, calls: Mask) -> _Launches:
         order = np.argsort(device.correlation, kind="stable")
         correlations, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
         first = np.minimum.reduceat(device.start[order], begins) if len(begins) else begins
         last = np.maximum.reduceat(device.end[order], begins) if len(begins) else begins
         at = np.searchsorted(correlations, runtime.correlation)
-        at[at == len(correlations)] = 0
-        launches = (
-            np.flatnonzero((runtime.correlation >= 0) & (correlations[at] == runtime.correlation))
-            if len(correlations)
-            else np.empty(0, np.int64)
-        )
+        at = np.minimum(at, len(correlations) - 1)
+        launches = np.flatnonzero(calls & _joins(runtime.correlation, correlations, at))
         launches = launches[np.argsort(runtime.start[launches], kind="stable")]
         return cls(first, last, counts, runtime.start[launches], runtime.end[launches], at[launches])
 
@@ -98,6 +104,11 @@ class _Launches:
         """The groups that were launched wholly inside a span."""
         low, high = np.searchsorted(self.starts, (start, end + 1))
         return np.unique(self.groups[low:high][self.ends[low:high] <= end])
+
+
+def _joins(correlation: Int64, known: Int64, at: Int64) -> Mask:
+    """Whether what stands `at` is the correlation; what is absent is no number, so it joins nothing."""
+    return (correlation >= 0) & (known[at] == correlation) if len(known) else np.zeros(len(correlation), bool)
 
 
 def _grown(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
