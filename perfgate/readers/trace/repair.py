@@ -112,7 +112,7 @@ def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
 
     It is looked for in pieces first, because an error of `json` counts the lines of all the text before it.
     """
-    for end in ends:
+    for end in ends if text.startswith("{", at) else ():
         try:
             return _LENIENT.decode(text[at:end]), end
         except json.JSONDecodeError as error:

@@ -87,18 +87,24 @@ class _Launches:
     starts: Int64
     ends: Int64
     groups: Int64
+    #: Of each device event: its end and its group.
+    event_ends: Int64
+    event_groups: Int64
 
     @classmethod
     def of(cls, runtime: Runtime, device: Device, calls: Mask) -> _Launches:
         order = np.argsort(device.correlation, kind="stable")
         correlations, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
+        of_event = np.searchsorted(correlations, device.correlation)
         first = np.minimum.reduceat(device.start[order], begins) if len(begins) else begins
         last = np.maximum.reduceat(device.end[order], begins) if len(begins) else begins
         at = np.searchsorted(correlations, runtime.correlation)
         at = np.minimum(at, len(correlations) - 1)
         launches = np.flatnonzero(calls & _joins(runtime.correlation, correlations, at))
         launches = launches[np.argsort(runtime.start[launches], kind="stable")]
-        return cls(first, last, counts, runtime.start[launches], runtime.end[launches], at[launches])
+        return cls(
+            first, last, counts, runtime.start[launches], runtime.end[launches], at[launches], device.end, of_event
+        )
 
     def within(self, start: int, end: int) -> Int64:
         """The groups that were launched wholly inside a span."""
@@ -117,7 +123,8 @@ def _grown(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
     if len(inside[0]):
         of_a_step = np.zeros(len(groups.counts), bool)
         of_a_step[np.concatenate(inside)] = True
-        before = groups.last[~of_a_step & (groups.last < groups.first[inside[0]].min())]
+        stray = groups.event_ends[~of_a_step[groups.event_groups]]
+        before = stray[stray < groups.first[inside[0]].min()]
         previous = max(previous, int(before.max(initial=previous)))
     starts, ends = [], []
     for start, end, found in zip(spans.starts.tolist(), spans.ends.tolist(), inside, strict=True):
