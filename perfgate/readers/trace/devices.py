@@ -32,8 +32,8 @@ def shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[str, fl
         return {}
     busy = union(starts, ends)
     found = {"utilization": int((busy.ends - busy.starts).sum()) / window}
-    if not np.isnan(blocks).all():
-        full = blocks > 0  # not NaN either
+    full = blocks > 0  # neither 0 nor NaN
+    if full.any():
         found["sm_efficiency"] = _filled(starts[full], ends[full], blocks[full]) / window
     known = occupancy >= 0
     if weight[known].sum() > 0:

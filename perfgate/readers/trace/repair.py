@@ -114,7 +114,8 @@ def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
     """
     for end in ends if text.startswith("{", at) else ():
         try:
-            return _LENIENT.decode(text[at:end]), end
+            element, length = _LENIENT.raw_decode(text[at:end])
+            return element, at + length
         except json.JSONDecodeError as error:
             if not _is_incomplete(error):
                 raise
