@@ -63,10 +63,11 @@ def idle(device: Device, runtime: Runtime, number: int, steps: Steps) -> dict[st
     it is short; else `idle_other`, waiting for another stream, say. Without launches no cause is known.
     """
     rows = np.flatnonzero(device.device == number)
-    rows = rows[np.argsort(device.start[rows], kind="stable")]
+    launched = launch_times(runtime, device.correlation[rows])
+    order = np.lexsort((launched, device.start[rows]))
+    rows, launched = rows[order], launched[order]
     gaps = complement(union(device.start[rows], device.end[rows]), *steps.window)
     found = {"idle": _within(gaps, steps)}
-    launched = launch_times(runtime, device.correlation[rows])
     if (launched == _NEVER).all():
         return found
     following = np.searchsorted(device.start[rows], gaps.ends)
