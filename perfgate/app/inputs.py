@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from perfgate.app.errors import Refused
+from perfgate.app.progress import watched
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
 from perfgate.positions import load_json
 from perfgate.readers import FORMATS, join_runs, read, with_missing_ranks
@@ -109,7 +110,8 @@ def _read_file(path: str, how: Reading, name: str) -> tuple[Run, ...]:
         if path == "-" and sys.stdin is None:
             return (_unreadable(name, "standard input is closed"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
-            chunks = _chunks(file, digest)
+            size = os.fstat(file.fileno()).st_size if path != "-" else 0
+            chunks = watched(name, size, _chunks(file, digest))
             runs = read(Source(name, chunks, how.trace_mode), how.format)
             for _ in chunks:  # the hash is of the whole file, wherever the reader stopped
                 pass

@@ -15,7 +15,7 @@ from perfgate.cli.options import (
     runs_argument,
     trace_mode_option,
 )
-from perfgate.cli.terminal import ascii_only, colour, width
+from perfgate.cli.terminal import ascii_only, colour, progress, width
 
 if TYPE_CHECKING:
     from perfgate.model import Report
@@ -53,7 +53,8 @@ def check(
     outputs = {name: path for name, path in written.items() if path is not None}
     read = (*runs, *arguments["rules"], arguments["baselines"], *arguments["env"])
     check_outputs(outputs, read)
-    report = command.check(command.CheckRequest(collect(runs, arguments), missing_baseline, only, strict))
+    with progress():
+        report = command.check(command.CheckRequest(collect(runs, arguments), missing_baseline, only, strict))
     return _publish(report, outputs, quiet, verbose)
 
 
@@ -95,7 +96,8 @@ def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: 
     from perfgate.app.inspection import inspect as command
     from perfgate.reporters.inspection import render_json, render_text
 
-    summaries, code = command(runs, format_, trace_mode, with_values=values and json_)
+    with progress():
+        summaries, code = command(runs, format_, trace_mode, with_values=values and json_)
     click.echo(render_json(summaries) if json_ else render_text(summaries, ascii_only=ascii_only()), nl=False)
     return code
 
@@ -131,7 +133,9 @@ def compare(
 
     outputs = {} if json_ is None else {"json": json_}
     check_outputs(outputs, (*base, *new))
-    return _publish(command(base, new, statistic, tolerance, format_, trace_mode), outputs, quiet, verbose)
+    with progress():
+        report = command(base, new, statistic, tolerance, format_, trace_mode)
+    return _publish(report, outputs, quiet, verbose)
 
 
 COMMANDS = (check, compare, inspect)
