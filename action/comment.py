@@ -128,13 +128,15 @@ def render(folder: Path, event: dict[str, Any]) -> tuple[str, bool]:
         merged = json.loads((folder / "merged").read_bytes())
     except (OSError, ValueError):
         raise Refused(f"perfgate report ended with {done.returncode} and wrote no comment", 4) from None
-    page = (
-        f"{os.environ.get('GITHUB_SERVER_URL', '')}/{os.environ['GITHUB_REPOSITORY']}/actions/runs/{int(event['id'])}"
-    )
-    body += (
-        f"\n<sub>Commit {event['head_sha'][:12]}, [measured here]({page}). That job's exit code is the verdict.</sub>\n"
-    )
+    body += f"\n<sub>Commit {event['head_sha'][:12]}, [measured here]({page_of(event)}). "
+    body += "The exit code of that job is the verdict.</sub>\n"
     return body, bool(done.returncode or any(merged["counts"].get(outcome) for outcome in NEWS))
+
+
+def page_of(event: dict[str, Any]) -> str:
+    """The address of the run."""
+    server, name = os.environ.get("GITHUB_SERVER_URL", ""), os.environ["GITHUB_REPOSITORY"]
+    return f"{server}/{name}/actions/runs/{int(event['id'])}"
 
 
 def post(repository: Repository, pull: int, body: str, is_news: bool) -> str:

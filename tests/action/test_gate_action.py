@@ -327,3 +327,26 @@ def test_a_matrix_has_one_verdict(
     result = action(report=report, expect=expect, needs=needs(**jobs))
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == (outcome, code)
     assert result.conclusion == ("success" if code == "0" else "failure")
+
+
+@pytest.mark.slow
+def test_the_action_installs_what_it_needs(limit: Path) -> None:
+    """From nothing, as a job does it; beside files that are called as what it imports."""
+    for name in ("venv", "pip", "perfgate"):
+        (limit / f"{name}.py").write_text("raise SystemExit(0)\n")
+    write_log(limit / "train.log", forward=steady(200))
+    environment = clean_environment(limit / ".runner")
+    inputs = {"results": "train.log", "html": "report.html", "extras": "gpu"}
+    result = run_action(ROOT, inputs, limit, environment, PUSH)
+    assert result.steps["install"].outcome == "success", result.log
+    assert result.steps["install"].outputs["python"].startswith(str(limit / ".runner"))
+    assert (result.outputs["exit-code"], result.outputs["html-path"]) == ("1", "report.html")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"), [({"python": "python2.0"}, "setup-python"), ({"extras": "gpu; id"}, "extras")], ids=str
+)
+def test_an_installation_that_cannot_be_is_red(limit: Path, inputs: dict[str, str], words: str) -> None:
+    result = run_action(ROOT, {"results": "train.log", **inputs}, limit, clean_environment(limit / ".runner"), PUSH)
+    assert (result.conclusion, result.steps["gate"].outcome) == ("failure", "skipped")
+    assert words in result.log
