@@ -1,0 +1,142 @@
+"""Baselines and allowances, written to a branch of their own and proposed in a pull request.
+
+Both are decisions that a person merges. The files go through the REST API, so that no credential lies in the clone,
+and nothing but the folder of baselines can be changed. Each mode is a command of perfgate: `add` what the job
+measured after a merge, or `allow` a commit to be so much worse.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gate import matches
+from github import Repository
+from workflow import Refused, for_others, given, lines, perfgate, tell, without_commands, write_outputs
+
+FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+NOT_SO = 1  # what was asked for is refused
+
+
+def main() -> int:
+    """Write, commit and propose; returns the exit code of the command where that refuses."""
+    modes = {"add": add, "allow": allow}
+    try:
+        if given("mode") not in modes:
+            raise Refused(f"the input mode is add or allow, not {given('mode')!r}")
+        modes[given("mode")](Repository.here())
+    except Refused as refused:
+        tell("error", str(refused))
+        return refused.exit_code
+    return 0
+
+
+def add(repository: Repository) -> None:
+    """Add what was measured on this commit to the current level; what its pull request was allowed counts."""
+    sha = os.environ["GITHUB_SHA"]
+    options = [f"--env={line}" for line in lines("env")]
+    merged = merged_head(repository, sha)
+    options += [f"--merged={merged}"] if merged else []
+    command("add", "--rotate", f"--head={sha}", *stores(), *options, "--", *matches(lines("results")))
+    title = f"Add a run of {sha[:12]} to the baseline"
+    propose(repository, f"perfgate/add-{sha[:12]}", title, "Measured after the merge; see the files for the figures.")
+
+
+def merged_head(repository: Repository, sha: str) -> str | None:
+    """The last commit of the pull request that this commit merged, in whatever way; None for a plain push."""
+    for pull in repository.get(f"commits/{sha}/pulls"):
+        if pull["merged_at"] and pull["merge_commit_sha"] == sha:
+            return str(pull["head"]["sha"])
+    return None
+
+
+def allow(repository: Repository) -> None:
+    """Allow the head of a pull request, and no other commit, to be so much worse."""
+    number, head = given("pr"), given("head")
+    if not number.isdecimal() or not FULL_SHA.fullmatch(head):
+        raise Refused("give the number of the pull request, and its head commit with all of its digits")
+    pull = repository.get(f"pulls/{number}")
+    if pull["state"] != "open" or pull["head"]["sha"] != head:
+        raise Refused(
+            f"#{number} is {pull['state']}, at {pull['head']['sha'][:12]}: what was measured at {head[:12]} is allowed "
+            "only while it is the head of an open pull request",
+            NOT_SO,
+        )
+    if pull["base"]["ref"] != os.environ["GITHUB_REF_NAME"]:
+        raise Refused(f"#{number} goes to {pull['base']['ref']}: start this workflow on that branch", NOT_SO)
+    who = os.environ["GITHUB_ACTOR"]
+    facts = [f"--{name}={given(name)}" for name in ("metric", "up-to", "reason", "expires")]
+    command("allow", f"--head={head}", f"--by={who}", f"--pr={number}", *facts, *stores())
+    title = f"Allow #{number} to be up to {given('up-to')} worse in {given('metric')}"
+    branch = f"perfgate/allow-{head[:12]}-{os.environ['GITHUB_RUN_ID']}"
+    propose(repository, branch, title, f"Asked for by {who}: {given('reason')}")
+
+
+def stores() -> list[str]:
+    """Where rules and baselines are."""
+    given_lines = [f"--{name}={line}" for name in ("rules", "baselines") for line in lines(name)]
+    return given_lines + ([f"--suite={given('suite')}"] if given("suite") else [])
+
+
+def command(*words: str) -> None:
+    """Run `perfgate baseline`. Raises Refused with its exit code."""
+    with without_commands():
+        done = subprocess.run(perfgate("baseline", *words), env=for_others(), stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise Refused(f"perfgate baseline {words[0]} ended with {done.returncode}; see above", done.returncode)
+
+
+# --- the pull request --------------------------------------------------------------------------------------------
+
+
+def propose(repository: Repository, branch: str, title: str, body: str) -> None:
+    """Put what changed in the folder of baselines on a branch, and open a pull request for it. Raises Refused."""
+    base = os.environ["GITHUB_SHA"]
+    entries = [entry(repository, path) for path in changed(given("baselines"))]
+    if not entries:
+        raise Refused("nothing changed in the folder of baselines; is it a bucket, which needs no pull request?")
+    parent = repository.get(f"git/commits/{base}")
+    tree = repository.send("POST", "git/trees", {"base_tree": parent["tree"]["sha"], "tree": entries})
+    document = {"message": title, "tree": tree["sha"], "parents": [base]}
+    commit = repository.send("POST", "git/commits", document)
+    repository.send("POST", "git/refs", {"ref": f"refs/heads/{branch}", "sha": commit["sha"]})
+    document = {"title": title, "head": branch, "base": os.environ["GITHUB_REF_NAME"], "body": plain(body)}
+    pull = repository.send("POST", "pulls", document)
+    tell("notice", f"proposed in #{pull['number']}: {title}")
+    write_outputs({"pull-request": str(pull["number"])})
+
+
+def changed(folder: str) -> Sequence[str]:
+    """Files at or below a folder of the working directory that differ from HEAD. Raises Refused."""
+    words = ["git", "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", folder]
+    done = subprocess.run(words, capture_output=True, check=False)
+    if done.returncode:
+        raise Refused(f"git status fails: {done.stderr.decode(errors='replace').strip()}")
+    return [os.fsdecode(line[3:]) for line in done.stdout.split(b"\0") if line]
+
+
+def entry(repository: Repository, path: str) -> dict[str, Any]:
+    """One file of the new tree; a file that is gone has no content."""
+    place = Path(path)
+    kind = {"path": path, "mode": "100644", "type": "blob"}
+    if not place.exists():
+        return {**kind, "sha": None}
+    content = base64.b64encode(place.read_bytes()).decode()
+    blob = repository.send("POST", "git/blobs", {"content": content, "encoding": "base64"})
+    return {**kind, "sha": blob["sha"]}
+
+
+def plain(text: str) -> str:
+    """Text in Markdown that mentions nobody and links to nothing."""
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 3)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

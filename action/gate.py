@@ -1,0 +1,269 @@
+"""The gate of `action.yml`: measure where that is asked for, judge, tell the runner, and exit with the answer.
+
+Inputs come from variables `INPUT_*`, never from the text of a script. The exit code is that of `perfgate check` or
+`perfgate report`; what fails in showing the report is a warning, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from workflow import Refused, folded, for_others, given, lines, perfgate, tell, without_commands, write_outputs
+
+#: When several hold: internal error, usage, failure, could not judge, nothing.
+ORDER = (4, 2, 1, 3, 0)
+INTERNAL, USAGE, NOT_JUDGED = 4, 2, 3
+#: Where the results of all runs but the last are kept, in the working directory, so that reports can name them.
+KEPT = Path("perfgate-runs")
+FORMS = ("junit", "json", "html", "markdown", "sarif")
+#: In seconds: showing a report is quick, and must not hold up a verdict.
+LONGEST_RENDERING = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided; `report` is the JSON that says so, if any could be written."""
+
+    code: int
+    outcome: str = "error"
+    counts: Mapping[str, int] = field(default_factory=dict)
+    report: Path | None = None
+
+
+def main() -> int:
+    """Judge, show and tell; returns the exit code, which nothing after the verdict changes."""
+    with tempfile.TemporaryDirectory(prefix="perfgate-", dir=os.environ.get("RUNNER_TEMP")) as scratch:
+        try:
+            verdict = with_jobs(decide(Path(scratch)))
+        except Refused as refused:
+            tell("error", str(refused))
+            verdict = Verdict(refused.exit_code)
+        except Exception as error:  # a traceback would end in 1, which reads as a regression
+            tell("error", f"internal error: {type(error).__name__}: {error}")
+            verdict = Verdict(INTERNAL)
+        written = publish(verdict)
+    write_outputs(outputs(verdict, written))
+    return verdict.code
+
+
+def decide(scratch: Path) -> Verdict:
+    """The verdict on results, or on the reports of other jobs. Raises Refused."""
+    results, reports = lines("results"), lines("report")
+    if bool(results) == bool(reports):
+        raise Refused("give one of two inputs: results (what was measured), or report (what other jobs reported)")
+    return merge(matches(reports), scratch) if reports else gate(results, scratch)
+
+
+# --- measuring and judging ---------------------------------------------------------------------------------------
+
+
+def gate(results: Sequence[str], scratch: Path) -> Verdict:
+    """Measure if there is a command for it, judge, and measure again while that could settle a suspicion."""
+    again, most = given("rerun") or given("run"), times("rerun-count")
+    facts = [machine(scratch, 0)]
+    if given("run"):
+        set_aside(matches(results), 0)
+        if not measure(given("run"), 1):
+            raise Refused("what was to be measured failed, so nothing was judged; see its log above", NOT_JUDGED)
+    runs = matches(results)
+    facts.append(machine(scratch, 1))
+    verdict = check(runs, facts, scratch)
+    if verdict.outcome != "suspect" or not again:
+        return verdict
+    pattern = lines("rerun-results") or results
+    set_aside([path for path in matches(pattern) if path not in runs], 0)
+    judged: list[str] = []
+    for number in range(1, most + 1):
+        tell("notice", f"suspect: measuring again, {number} of {most}")
+        judged += set_aside(runs, number)
+        if not measure(again, number + 1):
+            tell("error", "measuring again failed, so the suspicion stands; see its log above")
+            return verdict
+        runs = matches(pattern)
+        facts.append(machine(scratch, number + 1))
+    return check([*judged, *runs], facts, scratch)
+
+
+def times(name: str) -> int:
+    """An input that is a number of times. Raises Refused."""
+    text = given(name)
+    if not text.isdecimal() or not 0 < int(text) <= 20:
+        raise Refused(f"the input {name} is a number from 1 to 20, not {text!r}")
+    return int(text)
+
+
+def matches(patterns: Sequence[str]) -> list[str]:
+    """The files and folders that patterns name; a pattern that names none stays, and is reported as missing."""
+    found: list[str] = []
+    for pattern in patterns:
+        paths = sorted(glob.glob(pattern, recursive=True))
+        found += [path for path in paths if KEPT not in Path(path).parents] or [pattern]
+    return list(dict.fromkeys(found))
+
+
+def set_aside(paths: Sequence[str], number: int) -> list[str]:
+    """Move results out of the way of the next measurement, so that nothing old is taken for new."""
+    folder = KEPT / ("before" if number == 0 else str(number))
+    shutil.rmtree(folder, ignore_errors=True)
+    moved = []
+    for path in filter(os.path.exists, paths):
+        target = folder / Path(*(part for part in Path(os.path.relpath(path)).parts if part != ".."))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        moved.append(shutil.move(path, str(target)))
+    return moved
+
+
+def measure(command: str, number: int) -> bool:
+    """Run the user's command in a process of its own, which cannot write outputs; whether it succeeded."""
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", command]
+    with folded(f"measurement {number}"):
+        done = subprocess.run(shell, env={**for_others(), "PERFGATE_RUN": str(number)}, check=False)
+    if done.returncode:
+        tell("error", f"measurement {number} ended with {done.returncode}")
+    return done.returncode == 0
+
+
+def machine(scratch: Path, number: int) -> Path | None:
+    """The facts of this machine now, in a file; None, and a warning, where they cannot be had."""
+    place = scratch / f"env-{number}.json"
+    with place.open("wb") as file:
+        done = subprocess.run(perfgate("env"), stdout=file, check=False)
+    if done.returncode:
+        tell("warning", f"perfgate env ended with {done.returncode}: the machine is judged without its facts")
+        return None
+    return place
+
+
+def check(runs: Sequence[str], facts: Sequence[Path | None], scratch: Path) -> Verdict:
+    """Judge runs with `perfgate check`."""
+    options = [f"--{name}={given(name)}" for name in ("suite", "policy-ref", "head", "missing-baseline") if given(name)]
+    options += [f"--{name}={line}" for name in ("rules", "baselines", "only") for line in lines(name)]
+    options += [f"--env={fact}" for fact in [*filter(None, facts), *lines("env")]]
+    options += ["--strict"] if truth("strict") else []
+    return ask("check", options, runs, scratch)
+
+
+def merge(reports: Sequence[str], scratch: Path) -> Verdict:
+    """The worst of the reports of several jobs, with `perfgate report`."""
+    options = [f"--expect={times('expect')}"] if given("expect") else []
+    return ask("report", options, reports, scratch)
+
+
+def ask(command: str, options: Sequence[str], paths: Sequence[str], scratch: Path) -> Verdict:
+    """Run a command that judges, and read the report that it writes."""
+    report = scratch / "report.json"
+    report.unlink(missing_ok=True)
+    words = perfgate(command, *options, "--no-github", f"--json={report}", "--", *paths)
+    with without_commands():
+        code = subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
+    code = code if code in ORDER else INTERNAL
+    try:
+        document = json.loads(report.read_bytes())
+        return Verdict(code, document["outcome"], document["counts"], report)
+    except (OSError, ValueError, KeyError):
+        return Verdict(code or INTERNAL)
+
+
+def with_jobs(verdict: Verdict) -> Verdict:
+    """The verdict, which cannot be good where a job that it depends on was skipped, cancelled or failed."""
+    if not given("needs"):
+        return verdict
+    try:
+        results = {name: job["result"] for name, job in json.loads(given("needs")).items()}
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise Refused("the input needs is ${{ toJSON(needs) }}") from None
+    for name, result in results.items():
+        if result != "success":
+            tell("error", f"the job {name} is {result}: what it was to measure may be missing")
+            code = min(verdict.code, NOT_JUDGED, key=ORDER.index)
+            verdict = replace(verdict, code=code, outcome="error" if code == NOT_JUDGED else verdict.outcome)
+    return verdict
+
+
+def truth(name: str) -> bool:
+    """An input that is true or false. Raises Refused."""
+    text = given(name).lower() or "false"
+    if text not in ("true", "false"):
+        raise Refused(f"the input {name} is true or false, not {text!r}")
+    return text == "true"
+
+
+# --- telling -----------------------------------------------------------------------------------------------------
+
+
+def publish(verdict: Verdict) -> list[str]:
+    """Show the report wherever that was asked for; returns the forms that were written."""
+    if verdict.report is None:
+        return []
+    try:
+        written = [form for form in FORMS if given(form) and write(form, verdict.report)]
+        annotate(verdict.report)
+    except Exception as error:  # whatever happens here, the verdict stands
+        tell("warning", f"the report could not be shown in full: {error}")
+        return [form for form in FORMS if given(form) and os.path.isfile(given(form))]
+    return written
+
+
+def write(form: str, report: Path) -> bool:
+    """Write the report in one form; whether that was possible."""
+    place = Path(given(form))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        tell("warning", f"the {form} report could not be written to {place}: {error}")
+        return False
+    done = show(report, "--no-github", f"--{form}={place}")
+    if not place.is_file():
+        tell("warning", f"the {form} report could not be written to {place}: {done.stderr.strip()}")
+    return place.is_file()
+
+
+def annotate(report: Path) -> None:
+    """Annotations on stdout, and the summary of the step."""
+    environment = dict(os.environ)
+    if not truth("summary"):
+        environment.pop("GITHUB_STEP_SUMMARY", None)
+    done = show(report, "--github", environment=environment)
+    if truth("annotations"):
+        print(done.stdout, end="", flush=True)
+    if done.stderr:
+        tell("warning", done.stderr.strip())
+
+
+def show(report: Path, *options: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `perfgate report` on the report; it ends with the code of the report, which says nothing here."""
+    return subprocess.run(
+        perfgate("report", "--quiet", *options, "--", str(report)),
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=LONGEST_RENDERING,
+        check=False,
+    )
+
+
+def outputs(verdict: Verdict, written: Sequence[str]) -> dict[str, str]:
+    """The outputs of the step, by their names in `action.yml`."""
+    counts = verdict.counts
+    return {
+        "outcome": verdict.outcome,
+        "exit-code": str(verdict.code),
+        "counts": json.dumps(counts, sort_keys=True),
+        "failed": str(counts.get("fail", 0)),
+        "inconclusive": str(counts.get("inconclusive", 0) + counts.get("suspect", 0)),
+        **{f"{form}-path": given(form) for form in written},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
