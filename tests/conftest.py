@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,22 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         monkeypatch.setenv("SOURCE_DATE_EPOCH", str(now[0]))
 
     return tomorrow
+
+
+# --- work that must end -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def ends() -> Iterator[None]:
+    """Fail what takes a minute of the processor, where a moment is enough: quadratic work, not a slow machine."""
+
+    def give_up(*_: object) -> None:
+        raise AssertionError("this does not end in any reasonable time")
+
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 60)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from conftest import Done, steady, write_log, write_results, write_rules
+from conftest import Done, ends, steady, write_log, write_results, write_rules
 
 from perfgate.limits import DEFAULT, VARIABLE, Limits, parse_limits
 from perfgate.readers import Source, read
@@ -174,11 +173,10 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_input_is_read_in_little_time(name: str) -> None:
-    started = time.process_time()
-    runs = read(Source("run", [HOSTILE[name].encode()]))
-    assert all(run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
-    assert time.process_time() - started < 10
+def test_hostile_input_ends(name: str) -> None:
+    with ends():
+        runs = read(Source("run", [HOSTILE[name].encode()]))
+        assert all(run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
 
 
 def test_a_rule_file_is_not_read_through_a_link_that_leads_out(perfgate: Command, folder: Path) -> None:
@@ -204,7 +202,7 @@ def test_a_level_that_is_a_link_is_named(perfgate: Command, folder: Path) -> Non
     level.symlink_to(folder / "moved")
     done = perfgate("check", "run", "--missing-baseline", "skip")
     assert done.code == 3
-    assert f"{level.name}: error: cannot be read: it is a link" in done.said.replace("\n", "")
+    assert f"{level.name}: error: is a link" in done.said.replace("\n", "")
 
 
 def test_no_rank_hides_another_whose_metric_is_no_number(perfgate: Command, folder: Path) -> None:

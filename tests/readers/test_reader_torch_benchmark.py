@@ -1,6 +1,5 @@
-import time
-
 import pytest
+from conftest import ends
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, said
@@ -156,12 +155,11 @@ def test_a_table_that_is_broken_off_is_an_error():
 @pytest.mark.parametrize(
     "piece", ["[ ", "[-", "  |", " (", ") ", "1 threads: ---", "1", "Times are in a", f"{HEAD} ", "a\n"]
 )
-def test_no_text_takes_long(piece):
-    started = time.process_time()
-    for start in ("", f"{HEAD}\nx\n", "[- x -]\n  |  a\n1 threads: ---\n", "[- x -]\n"):
-        runs_of(start + piece * (300_000 // len(piece)) + "\n  |  a\n1 threads: ---\n", "torch-benchmark")
-    runs_of(ONE * 3000)
-    assert time.process_time() - started < 5
+def test_every_text_ends(piece):
+    with ends():
+        for start in ("", f"{HEAD}\nx\n", "[- x -]\n  |  a\n1 threads: ---\n", "[- x -]\n"):
+            runs_of(start + piece * (300_000 // len(piece)) + "\n  |  a\n1 threads: ---\n", "torch-benchmark")
+        runs_of(ONE * 3000)
 
 
 @pytest.mark.parametrize("prefix", ["[rank0]: ", "    ", "# "])

@@ -1,8 +1,7 @@
 """Strict YAML: what is refused and where, what scalars are, and advice for sentences that YAML bends."""
 
-import time
-
 import pytest
+from conftest import ends
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -314,9 +313,8 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_large_files_are_refused_in_little_time(name):
-    begin = time.process_time()
-    ruleset, problems = load_rules([("r.yaml", LARGE[name])])
-    assert ruleset is None
-    assert problems
-    assert time.process_time() - begin < 5
+def test_large_files_are_refused(name):
+    with ends():
+        ruleset, problems = load_rules([("r.yaml", LARGE[name])])
+        assert ruleset is None
+        assert problems

@@ -1,10 +1,10 @@
 """Two modes: the best cut against brute force, and what is only one group."""
 
 import math
-import time
 
 import numpy as np
 import pytest
+from conftest import ends
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,10 +50,9 @@ def test_fifty_normal_values_are_hardly_ever_two():
     assert sum(f is not None for f in found) <= 5
 
 
-def test_a_hundred_thousand_values_take_no_time():
-    began = time.perf_counter()
-    two_modes(RNG.normal(size=100_000))
-    assert time.perf_counter() - began < 1
+def test_a_hundred_thousand_values_end():
+    with ends():
+        two_modes(RNG.normal(size=100_000))
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=50, max_size=60))
