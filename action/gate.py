@@ -41,18 +41,25 @@ class Verdict:
 
 def main() -> int:
     """Judge, show and tell; returns the exit code, which nothing after the verdict changes."""
-    with tempfile.TemporaryDirectory(prefix="perfgate-", dir=os.environ.get("RUNNER_TEMP")) as scratch:
-        try:
-            verdict = with_jobs(decide(Path(scratch)))
-        except Refused as refused:
-            tell("error", str(refused))
-            verdict = Verdict(refused.exit_code)
-        except Exception as error:  # a traceback would end in 1, which reads as a regression
-            tell("error", f"internal error: {type(error).__name__}: {error}")
-            verdict = Verdict(INTERNAL)
-        written = publish(verdict)
+    verdict, written = Verdict(INTERNAL), list[str]()
+    place = os.environ.get("RUNNER_TEMP")
+    try:
+        with tempfile.TemporaryDirectory(prefix="perfgate-", dir=place, ignore_cleanup_errors=True) as scratch:
+            verdict = judge(Path(scratch))
+            written = publish(verdict)
+    except Exception as error:  # a traceback would end in 1, which reads as a regression
+        tell("error", f"internal error: {type(error).__name__}: {error}")
     write_outputs(outputs(verdict, written))
     return verdict.code
+
+
+def judge(scratch: Path) -> Verdict:
+    """The verdict, or the error that stands for it."""
+    try:
+        return with_jobs(decide(scratch))
+    except Refused as refused:
+        tell("error", str(refused))
+        return Verdict(refused.exit_code)
 
 
 def decide(scratch: Path) -> Verdict:
@@ -218,6 +225,7 @@ def write(form: str, report: Path) -> bool:
     place = Path(given(form))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)  # an old one must not be taken for this one
     except OSError as error:
         tell("warning", f"the {form} report could not be written to {place}: {error}")
         return False

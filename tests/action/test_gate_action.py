@@ -1,18 +1,27 @@
-"""The action as a job sees it: steps, outputs, summary, annotations and exit codes, through a port of the runner.
+"""The action as a job sees it: steps, outputs, summary, annotations and exit codes.
 
-The installation is replaced by an environment that holds this perfgate; one slow test runs it for real.
+`action` runs it through a port of the runner, with its installation replaced by an environment that holds this
+perfgate; one slow test installs for real. `script` runs its script alone, with perfgate in this process: the same
+answers in a tenth of the time, for what the runner has no part in.
 """
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
+import subprocess
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import Done, Repository, steady, write_log, write_results, write_rules, write_run
-from emulator import ROOT, Result, clean_environment, make_python, run_action
+from emulator import ROOT, Commands, Result, Step, clean_environment, make_python, parse_file, run_action
+
+from perfgate import cli
 
 Action = Callable[..., Result]
 Command = Callable[..., Done]
@@ -38,6 +47,51 @@ def action(folder: Path, installed: str) -> Action:
         environment = clean_environment(folder / ".runner", SOURCE_DATE_EPOCH="1767225600", GITHUB_ACTOR="ada")
         given = {name.replace("_", "-"): value for name, value in inputs.items()}
         return run_action(ROOT, given, folder, environment, github, {"install": {"python": installed}})
+
+    return run
+
+
+@pytest.fixture
+def script(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Action:
+    """The script of the gate, without the runner around it; commands of perfgate need no process of their own."""
+    monkeypatch.syspath_prepend(ROOT / "action")
+    gate = importlib.import_module("gate")
+    monkeypatch.setattr(gate.subprocess, "run", in_process(subprocess.run))
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+
+    def run(**inputs: str) -> Result:
+        defaults = {name: str(told.get("default", "")) for name, told in action["inputs"].items()}
+        given = {**defaults, "policy-ref": "", "head": ""} | {name.replace("_", "-"): inputs[name] for name in inputs}
+        output, summary = folder / ".output", folder / ".summary"
+        environment = {f"INPUT_{name.upper().replace('-', '_')}": value for name, value in given.items()}
+        with monkeypatch.context() as patch:
+            for name, value in {**environment, "GITHUB_OUTPUT": output, "GITHUB_STEP_SUMMARY": summary}.items():
+                patch.setenv(name, str(value))
+            output.write_text("")
+            code = gate.main()
+        step = Step("failure" if code else "success", log=capsys.readouterr().out)
+        Commands(step).read(step.log)
+        outputs = dict.fromkeys(action["outputs"], "") | parse_file(output.read_text())
+        assert outputs["exit-code"] == str(code)
+        return Result(step.outcome, outputs, {"gate": step})
+
+    return run
+
+
+def in_process(elsewhere: Callable[..., Any]) -> Callable[..., Any]:
+    """`subprocess.run` for a script that calls perfgate; anything else runs elsewhere."""
+
+    def run(words: list[str], **options: Any) -> Any:
+        if words[1:4] != ["-I", "-m", "perfgate"]:
+            return elsewhere(words, **options)
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = cli.run(words[4:])
+        if "stdout" in options:
+            options["stdout"].write(out.getvalue().encode())
+        elif not options.get("capture_output"):
+            print(out.getvalue() + err.getvalue(), end="", flush=True)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     return run
 
@@ -82,9 +136,9 @@ def test_a_failure_is_red_and_marks_the_rule(action: Action, limit: Path) -> Non
     assert result.outputs["json-path"] == "report.json"
 
 
-def test_an_inconclusive_result_is_green_and_said(action: Action, repository: Repository) -> None:
+def test_an_inconclusive_result_is_green_and_said(script: Action, repository: Repository) -> None:
     write_run(repository.folder / "new.json", forward=104, seed=50)
-    result = action(results="new.json")
+    result = script(results="new.json")
     assert result.conclusion == "success"
     assert (result.outputs["outcome"], result.outputs["inconclusive"]) == ("inconclusive", "1")
     assert levels(result) == ["warning"]
@@ -94,9 +148,9 @@ def test_an_inconclusive_result_is_green_and_said(action: Action, repository: Re
     ("results", "words"),
     [("out/*.json", "out/*.json"), ("train.log\nabsent.log", "absent.log")],
 )
-def test_missing_results_are_red(action: Action, limit: Path, results: str, words: str) -> None:
+def test_missing_results_are_red(script: Action, limit: Path, results: str, words: str) -> None:
     write_log(limit / "train.log", forward=steady(100))
-    result = action(results=results, junit="junit.xml")
+    result = script(results=results, junit="junit.xml")
     assert result.conclusion == "failure"
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("error", "3")
     assert words in result.log
@@ -114,30 +168,28 @@ def test_missing_results_are_red(action: Action, limit: Path, results: str, word
     ids=str,
 )
 def test_inputs_that_cannot_be_followed_are_red(
-    action: Action, limit: Path, inputs: dict[str, str], words: str
+    script: Action, limit: Path, inputs: dict[str, str], words: str
 ) -> None:
     write_log(limit / "train.log", forward=steady(100))
-    result = action(**inputs)
+    result = script(**inputs)
     assert result.conclusion == "failure"
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("error", "2")
     assert words in result.log
 
 
-def test_every_input_reaches_the_judge(action: Action, repository: Repository, folder: Path) -> None:
+def test_every_input_reaches_the_judge(script: Action, repository: Repository, folder: Path) -> None:
     write_rules(folder, "forward under 1 s", head="suite: other\n", name="others/other.yaml")
     write_run(folder / "new.json", forward=100)
-    result = action(results="new.json", rules="rules\nothers", suite="other", only="forward*", env="site=here")
+    result = script(results="new.json", rules="rules\nothers", suite="other", only="forward*", env="site=here")
     assert result.outputs["counts"] == '{"pass": 1}'
-    assert action(results="new.json", baselines="nowhere", missing_baseline="skip").outputs["exit-code"] == "0"
-    (folder / "below").mkdir()
-    write_run(folder / "below" / "new.json", forward=106, seed=50)
-    places = {"rules": "../rules", "baselines": "../baselines", "working_directory": "below"}
-    assert action(results="*.json", strict="true", **places).outputs["exit-code"] == "1"
+    assert script(results="new.json", baselines="nowhere", missing_baseline="skip").outputs["exit-code"] == "0"
+    write_run(folder / "new.json", forward=106, seed=50)
+    assert script(results="n*.json", strict="true").outputs["exit-code"] == "1"
 
 
-def test_facts_of_the_machine_are_taken_before_and_after(action: Action, limit: Path) -> None:
+def test_facts_of_the_machine_are_taken_before_and_after(script: Action, limit: Path) -> None:
     write_log(limit / "train.log", forward=steady(100))
-    action(results="train.log", json="report.json", env="colour=blue")
+    script(results="train.log", json="report.json", env="colour=blue")
     environment = json.loads((limit / "report.json").read_text())["environment"]
     assert environment["colour"] == "blue"
     assert {"cpu_count", "host", "python"} <= set(environment)
@@ -168,11 +220,11 @@ def prepared(repository: Repository) -> Callable[..., str]:
     ids=["clear", "again, to pass", "again, to fail"],
 )
 def test_a_suspicion_is_measured_again(
-    action: Action, prepared: Any, folder: Path, centres: list[float], conclusion: str, outcome: str
+    script: Action, prepared: Any, folder: Path, centres: list[float], conclusion: str, outcome: str
 ) -> None:
     runs = len(centres)
     times = str(max(runs - 1, 1))
-    result = action(run=prepared(*centres), rerun_count=times, results="new.json", json="report.json")
+    result = script(run=prepared(*centres), rerun_count=times, results="new.json", json="report.json")
     assert (result.conclusion, result.outputs["outcome"]) == (conclusion, outcome)
     document = json.loads((folder / "report.json").read_text())
     names = [*(f"perfgate-runs/{number}/new.json" for number in range(1, runs)), "new.json"]
@@ -180,20 +232,20 @@ def test_a_suspicion_is_measured_again(
     assert result.log.count("measuring again") == runs - 1
 
 
-def test_what_an_earlier_step_measured_is_measured_again(action: Action, prepared: Any, folder: Path) -> None:
+def test_what_an_earlier_step_measured_is_measured_again(script: Action, prepared: Any, folder: Path) -> None:
     write_run(folder / "new.json", forward=106, seed=49)
     write_run(folder / "again.json", forward=300)  # left from another day, and no part of this
     command = prepared(0, 106, 106.1).replace("new.json", "again.json")
-    result = action(results="new.json", rerun=command, rerun_results="again.json", json="report.json")
+    result = script(results="new.json", rerun=command, rerun_results="again.json", json="report.json")
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("fail", "1")
     document = json.loads((folder / "report.json").read_text())
     paths = ["perfgate-runs/1/new.json", "perfgate-runs/2/again.json", "again.json"]
     assert [file["path"] for file in document["inputs"]] == paths
 
 
-def test_a_suspicion_without_a_command_stands(action: Action, repository: Repository, folder: Path) -> None:
+def test_a_suspicion_without_a_command_stands(script: Action, repository: Repository, folder: Path) -> None:
     write_run(folder / "new.json", forward=106, seed=50)
-    result = action(results="new.json")
+    result = script(results="new.json")
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("suspect", "3")
 
 
@@ -206,10 +258,10 @@ def test_a_suspicion_without_a_command_stands(action: Action, repository: Reposi
     ],
     ids=["writes nothing", "fails in a pipe", "fails the second time"],
 )
-def test_a_measurement_that_fails_is_red(action: Action, prepared: Any, folder: Path, command: str, code: str) -> None:
+def test_a_measurement_that_fails_is_red(script: Action, prepared: Any, folder: Path, command: str, code: str) -> None:
     prepared(106, 100, 100)
     write_run(folder / "new.json", forward=100)  # old, and must not be taken for the new
-    result = action(run=command, results="new.json")
+    result = script(run=command, results="new.json")
     assert result.conclusion == "failure"
     assert result.outputs["exit-code"] == code
 
@@ -227,19 +279,22 @@ def test_what_is_measured_cannot_write_outputs(action: Action, limit: Path) -> N
 # --- what fails beside the verdict, and who is hostile -----------------------------------------------------------
 
 
-def test_a_report_that_cannot_be_written_changes_nothing(action: Action, limit: Path) -> None:
+def test_a_report_that_cannot_be_written_changes_nothing(script: Action, limit: Path) -> None:
     write_log(limit / "train.log", forward=steady(100))
     (limit / "file").write_text("")
-    result = action(results="train.log", junit="file/junit.xml", html="rules", markdown="report.md")
+    (limit / "report.md").write_text("of yesterday")
+    result = script(results="train.log", junit="file/junit.xml", html="rules", markdown="report.md")
     assert result.conclusion == "success"
     assert result.outputs["junit-path"] == result.outputs["html-path"] == ""
     assert result.outputs["markdown-path"] == "report.md"
+    assert "of yesterday" not in (limit / "report.md").read_text()
     assert levels(result) == ["warning", "warning"]
 
 
-def test_summary_and_annotations_can_be_left_out(action: Action, limit: Path) -> None:
-    write_log(limit / "train.log", forward=steady(200))
-    gate = action(results="train.log", annotations="false", summary="false").steps["gate"]
+def test_what_is_shown_and_where_can_be_said(action: Action, limit: Path) -> None:
+    write_log(limit / "below" / "train.log", forward=steady(200))
+    told = {"annotations": "false", "summary": "false", "working_directory": "below", "rules": "../rules"}
+    gate = action(results="*.log", **told).steps["gate"]
     assert (gate.outcome, gate.annotations, gate.summary) == ("failure", [], "")
 
 
@@ -257,6 +312,23 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("log", "obeyed", "outputs"),
+    [
+        ("  ::set-output name=a::b", ["set-output"], {"a": "b"}),
+        ("x ##[set-output name=a]b", ["set-output"], {"a": "b"}),
+        ("x ::add-mask::a", [], {}),
+        ("::stop-commands::t\n::add-mask::a\n##[add-mask]a\n::t::\n::add-mask::b", ["add-mask"], {}),
+        ("::group::a\n::unknown::b", [], {}),
+    ],
+)
+def test_the_port_of_the_runner_obeys(log: str, obeyed: list[str], outputs: dict[str, str]) -> None:
+    """So that what follows could fail."""
+    step = Step()
+    Commands(step).read(log)
+    assert (step.obeyed, step.outputs) == (obeyed, outputs)
+
+
 def test_hostile_names_reach_no_parser(action: Action, folder: Path) -> None:
     write_rules(folder, "* p95 under 120 ms")
     series = [{"metric": name, "unit": "ms", "values": steady(200, seed=i)} for i, name in enumerate(HOSTILE)]
@@ -266,9 +338,18 @@ def test_hostile_names_reach_no_parser(action: Action, folder: Path) -> None:
     assert result.outputs["outcome"] == "fail"
     assert result.outputs["counts"] == json.dumps({"fail": len(HOSTILE)})
     assert gate.obeyed == []
+    assert gate.log.startswith("::stop-commands::")
     assert "forged" not in [text for _, text, _ in gate.annotations]
     assert len(gate.annotations) == 10  # nine, and one that counts the rest
     assert "<img" not in gate.summary.replace("`<img", "")
+
+
+def test_a_fault_of_the_script_is_no_regression(limit: Path, installed: str) -> None:
+    environment = clean_environment(limit / ".runner") | {"RUNNER_TEMP": "/nowhere", "GITHUB_OUTPUT": "/nowhere/output"}
+    words = [installed, "-E", "-s", str(ROOT / "action" / "gate.py")]
+    done = subprocess.run(words, cwd=limit, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert done.stdout.startswith("::error::internal error: FileNotFoundError")
 
 
 def test_a_hostile_workspace_is_not_imported(action: Action, limit: Path) -> None:
@@ -322,9 +403,9 @@ def needs(**results: str) -> str:
     ],
 )
 def test_a_matrix_has_one_verdict(
-    action: Action, legs: Path, report: str, expect: str, jobs: dict[str, str], outcome: str, code: str
+    script: Action, legs: Path, report: str, expect: str, jobs: dict[str, str], outcome: str, code: str
 ) -> None:
-    result = action(report=report, expect=expect, needs=needs(**jobs))
+    result = script(report=report, expect=expect, needs=needs(**jobs))
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == (outcome, code)
     assert result.conclusion == ("success" if code == "0" else "failure")
 
