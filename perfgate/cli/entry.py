@@ -11,7 +11,7 @@ from io import StringIO
 import click
 
 from perfgate import __version__
-from perfgate.cli import baselines, calibration, env, judging, report, rules
+from perfgate.cli import baselines, calibration, env, judging, report, rules, starting
 from perfgate.cli.options import USAGE, Group
 from perfgate.cli.terminal import tell
 
@@ -38,6 +38,7 @@ for command in (
     *calibration.COMMANDS,
     *rules.COMMANDS,
     *env.COMMANDS,
+    *starting.COMMANDS,
 ):
     main.add_command(command)
 
