@@ -6,8 +6,15 @@ from typing import Any
 
 import click
 
-from perfgate.cli.options import env_option, format_option, trace_mode_option
-from perfgate.cli.terminal import say
+from perfgate.cli.options import (
+    collect,
+    env_option,
+    format_option,
+    judging_options,
+    runs_argument,
+    trace_mode_option,
+)
+from perfgate.cli.terminal import ascii_only, colour, complain, say, width
 
 
 @click.command()
@@ -28,4 +35,28 @@ def init(runs: tuple[str, ...], suite: str | None, env: tuple[str, ...], format_
     return say(command(Options(runs, suite=suite, env=env, format=format_, trace_mode=trace_mode)))
 
 
-COMMANDS = (init,)
+@click.command()
+@runs_argument
+@judging_options
+@click.option("--json", "json_", is_flag=True, help="Print JSON (perfgate.selftest/1).")
+def selftest(runs: tuple[str, ...], json_: bool, **arguments: Any) -> int:
+    """Prove on your own rules and runs that unchanged input passes and worse input fails; nothing is written.
+
+    \b
+    Example: perfgate selftest main-1.log main-2.log
+    """
+    from perfgate.app.selftest import selftest as command
+    from perfgate.reporters.selftest import render_json, render_text
+
+    done = command(collect(runs, arguments))
+    shown = (done.proofs, done.against, done.exit_code)
+    if json_:
+        click.echo(render_json(*shown), nl=False)
+    else:
+        text = render_text(*shown, width=width(), colour=colour(), ascii_only=ascii_only())
+        click.echo(text, nl=False, color=True)
+    complain(done.problems)
+    return done.exit_code
+
+
+COMMANDS = (init, selftest)
