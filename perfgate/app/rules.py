@@ -26,6 +26,13 @@ def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
     return [f"{name}: {count} rule" + ("" if count == 1 else "s") for name, count in counts.items()], problems
 
 
+def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
+    """How the rules of all suites are called, and with that what they are about; sorted. Raises Refused."""
+    found = loading.all_rules(list(rule_files(paths)), surroundings.limits())
+    names = {rule.name for rule in found}
+    return sorted(names | {rule.sentence.subject_text for rule in found} if with_metrics else names)
+
+
 def rules_difference(
     old: str, new: str | None, paths: Sequence[str], suite: str | None
 ) -> tuple[list[PolicyChange], str]:

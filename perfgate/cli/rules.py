@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from perfgate.cli.completion import files, rule_names
 from perfgate.cli.options import USAGE, Group, baselines_option, env_option, rules_option, suite_option
 from perfgate.cli.terminal import complain, say
 
@@ -14,7 +15,7 @@ def rules() -> None:
 
 
 @rules.command("check")
-@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=files)
 def rules_check(paths: tuple[str, ...]) -> int:
     """Validate rule files; every mistake is shown with its line.
 
@@ -30,7 +31,7 @@ def rules_check(paths: tuple[str, ...]) -> int:
 
 
 @rules.command()
-@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=rule_names)
 @rules_option
 @baselines_option
 @suite_option

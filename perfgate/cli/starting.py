@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from perfgate.cli.completion import files
 from perfgate.cli.options import (
     collect,
     env_option,
@@ -18,7 +19,7 @@ from perfgate.cli.terminal import ascii_only, colour, complain, say, width
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=files)
 @click.option("--suite", metavar="NAME", help="What to call what is measured. [default: training]")
 @env_option
 @format_option
