@@ -1,7 +1,14 @@
 """perfgate: a performance gate for people who train models on GPUs.
 
-The public names are resolved when they are first used, so that `import perfgate` loads neither numpy nor scipy, and
-`perfgate.Recorder` the standard library alone. What each of them does is described where it is defined.
+The gate is the command `perfgate`. What a program may import is this, and nothing else is promised to stay:
+
+* `Recorder` records spans, steps and values of a running program; `RecorderError` and `RecorderWarning` are what it
+  raises and warns of. It needs the standard library alone.
+* `judge_change` and `judge_limit` decide as `check` does, on plain sequences of numbers.
+* `measure_run`, `warmup_length` and `calibrate_prior` are the steps before: one run as one number, how many values of
+  it are warm-up, and how much unchanged runs differ.
+
+Names are resolved when they are first used, so that `import perfgate` alone loads neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -50,3 +57,8 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'perfgate' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for a prompt that completes them."""
+    return sorted(__all__)

@@ -449,6 +449,34 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether one clause of a rule would fail: what `perfgate selftest` shows on the user's own runs.
+
+    `proven`: it fails at `fails_at`; `by-choice`: its author wrote that it does not block here; `unable`: no change
+    makes it fail; `blocked`: what is unchanged does not pass already.
+    """
+
+    rule: str
+    metric: str
+    labels: Mapping[str, str]
+    statistic: str | None
+    asks: str
+    at: Location
+    state: Literal["proven", "by-choice", "unable", "blocked"]
+    #: What the unchanged runs alone would make `check` exit with.
+    exit_code: int
+    reason: str
+    unit: str | None = None
+    shown_unit: str | None = None
+    #: The smallest change that was tried and failed, relative to the base; of a limit, the value.
+    fails_at: float | None = None
+    kind: Literal["limit", "change"] = "limit"
+    tolerance: float | None = None
+    #: Whether its absence would be noticed.
+    misses: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Which rules and baselines a report was decided by."""
 

@@ -167,7 +167,24 @@ def test_heavy_packages_are_imported_where_they_are_used(code: str, absent: set[
 def test_public_names_resolve() -> None:
     import perfgate
 
+    assert dir(perfgate) == sorted(perfgate.__all__)
     for name in perfgate.__all__:
-        assert getattr(perfgate, name) is not None
+        found = getattr(perfgate, name)
+        assert found.__doc__
+        assert name == "__version__" or f"`{name}`" in (perfgate.__doc__ or "")
+    assert (PACKAGE / "py.typed").exists()
     with pytest.raises(AttributeError):
         _ = perfgate.no_such_name  # type: ignore[attr-defined]
+
+
+def test_public_functions_are_typed_as_they_are_described() -> None:
+    import inspect
+
+    import perfgate
+
+    for name in set(perfgate.__all__) - {"__version__"}:
+        found = getattr(perfgate, name)
+        if inspect.isfunction(found):
+            signature = inspect.signature(found)
+            assert signature.return_annotation is not inspect.Signature.empty
+            assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()), name

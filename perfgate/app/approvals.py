@@ -35,7 +35,11 @@ def approve(options: Options, decision: Decision) -> list[str]:
     """Open a new level with these runs; returns the lines to print. Raises Refused."""
     if not decision.reason.strip():
         raise Refused('an approval needs a reason: --reason "..."')
-    found = read_candidates(options)
+    return open_level(read_candidates(options), decision)
+
+
+def open_level(found: Candidates, decision: Decision) -> list[str]:
+    """Open a new level with runs that were read; returns the lines to print. Raises Refused."""
     with locked(found.store):
         found = found.reloaded()
         level = _level(found, decision)

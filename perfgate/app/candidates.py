@@ -136,15 +136,21 @@ def read_candidates(options: Options, source: PolicySource | None = None, head: 
     ruleset, problems, _ = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
+    runs, facts = read_measured(options, ruleset.identity)
+    store, known = open_store(options.baselines), source.store(options.baselines)
+    return Candidates(options, ruleset, runs, facts, store, known, Loaded(Baseline(), History({})), head)
+
+
+def read_measured(options: Options, identity: Sequence[str]) -> tuple[tuple[Run, ...], dict[str, Fact]]:
+    """The runs with the facts of their machine. Raises Refused for what cannot become a baseline."""
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
-    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), identity)
     damaged = [p for run in runs for p in run.problems if p.severity == "error"] + clashes
     if damaged:
         words = "\n".join(str(problem) for problem in damaged)
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
     _refuse_ranks_as_runs(runs)
-    store, known = open_store(options.baselines), source.store(options.baselines)
-    return Candidates(options, ruleset, runs, facts, store, known, Loaded(Baseline(), History({})), head)
+    return runs, facts
 
 
 def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:

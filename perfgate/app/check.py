@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, naming
@@ -17,6 +18,7 @@ from perfgate.judge.evidence import Evidence as RunsOfCase
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
+from perfgate.rules.sentence import glob_matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def check(request: CheckRequest) -> Report:
     is_named = naming(ruleset)
     problems += _of_runs(runs, is_named) + clashes + loaded.problems
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
+    problems += _only_nothing(request, case)
     problems += drifting
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
     named = [replace(p, key=None) if p.key and is_named(p.key) else p for p in problems]
@@ -131,3 +134,19 @@ def _nothing_judged(verdicts: tuple[Verdict, ...], request: CheckRequest) -> lis
         return []
     why = f"--only {' '.join(request.only)} lets no rule through" if request.only else "no rule gave a verdict"
     return [Problem("error", f"nothing was judged: {why}", Location(inputs.shown_path(request.options.rules[0])))]
+
+
+def _only_nothing(request: CheckRequest, case: Case) -> list[Problem]:
+    """A warning for each `--only` that lets nothing through, with the nearest rule or metric."""
+    rules = case.ruleset.rules
+    known = {name for rule in rules for name in (rule.name, rule.sentence.subject_text)}
+    # A glob of a rule may stand for any metric of the runs.
+    known |= {series.key.metric for run in case.new for series in run.series}
+    found = []
+    for glob in dict.fromkeys(request.only):
+        if not any(glob_matches(glob, name) for name in known):
+            near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
+            message = f"--only {glob} is no rule and no metric: {hint}"
+            found.append(Problem("warning", message, Location(inputs.shown_path(request.options.rules[0]))))
+    return found

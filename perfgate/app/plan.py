@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Options, approve_command, load_baseline, read_stored
 from perfgate.app.errors import Refused
@@ -11,7 +13,7 @@ from perfgate.baselines.identity import identity_of
 from perfgate.baselines.stores import Store
 from perfgate.judge.plans import plans
 from perfgate.judge.verdicts import Case
-from perfgate.model import Fact, Plan, Problem
+from perfgate.model import Baseline, Fact, Plan, Problem
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Ruleset
 
@@ -24,24 +26,31 @@ def plan(options: Options) -> tuple[list[Plan], list[Problem]]:
     ruleset, problems, _ = read_rules(WorkingTree(), options.rules, options.suite)
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
-    store, given = open_store(options.baselines), inputs.read_facts(options.env)
     found: list[Plan] = []
-    environments, refused = layout.environments(store, ruleset.suite)
-    problems += refused
+    for case, wrong in stored_cases(options, ruleset):
+        problems += wrong
+        found += plans(case) if case.baseline.runs else ()
+    if not found and not problems:
+        place = open_store(options.baselines).shown
+        hint = "approve a first run, or correct --suite, --baselines and --env"
+        raise Refused(f"there are no stored runs to plan with for suite {ruleset.suite} in {place}: {hint}", 3)
+    return found, list(dict.fromkeys(problems))
+
+
+def stored_cases(options: Options, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
+    """The stored runs of every environment that the given facts fit, without new ones, and what is wrong with them."""
+    store, given = open_store(options.baselines), inputs.read_facts(options.env)
+    environments, problems = layout.environments(store, ruleset.suite)
     for environment in environments:
         facts, wrong = _facts(store, ruleset, environment)
-        problems += wrong
         if facts is None or not _fits(given, facts, ruleset):
+            problems += wrong
             continue
         loaded = load_baseline(store, ruleset, facts, approve_command(options))
-        problems += loaded.problems
-        if loaded.baseline.runs:
-            case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
-            found += plans(case)
-    if not found and not problems:
-        hint = "approve a first run, or correct --suite, --baselines and --env"
-        raise Refused(f"there are no stored runs to plan with for suite {ruleset.suite} in {store.shown}: {hint}", 3)
-    return found, list(dict.fromkeys(problems))
+        case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
+        yield case, [*wrong, *loaded.problems]
+    if problems:
+        yield Case(ruleset, (), Baseline(), surroundings.today()), problems
 
 
 def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, Fact] | None, list[Problem]]:

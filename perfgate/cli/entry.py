@@ -11,7 +11,7 @@ from io import StringIO
 import click
 
 from perfgate import __version__
-from perfgate.cli import baselines, calibration, env, judging, report, rules
+from perfgate.cli import baselines, calibration, completion, env, judging, report, rules, starting
 from perfgate.cli.options import USAGE, Group
 from perfgate.cli.terminal import tell
 
@@ -38,6 +38,8 @@ for command in (
     *calibration.COMMANDS,
     *rules.COMMANDS,
     *env.COMMANDS,
+    *starting.COMMANDS,
+    *completion.COMMANDS,
 ):
     main.add_command(command)
 
@@ -47,12 +49,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # closed by the caller: nobody would see the answer
         return USAGE
     try:
-        code = main.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        words = None if arguments is None else list(arguments)
+        code = main.main(words, "perfgate", completion.VARIABLE, standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except SystemExit:  # click's answer to a broken pipe is an exit with 1, which would read as a regression
-        return USAGE
+        return 0 if completion.VARIABLE in os.environ else USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Exception as error:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.cli.options import NewSide, collect, format_option, judging_options, runs_argument, trace_mode_option
 from perfgate.cli.publishing import Publication, publish, report_options
 from perfgate.cli.terminal import ascii_only, hint, progress
@@ -21,8 +22,14 @@ from perfgate.cli.terminal import ascii_only, hint, progress
     help="What a missing baseline means. [default: error]",
 )
 @click.option("--policy-ref", metavar="GITREF", help="Take rules and baselines from this commit, such as origin/main.")
-@click.option("--propose", metavar="DIR", help="Write the files that an approval would add.")
-@click.option("--only", multiple=True, metavar="GLOB", help="Judge only rules with this id or metric.")
+@click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=rules_and_metrics,
+    help="Judge only rules with this id or metric.",
+)
 @click.option("--strict", is_flag=True, help="A suspicion is a failure.")
 @report_options
 def check(
@@ -78,8 +85,15 @@ def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: 
 
 
 @click.command(cls=NewSide)
-@click.argument("base", nargs=-1, required=True, metavar="BASE...")
-@click.option("--new", multiple=True, required=True, metavar="RUN...", help="The new runs: every path after it.")
+@click.argument("base", nargs=-1, required=True, metavar="BASE...", shell_complete=files)
+@click.option(
+    "--new",
+    multiple=True,
+    required=True,
+    metavar="RUN...",
+    shell_complete=files,
+    help="The new runs: every path after it.",
+)
 @click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
 @click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
 @format_option

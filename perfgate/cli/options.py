@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from perfgate.cli.completion import files
+
 if TYPE_CHECKING:
     from perfgate.app.baselines import Options
 
@@ -63,19 +65,32 @@ def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
-runs_argument = click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+runs_argument = click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
 format_option = click.option(
     "--format", "format_", metavar="NAME", help="Read every run as this format, whatever it looks like."
 )
 rules_option = click.option(
-    "--rules", multiple=True, default=("rules",), metavar="PATH", help="A rule file or a folder. [default: rules]"
+    "--rules",
+    multiple=True,
+    default=("rules",),
+    metavar="PATH",
+    shell_complete=files,
+    help="A rule file or a folder. [default: rules]",
 )
 baselines_option = click.option(
-    "--baselines", default="baselines", metavar="DIR", help="Where baselines are kept. [default: baselines]"
+    "--baselines",
+    default="baselines",
+    metavar="DIR",
+    shell_complete=files,
+    help="Where baselines are kept. [default: baselines]",
 )
 suite_option = click.option("--suite", metavar="NAME", help="Which suite, where the rules hold several.")
 env_option = click.option(
-    "--env", multiple=True, metavar="FILE|KEY=VALUE", help="Facts of the environment that the runs do not hold."
+    "--env",
+    multiple=True,
+    metavar="FILE|KEY=VALUE",
+    shell_complete=files,
+    help="Facts of the environment that the runs do not hold.",
 )
 head_option = click.option("--head", metavar="SHA", help="The commit that was measured. [default: git's HEAD]")
 who_option = click.option("--by", metavar="WHO", help="Who decides. [default: the Actions user, git's user]")

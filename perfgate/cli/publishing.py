@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perfgate.cli.completion import files
 from perfgate.cli.options import USAGE, options
 from perfgate.cli.terminal import ascii_only, colour, tell, width
 
@@ -26,7 +27,7 @@ _FILES = {
 
 report_options = options(
     *(
-        click.option(f"--{name}", f"{name}_", metavar="FILE", help=f"Write {what}; - is stdout.")
+        click.option(f"--{name}", f"{name}_", metavar="FILE", shell_complete=files, help=f"Write {what}; - is stdout.")
         for name, what in _FILES.items()
     ),
     click.option(

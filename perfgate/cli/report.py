@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from perfgate.cli.completion import files
 from perfgate.cli.publishing import Publication, publish, report_options
 
 
 @click.command()
-@click.argument("reports", nargs=-1, required=True, metavar="REPORT.json...")
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT.json...", shell_complete=files)
 @click.option(
     "--expect", type=click.IntRange(min=1), metavar="N", help="How many reports there must be; otherwise exit 3."
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.options import USAGE, Group, rules_option, suite_option
+from perfgate.cli.completion import files, rule_names
+from perfgate.cli.options import USAGE, Group, baselines_option, env_option, rules_option, suite_option
 from perfgate.cli.terminal import complain, say
 
 
@@ -14,7 +15,7 @@ def rules() -> None:
 
 
 @rules.command("check")
-@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=files)
 def rules_check(paths: tuple[str, ...]) -> int:
     """Validate rule files; every mistake is shown with its line.
 
@@ -30,18 +31,25 @@ def rules_check(paths: tuple[str, ...]) -> int:
 
 
 @rules.command()
-@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=rule_names)
 @rules_option
+@baselines_option
 @suite_option
-def explain(ids: tuple[str, ...], rules: tuple[str, ...], suite: str | None) -> int:
-    """Say in words what rules mean and what they need.
+@env_option
+def explain(
+    ids: tuple[str, ...], rules: tuple[str, ...], baselines: str, suite: str | None, env: tuple[str, ...]
+) -> int:
+    """Say in words what rules mean, what they need, and what would fail with the runs that are stored.
 
     \b
     Example: perfgate rules explain allreduce-tail
     """
+    from perfgate.app.baselines import Options
     from perfgate.app.rules import explain_rules
 
-    return say(["\n\n".join(explain_rules(rules, ids, suite))])
+    found, problems = explain_rules(Options(rules=rules, baselines=baselines, suite=suite, env=env), ids)
+    say(["\n\n".join(found)])
+    return complain(problems)
 
 
 @rules.command()

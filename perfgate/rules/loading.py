@@ -61,6 +61,11 @@ def check_rules(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) ->
     return counts, problems
 
 
+def all_rules(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> list[Rule]:
+    """The rules of all suites, those of a file with mistakes as far as they can be read."""
+    return [rule for loader in _load_files(files, limits)[0] for rule in loader.rules]
+
+
 def _load_files(files: Iterable[tuple[str, bytes]], limits: Limits) -> tuple[list[_FileLoader], list[Problem]]:
     loaders = [_FileLoader(load_document(name, data, limits)) for name, data in files]
     return loaders, [problem for loader in loaders for problem in sorted(loader.load(), key=_position)]

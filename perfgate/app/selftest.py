@@ -1,0 +1,45 @@
+"""`perfgate selftest`: the user's own rules, on the user's own runs, shown what they are meant to catch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfgate.app import inputs, surroundings
+from perfgate.app.baselines import Options, approve_command, load_baseline
+from perfgate.app.errors import Refused
+from perfgate.app.policy import open_store, policy_source, read_rules
+from perfgate.judge.selftest import exit_code, self_test
+from perfgate.judge.verdicts import Case
+from perfgate.model import Baseline, Problem, Proof
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What was shown of each rule, against what, and what that makes the command exit with."""
+
+    proofs: tuple[Proof, ...]
+    #: The level, or in words that the runs were held against themselves.
+    against: str
+    problems: tuple[Problem, ...]
+    exit_code: int
+
+
+def selftest(options: Options) -> SelfTest:
+    """Test every rule; nothing is written. Raises Refused for mistakes in the rules and runs that cannot be read."""
+    source = policy_source(options.policy_ref)
+    ruleset, problems, _ = read_rules(source, options.rules, options.suite)
+    if ruleset is None:
+        raise Refused("\n".join(str(problem) for problem in problems))
+    runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
+    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    wrong = [p for run in runs for p in run.problems if p.severity == "error"] + clashes
+    if wrong:
+        raise Refused("these runs cannot be tested with:\n" + "\n".join(map(str, wrong)), 3)
+    loaded = load_baseline(open_store(options.baselines), ruleset, facts, approve_command(options))
+    if loaded.problems:
+        raise Refused("the stored baseline cannot be used:\n" + "\n".join(map(str, loaded.problems)), 3)
+    baseline, against = loaded.baseline, f"baseline {loaded.baseline.place}"
+    if not baseline.runs:
+        baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, for {baseline.missing}"
+    proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
+    return SelfTest(proofs, against, tuple(problems), exit_code(proofs))

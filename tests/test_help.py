@@ -1,0 +1,89 @@
+"""Every example that a command's help shows is run, as a person would type it, in a team's repository."""
+
+from __future__ import annotations
+
+import glob
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Done, Repository, steady, write_log, write_rules
+
+from perfgate.cli import main, run
+
+Command = Callable[..., Done]
+
+
+def examples(group: click.Group, prefix: str = "perfgate") -> dict[str, str]:
+    """The example of each command, on one line."""
+    found: dict[str, str] = {}
+    for name, command in group.commands.items():
+        words = f"{prefix} {name}"
+        if isinstance(command, click.Group):
+            found.update(examples(command, words))
+        else:
+            text = (command.help or "").partition("Example: ")[2].split("\n\n")[0]
+            found[words] = re.sub(r"\s*\\\s*\n\s*", " ", text).strip()
+    return found
+
+
+EXAMPLES = examples(main)
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with everything that examples name: runs, rules, two levels, stored reports, a feature branch."""
+    folder = tmp_path_factory.mktemp("team")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        repository = Repository(folder)
+        for number, name in enumerate(["train", "change", "feature", *(f"main-{i}" for i in range(1, 7))]):
+            slowly = {"backward_allreduce": steady(20, seed=number + 50)}
+            write_log(folder / f"{name}.log", forward=steady(100, seed=number), **slowly)
+        write_rules(folder, "forward within 5% of baseline", head="suite: gpt-small\n")
+        tail = "  - {id: allreduce-tail, assert: backward_allreduce p95 under 50 ms}\n"
+        path = folder / "rules" / "rules.yaml"
+        path.write_text(path.read_text() + tail)
+        for day, log in enumerate(("main-1.log", "main-2.log")):
+            patch.setenv("SOURCE_DATE_EPOCH", str(1767225600 + 86400 * day))
+            assert run(["baseline", "approve", log, "--reason", f"level {day}"]) == 0
+        for gpu in ("h100", "a100"):
+            assert run(["check", "change.log", "--json", f"{gpu}.json", "--quiet"]) == 0
+        (folder / "a100.json").write_text((folder / "a100.json").read_text().replace("change.log", "other.log"))
+        repository.commit("rules and baselines")
+        repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        repository.git("branch", "feature")
+    return folder
+
+
+def typed(line: str) -> tuple[list[str], str | None]:
+    """The words that a shell would hand over, and the file that its output goes to."""
+    line = re.sub(r"\$\((.*?)\)", lambda found: subprocess.check_output(shlex.split(found[1]), text=True).strip(), line)
+    command, _, target = line.partition(" > ")
+    words = [name for word in shlex.split(command) for name in (sorted(glob.glob(word)) if "*" in word else [word])]
+    return words[1:], target or None
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_works(
+    perfgate: Command, team: Path, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = folder / "copy"
+    shutil.copytree(team, here)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(1767225600 + 86400 * 5))
+    if name == "perfgate init":
+        shutil.rmtree("rules")
+        shutil.rmtree("baselines")
+    words, target = typed(EXAMPLES[name])
+    assert f"perfgate {' '.join(words)}".startswith(name)
+    done = perfgate(*words)
+    assert done.code == 0, done.said
+    assert done.out
+    if target is not None:
+        Path(target).write_text(done.out)

@@ -1,0 +1,261 @@
+"""`perfgate init`: from runs to a gate that passes, over nothing that is there, whatever metrics are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import Done, steady, write_log, write_results, write_rules, write_run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfgate.rules.grammar import parse_sentence
+from perfgate.rules.loading import load_rules
+from perfgate.rules.sentence import Selector
+from perfgate.rules.writing import WrittenRule, render, sentence_of
+
+Command = Callable[..., Done]
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def sentences(folder: Path) -> list[str]:
+    (path,) = (folder / "rules").iterdir()
+    return list(yaml.safe_load(path.read_text(encoding="utf-8"))["rules"])
+
+
+def test_a_check_right_after_passes_and_a_slower_run_fails(perfgate: Command, folder: Path) -> None:
+    runs = [write_run(folder / f"main-{seed}.json", seed=seed) for seed in range(3)]
+    done = perfgate("init", *runs)
+    assert done.code == 0
+    assert "rules/training.yaml" in done.out
+    assert sentences(folder) == ["backward within 3% of baseline", "forward within 3% of baseline"]
+    assert perfgate("rules", "check").out == "rules/training.yaml: 2 rules\n"
+    assert perfgate("rules", "diff", "rules", "rules").code == 0
+    for new in (runs, *([run] for run in runs)):
+        assert perfgate("check", *new).code == 0
+    assert perfgate("check", write_run(folder / "slow.json", forward=110, seed=9)).code == 1
+
+
+def test_the_file_says_what_the_tolerance_rests_on(perfgate: Command, folder: Path) -> None:
+    write_run(folder / "one.json")
+    perfgate("init", "one.json", "--suite", "gpt")
+    one = (folder / "rules" / "gpt.yaml").read_text()
+    assert "  # median, 1 run: one run differs from the next by 1% (assumed to be near 1%" in one
+    assert " 8% lets an unchanged program pass; a change of +14.3% fails with 80% power." in " ".join(
+        one.split("\n  # ")
+    )
+    assert "  # - forward p95 under 130 ms\n" in one
+    assert max(map(len, one.splitlines())) <= 120
+
+
+def test_every_proposed_limit_holds_when_it_is_made_a_rule(perfgate: Command, folder: Path) -> None:
+    write_run(folder / "one.json")
+    perfgate("init", "one.json")
+    path = folder / "rules" / "training.yaml"
+    path.write_text(path.read_text().replace("  # - ", "  - "))
+    assert perfgate("rules", "check").out == "rules/training.yaml: 4 rules\n"
+    assert perfgate("check", "one.json").code == 0
+
+
+@pytest.mark.parametrize(
+    "there", ["rules/mine.yaml", "baselines/README.md", ".github/workflows/perf.yml", "rules", "baselines"]
+)
+def test_nothing_that_is_there_is_overwritten(perfgate: Command, folder: Path, there: str) -> None:
+    write_run(folder / "one.json")
+    (folder / there).parent.mkdir(parents=True, exist_ok=True)
+    (folder / there).write_text("mine\n")
+    before = everything(folder)
+    for words in (["one.json"], []):
+        done = perfgate("init", *words)
+        assert (done.code, everything(folder)) == (2, before)
+        assert Path(there).name in done.err
+
+
+def test_other_workflows_and_empty_folders_are_left_alone(perfgate: Command, folder: Path) -> None:
+    write_run(folder / "one.json")
+    (folder / ".github" / "workflows").mkdir(parents=True)
+    (folder / ".github" / "workflows" / "ci.yml").write_text("mine\n")
+    (folder / "rules").mkdir()
+    assert perfgate("init", "one.json").code == 0
+    assert (folder / ".github" / "workflows" / "ci.yml").read_text() == "mine\n"
+
+
+def test_a_file_that_cannot_be_written_leaves_none(perfgate: Command, folder: Path) -> None:
+    write_run(folder / "one.json")
+    (folder / ".github").write_text("a file where a folder is wanted\n")
+    before = everything(folder)
+    done = perfgate("init", "one.json")
+    assert (done.code, "nothing was written" in done.err) == (2, True)
+    assert everything(folder) == before
+    assert not (folder / "rules").exists()
+
+
+STEADY = {"metric": "forward", "unit": "s", "values": steady(0.1)}
+
+
+@pytest.mark.parametrize(
+    ("runs", "code", "said"),
+    [
+        ([[STEADY], [{**STEADY, "metric": "backward"}]], 3, "not in every run: forward, backward"),
+        ([[{**STEADY, "unit": "1", "metric": "loss"}]], 3, "which direction is better"),
+        ([[{**STEADY, "values": [0.1, 0.1, 0.1]}]], 3, "too few samples"),
+        ([[{**STEADY, "values": [0.0] * 20}]], 3, "no relative change"),
+        ([[{**STEADY, "values": [*steady(0.1, n=60), "slow"]}]], 3, "not a number"),
+        ([[]], 3, "no measurements"),
+    ],
+    ids=["nothing in common", "no direction", "few values", "zeros", "not a number", "no series"],
+)
+def test_runs_that_no_rule_can_hold_write_nothing(
+    perfgate: Command, folder: Path, runs: list[list[dict[str, Any]]], code: int, said: str
+) -> None:
+    for number, series in enumerate(runs):
+        write_results(folder / f"{number}.json", *series)
+    before = everything(folder)
+    done = perfgate("init", *(f"{number}.json" for number in range(len(runs))))
+    assert done.code == code, done.said
+    assert said in done.err
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["absent.log"], 3, "absent.log"),
+        (["one.json", "one.json"], 2, "given twice"),
+        (["one.json", "other.json"], 3, "gpu is"),
+        (["one.json", "--suite", "../up"], 2, "'../up'"),
+        (["rank0.log", "rank1.log"], 1, "give their folder"),
+    ],
+)
+def test_what_cannot_become_a_baseline_writes_nothing(
+    perfgate: Command, folder: Path, words: list[str], code: int, said: str
+) -> None:
+    write_run(folder / "one.json")
+    write_run(folder / "other.json", seed=2, gpu="A100")
+    for rank in (0, 1):
+        log = write_log(folder / f"rank{rank}.log", forward=steady(100, seed=rank))
+        log.write_text(log.read_text().replace("[Rank 0]", f"[Rank {rank}]"))
+    before = everything(folder)
+    done = perfgate("init", *words)
+    assert (done.code, everything(folder)) == (code, before), done.said
+    assert said in done.err
+
+
+def test_the_main_metrics_come_first_and_thousands_of_kernels_do_not(perfgate: Command, folder: Path) -> None:
+    kernels = [{"metric": f"kernel.k{i}", "unit": "s", "values": steady(9 + 0.1 * i, n=20)} for i in range(40)]
+    parts = [{"metric": f"part{i}", "unit": "s", "values": steady(0.01 * 1.1**i, seed=i)} for i in range(9)]
+    rest = [
+        {"metric": "step.time", "unit": "s", "values": steady(0.3)},
+        {"metric": "tokens_per_second", "unit": "tokens/s", "values": steady(5e4)},
+        {"metric": "memory.peak_allocated", "unit": "B", "values": [4e9] * 50},
+        {"metric": "load", "unit": "s", "aggregate": {"mean": 0.2, "count": 40, "total": 8.0}},
+        {"metric": "step.copy", "unit": "s", "values": steady(0.3005)},
+    ]
+    write_results(folder / "one.json", *kernels, *parts, *rest)
+    perfgate("init", "one.json")
+    named = [sentence.split()[0] for sentence in sentences(folder)]
+    assert named == [
+        "step.copy", "part8", "part7", "part6", "part5", "part4", "tokens_per_second", "memory.peak_allocated"
+    ]  # fmt: skip
+    text = (folder / "rules" / "training.yaml").read_text()
+    assert "within 2% the same as one that has a rule): step.time" in text
+    assert "compared without noise" in text
+    assert perfgate("check", "one.json").code == 0
+
+
+def test_a_noisy_metric_gets_a_wider_tolerance_or_none(perfgate: Command, folder: Path) -> None:
+    series = [
+        {"metric": "noisy", "unit": "s", "values": steady(0.7, n=12, spread=0.2)},
+        {"metric": "wild", "unit": "s", "values": [float(2 ** (7 * i % 11)) for i in range(12)]},
+        {"metric": "calm", "unit": "s", "values": steady(0.5, spread=0.001, seed=3)},
+    ]
+    write_results(folder / "one.json", *series)
+    perfgate("init", "one.json")
+    found = dict(sentence.replace("%", "").split()[0:3:2] for sentence in sentences(folder))
+    assert set(found) == {"noisy", "calm"}
+    assert int(found["noisy"]) > int(found["calm"]) == 8
+    assert "their noise is beyond 50%" in (folder / "rules" / "training.yaml").read_text()
+
+
+def test_the_workflow_is_valid_and_gives_nothing_away(perfgate: Command, folder: Path) -> None:
+    assert perfgate("init").code == 0
+    document = yaml.safe_load((folder / ".github" / "workflows" / "perf.yml").read_text())
+    assert document["permissions"] == {}
+    (job,) = document["jobs"].values()
+    assert "if" not in job  # a job that is skipped satisfies a required check
+    scripts = [step["run"] for step in job["steps"] if "run" in step]
+    assert not [script for script in scripts if "${{" in script]
+    assert any("perfgate check train.log --policy-ref" in script for script in scripts)
+    assert all("@" in step["uses"] and len(step["uses"].split("@")[1]) == 40 for step in job["steps"] if "uses" in step)
+
+
+def test_without_runs_there_is_a_rule_to_change(perfgate: Command, folder: Path) -> None:
+    done = perfgate("init")
+    assert (done.code, "baseline approve" in done.out) == (0, True)
+    assert not (folder / "baselines").exists()
+    assert perfgate("rules", "check").code == 0
+    write_run(folder / "one.json")
+    assert perfgate("check", "one.json").code == 3  # a rule about nothing never passes
+
+
+# --- hostile names -----------------------------------------------------------------------------------------------
+
+NAMES = [
+    "a b", "*", "a*b?[c]", "-", "a: b", "a #b", "# a", 'say "x"', "it's", "x\ny", "\u2028", "\x85x", "p95", "median",
+    "p95 of x", "x{rank=\"0\"}", "%", "@a", "!!tag", "&a", "a - b", "a/b", "1", "1e3", "null", "within", "under 5 ms",
+    "a`b", "{", "[a]", "x under 1 s\n  - y", "]]>", "\U0001f600", "\ufeff", "é" * 300, "yes", "a\\b", "\x1b[31m", "'",
+]  # fmt: skip
+
+
+def test_hostile_names_are_quoted_and_judged(perfgate: Command, folder: Path) -> None:
+    for start in range(0, len(NAMES), 6):
+        here = folder / str(start)
+        here.mkdir()
+        series = [
+            {"metric": name, "unit": "s", "values": steady(0.1 * 1.2**i, seed=i)}
+            for i, name in enumerate(NAMES[start : start + 6])
+        ]
+        write_results(here / "one.json", *series)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(here)
+            assert perfgate("init", "one.json").code == 0
+            assert perfgate("rules", "check").code == 0
+            assert perfgate("rules", "diff", "rules", "rules").code == 0
+            assert perfgate("check", "one.json").code == 0
+            subjects = [parse_sentence(sentence).subject for sentence in sentences(here)]
+            assert {s.pattern for s in subjects if isinstance(s, Selector)} == set(NAMES[start : start + 6])
+
+
+def test_a_name_that_nothing_can_quote_is_said(perfgate: Command, folder: Path) -> None:
+    write_results(folder / "one.json", STEADY, {**STEADY, "metric": '"`', "values": steady(9)})
+    perfgate("init", "one.json")
+    assert sentences(folder) == ["forward within 8% of baseline"]
+    assert 'no rule can name them): "`.' in (folder / "rules" / "training.yaml").read_text()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(name=st.text(min_size=1, max_size=30), comment=st.text(max_size=200))
+def test_what_is_written_is_what_is_read(name: str, comment: str) -> None:
+    sentence = sentence_of(name, "within 5% of baseline")
+    if sentence is None:
+        return
+    text = render("default", [WrittenRule(sentence, [comment], [sentence])], [comment, name])
+    ruleset, problems = load_rules([("rules.yaml", text.encode())])
+    assert problems == []
+    assert ruleset is not None
+    (rule,) = ruleset.rules
+    assert isinstance(rule.sentence.subject, Selector)
+    assert (rule.sentence.text, rule.sentence.subject.pattern) == (sentence, name)
+    assert not rule.sentence.subject.is_glob
+
+
+def test_rules_that_are_there_are_named_first(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    done = perfgate("init", "absent.log")
+    assert (done.code, "rules.yaml" in done.err) == (2, True)

@@ -1,0 +1,180 @@
+"""`perfgate selftest`: a rule that can fail is shown to, and one that cannot is named with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Done, steady, write_log, write_results, write_rules, write_run
+
+Command = Callable[..., Done]
+
+RANKS = [{"forward": steady(100, seed=1)}, {"forward": steady(101, seed=2)}, {"forward": steady(102, seed=3)}]
+
+
+def proofs(perfgate: Command, *words: str | Path) -> tuple[int, list[dict[str, Any]]]:
+    done = perfgate("selftest", *words, "--json")
+    document = json.loads(done.out)
+    assert (document["schema"], document["exit_code"]) == ("perfgate.selftest/1", done.code)
+    return done.code, document["proofs"]
+
+
+@pytest.fixture
+def new(folder: Path) -> Path:
+    """A run of many kinds of metrics, on three ranks where that matters."""
+    series: list[dict[str, Any]] = [
+        {"metric": "forward", "unit": "ms", "labels": {"rank": str(rank)}, "values": columns["forward"]}
+        for rank, columns in enumerate(RANKS)
+    ]
+    series += [
+        {"metric": "backward", "unit": "ms", "labels": {"rank": str(rank)}, "values": steady(200, seed=rank)}
+        for rank in range(3)
+    ]
+    series += [
+        {"metric": "samples_per_second", "unit": "samples/s", "values": steady(900)},
+        {"metric": "memory", "unit": "B", "values": [4e9] * 60},
+        {"metric": "exposed", "unit": "s", "values": [0.0] * 60},
+        {"metric": "load", "unit": "s", "aggregate": {"mean": 0.2, "count": 40, "total": 8.0}},
+        {"metric": "loss", "unit": "1", "values": steady(3)},
+    ]
+    return write_results(folder / "new.json", *series, environment={"gpu": "H200"})
+
+
+@pytest.mark.parametrize(
+    ("sentence", "low", "high"),
+    [
+        ("forward within 5% of baseline", 0.05, 0.12),
+        ("forward within ±5% of baseline", 0.05, 0.12),
+        ("forward within 5% and 20 ms of baseline", 0.2, 0.3),
+        ("forward within 5% of baseline and within 10% of anchor", 0.05, 0.3),
+        ("samples_per_second within 5% of baseline", -0.12, -0.05),
+        ("samples_per_second at least 95% of baseline", -0.12, -0.05),
+        ("memory within 1% of baseline", 0.01, 0.012),
+        ("load within 5% of baseline", 0.05, 0.15),
+        ("forward* within 5% of baseline", 0.05, 0.12),
+        ("forward median under 0.15 s", 0.15, 0.16),
+        ("forward p95 on each rank under 150 ms", 0.15, 0.16),
+        ("forward p90 across ranks under 150 ms", 0.15, 0.16),
+        ("samples_per_second over 500 samples/s", 450, 500),
+        ("exposed median under 1 ms", 0.001, 0.0011),
+        ("forward cv under 10%", 0.1, 2),
+        ("forward stddev under 20 ms", 0.02, 0.03),
+        ("p99(forward) / p50(forward) under 3", 3, 20),
+        ("forward / (forward + backward) under 50%", 0.5, 0.7),
+        ("share median under 50%", 0.5, 0.7),
+        ("forward count at most 500", 500, 1000),
+        ("forward count at least 100", 20, 100),
+        ("forward max under 1 s", 1, 1.1),
+    ],
+)
+def test_a_rule_is_shown_to_fail_just_beyond_what_it_allows(
+    perfgate: Command, folder: Path, new: Path, sentence: str, low: float, high: float
+) -> None:
+    write_rules(folder, sentence, head="metrics:\n  share: forward / (forward + backward)\n")
+    code, found = proofs(perfgate, new)
+    assert (code, {proof["state"] for proof in found}) == (0, {"proven"}), found
+    assert all(low <= proof["fails_at"] <= high and proof["misses"] for proof in found)
+
+
+def test_ranks_against_each_other_fail_by_one_rank_alone(perfgate: Command, folder: Path, new: Path) -> None:
+    write_rules(folder, "forward median on the slowest rank at most 1.1x the median rank")
+    code, (proof,) = proofs(perfgate, new)
+    assert (code, proof["state"]) == (0, "proven")
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "code", "said"),
+    [
+        ("assert: forward at least 0 ms", "unable", 1, "never below 0"),
+        ("assert: samples_per_second within 100% of baseline", "unable", 1, "100% or more"),
+        ("{assert: forwrad under 1 s, on_missing: skip}", "unable", 1, "nearest are forward"),
+        ("{assert: forward under 1 s, on_missing: warn}", "by-choice", 1, "on_missing: warn"),
+        ("{assert: forward under 1 s, severity: warning}", "by-choice", 1, "severity: warning"),
+        ("{assert: forward under 1 s, when: {gpu: A100}}", "by-choice", 1, "here it is H200"),
+        (
+            "{assert: forward under 1 s, expect_fail: {reason: known, until: 2026-02-01}}",
+            "by-choice", 1, "expected to fail until",
+        ),
+        ("assert: forwrad under 1 s", "blocked", 3, "nearest are forward"),
+        ("assert: forward under 50 ms", "blocked", 1, "unchanged it is fail"),
+        ("assert: forward p99.9 under 1 s", "proven", 0, "unchanged it is inconclusive"),
+        ("{assert: forward under 1 s, when: {driver: 5*}}", "blocked", 3, "driver is not known"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_cannot_fail_is_named_with_the_reason(
+    perfgate: Command, folder: Path, new: Path, fields: str, state: str, code: int, said: str
+) -> None:
+    path = write_rules(folder, "forward under 1 s")
+    path.write_text(f"version: 1\nrules:\n  - {fields}\n")
+    found, (proof,) = proofs(perfgate, new)
+    assert (found, proof["state"]) == (code, state), proof
+    assert said in proof["reason"]
+    table = perfgate("selftest", new).out
+    assert "rules/rules.yaml:3:" in table
+
+
+def test_what_its_author_made_a_warning_does_not_fail_the_test(perfgate: Command, folder: Path, new: Path) -> None:
+    (folder / "rules").mkdir()
+    (folder / "rules" / "r.yaml").write_text(
+        "version: 1\nrules:\n  - forward under 1 s\n  - {assert: loss under 9, severity: warning}\n"
+    )
+    code, found = proofs(perfgate, new)
+    assert (code, [proof["state"] for proof in found]) == (0, ["proven", "by-choice"])
+
+
+def test_a_tail_that_is_never_settled_is_unable(perfgate: Command, folder: Path) -> None:
+    write_log(folder / "new.log", forward=steady(100, n=30))
+    (folder / "rules").mkdir()
+    (folder / "rules" / "r.yaml").write_text(
+        "version: 1\nrules:\n  - {assert: forward p99 within 5% of baseline, on_inconclusive: warn}\n"
+    )
+    code, (proof,) = proofs(perfgate, "new.log")
+    assert (code, proof["state"]) == (1, "unable")
+    assert "on_inconclusive: warn" in proof["reason"]
+
+
+def test_the_stored_baseline_is_used_and_nothing_is_written(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    write_run(folder / "base.json")
+    write_run(folder / "slow.json", forward=130, seed=2)
+    assert "these runs themselves" in perfgate("selftest", "base.json").out
+    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert "tested against baseline default/" in perfgate("selftest", "base.json").out
+    code, (proof,) = proofs(perfgate, "slow.json")
+    assert (code, proof["state"]) == (1, "blocked")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_an_allowance_proves_nothing(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    write_run(folder / "base.json")
+    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    words = ["--metric", "forward", "--up-to", "900%", "--reason", "x", "--expires", "2027-01-01", "--head", "a" * 40]
+    assert perfgate("baseline", "allow", *words).code == 0
+    assert perfgate("selftest", "base.json", "--head", "a" * 40).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [("forward undr 1 s", 2, "rules/rules.yaml:3"), ("forward under 1 s", 3, "cannot be tested with")],
+)
+def test_what_cannot_be_read_is_said(perfgate: Command, folder: Path, text: str, code: int, said: str) -> None:
+    write_rules(folder, text)
+    (folder / "new.log").write_text("nothing\n")
+    done = perfgate("selftest", "new.log")
+    assert (done.code, said in done.err) == (code, True)
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_the_table_fits_and_can_be_plain(
+    perfgate: Command, folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    write_rules(folder, "forward within 5% of baseline", "forward at least 0 ms")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = perfgate("selftest", new)
+    assert max(map(len, done.out.splitlines())) <= columns
+    assert done.out.splitlines()[-1] == "FAIL  1 unable to fail, 1 can fail (exit 1)"
