@@ -47,11 +47,11 @@ class Limits:
     #: Environment facts of one run.
     facts: int = 1_000
     #: Verdicts of one check: rules times the metrics and labels that they match.
-    verdicts: int = 10_000
+    verdicts: int = 5_000
     #: One rule file.
     rule_bytes: int = 1 << 20
     #: Values in one rule file, each of which may be a mistake that is explained.
-    rule_values: int = 50_000
+    rule_values: int = 100_000
     #: How deep a rule file is nested.
     rule_depth: int = 32
     #: One stored baseline.

@@ -5,6 +5,7 @@ Samples are measured by `perfgate.stats`; of aggregates and single values, only 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,15 @@ import numpy as np
 
 from perfgate.model import Better, Series, SeriesSummary, read_only
 from perfgate.stats.describe import RunMeasure, describe
-from perfgate.stats.statistics import parse_statistic
+from perfgate.stats.statistics import Count, Quantile, parse_statistic
 from perfgate.stats.warmup import SteadyRun, WarmUpRule, steady_run
 
 if TYPE_CHECKING:
     from perfgate.model import Values
+
+
+#: Fewer values of a run than this say nothing.
+FEWEST_VALUES = 4
 
 
 class NotAvailable(Exception):
@@ -82,6 +87,21 @@ def single_number(series: Series, statistic: str) -> float:
     return float(printed[name])
 
 
+def number_of_run(series: Series, statistic: str) -> float:
+    """A statistic of a whole run as a plain number, for arithmetic; NaN where it does not exist.
+
+    Raises NotAvailable where the run holds too few values: fewer than 4 after warm-up, or, for a percentile, none
+    beyond it, so that it would say no more than the largest value.
+    """
+    found = Measurer().measure(series, statistic, "auto", "lower")
+    asked = parse_statistic(statistic)
+    tail = min(asked.q, 1 - asked.q) if isinstance(asked, Quantile) else 1.0
+    needed = 0 if found.single or isinstance(asked, Count) else max(FEWEST_VALUES, math.ceil(1 / tail - 1e-9))
+    if found.value is not None and found.n < needed:
+        raise NotAvailable(f"{statistic} of {series.key} needs {needed} values after warm-up, and there are {found.n}")
+    return math.nan if found.value is None else found.value
+
+
 def default_statistic(series: Series) -> str:
     """The statistic of a sentence that names none: of samples the median, of aggregates the mean if it is there."""
     if series.kind == "samples":
@@ -130,11 +150,12 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
     x = series.values
     if len(x) == 0:
         return SeriesSummary(series.key, series.unit, series.kind, 0, {}, printed_as=series.printed_as)
+    p95, p99 = (float(quantile) for quantile in np.quantile(x, (0.95, 0.99)))
     statistics = {
         "mean": float(np.mean(x)),
         "median": float(np.median(x)),
-        "p95": float(np.quantile(x, 0.95)),
-        "p99": float(np.quantile(x, 0.99)),
+        "p95": p95,
+        "p99": p99,
         "min": float(np.min(x)),
         "max": float(np.max(x)),
         "total": float(np.sum(x)),
@@ -143,13 +164,13 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
         statistics = {"value": float(x[0])}
     shown = tuple(float(value) for value in x) if with_values else None
     return SeriesSummary(
-        series.key, series.unit, series.kind, len(x), statistics, _histogram(x), series.printed_as, shown
+        series.key, series.unit, series.kind, len(x), statistics, _histogram(x, p99), series.printed_as, shown
     )
 
 
-def _histogram(x: Values, bins: int = 16) -> tuple[int, ...]:
+def _histogram(x: Values, p99: float, bins: int = 16) -> tuple[int, ...]:
     """Counts in equal bins up to p99, the last bin holding everything beyond: one stall must not flatten the rest."""
-    low, high = float(np.min(x)), float(np.quantile(x, 0.99))
+    low, high = float(np.min(x)), p99
     if len(x) < 2 or not high > low:
         return ()
     try:

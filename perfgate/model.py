@@ -239,6 +239,22 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibratedPrior:
+    """The run-to-run noise of one metric, measured on `runs` unchanged runs of an environment.
+
+    `s0` is a relative standard deviation, believed as much as `d0` runs. It holds for one statistic, and for one choice
+    of the rank that speaks for a run.
+    """
+
+    key: Key
+    statistic: str
+    rank: str
+    s0: float
+    d0: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """The stored runs that new ones are compared with, oldest first; empty where there are none."""
 
@@ -252,8 +268,8 @@ class Baseline:
     next_step: str = ""
     #: Identity facts that neither side knows, so that nobody can tell whether the machines were the same.
     unknown_facts: tuple[str, ...] = ()
-    #: Calibrated run-to-run noise (s0, d0), or None for the default.
-    prior: tuple[float, float] | None = None
+    #: Calibrated run-to-run noise; a metric that is not there has the default.
+    priors: tuple[CalibratedPrior, ...] = ()
     #: What the measured commit was allowed to be worse in.
     allowances: tuple[Allowance, ...] = ()
     #: Older runs that nothing is compared with, oldest first: they are shown as history.
@@ -386,6 +402,50 @@ class PolicyChange:
     at: Location
     #: What the difference means for the runs that were judged; empty where nothing was.
     effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPoint:
+    """The smallest change for the worse that `new_runs` with `steps` times the steps would show, relative."""
+
+    new_runs: int
+    steps: float
+    detectable: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one clause of a rule can see with the stored runs, and what would let it see more.
+
+    Of a change: the noise of one run as relative standard deviations, from run to run and inside the run, the smallest
+    change that `new_runs` show, and the runs with which an unchanged program passes. Of a percentile limit: the
+    independent values that a pass takes, and those that the newest stored run holds.
+    """
+
+    rule: str
+    metric: str
+    labels: Mapping[str, str]
+    statistic: str | None
+    asks: str
+    at: Location
+    #: The level that was planned with, `SUITE/ENVIRONMENT/LEVEL`.
+    baseline: str | None
+    power: float
+    confidence: float
+    tolerance: float | None = None
+    base_runs: int | None = None
+    new_runs: int | None = None
+    noise_between: float | None = None
+    noise_within: float | None = None
+    calibrated: bool = False
+    detectable: float | None = None
+    runs_needed: int | None = None
+    values_needed: int | None = None
+    values_held: float | None = None
+    advice: str = ""
+    #: Why there is no plan.
+    trouble: str | None = None
+    points: tuple[PlanPoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ HOMES = {
     "pynvml": {"app.machine"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
-    "numpy": {"app.traces", "model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
+    "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
 }
 
 #: What a recorded program may have, and must not be given by perfgate.

@@ -64,7 +64,7 @@ def test_every_setting_of_a_rule_is_named() -> None:
 
 
 def test_links_and_names_of_files_lead_somewhere() -> None:
-    for page in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"):
+    for page in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/detection.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)\)", text):
             assert target.startswith("http") or (ROOT / target).exists(), f"{page}: {target}"

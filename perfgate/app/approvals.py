@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfgate.app import surroundings
 from perfgate.app.baselines import Options, approve_command, compared_runs
-from perfgate.app.candidates import Candidates, candidates, plain
+from perfgate.app.candidates import Candidates, plain, read_candidates
 from perfgate.app.errors import Refused
 from perfgate.app.policy import locked, open_store, policy_source
 from perfgate.baselines.files import Level
@@ -35,7 +35,7 @@ def approve(options: Options, decision: Decision) -> list[str]:
     """Open a new level with these runs; returns the lines to print. Raises Refused."""
     if not decision.reason.strip():
         raise Refused('an approval needs a reason: --reason "..."')
-    found = candidates(options)
+    found = read_candidates(options)
     with locked(found.store):
         found = found.reloaded()
         level = _level(found, decision)
@@ -47,7 +47,7 @@ def propose(options: Options, folder: str) -> list[str]:
 
     The level follows the one of the policy, so that the files fit into the base.
     """
-    found, target = candidates(options, policy_source(options.policy_ref)).reloaded(), open_store(folder)
+    found, target = read_candidates(options, policy_source(options.policy_ref)).reloaded(), open_store(folder)
     commit = options.head or surroundings.head_commit()
     level = _level(found, Decision(f"as measured at {commit[:12]}" if commit else "as measured"))
     with locked(target):
@@ -61,7 +61,7 @@ def add(
 
     `merged` is the head of the pull request whose merge was measured: what was allowed to it opens a new level.
     """
-    found = candidates(options, head=merged)
+    found = read_candidates(options, head=merged)
     with locked(found.store):
         found = found.reloaded()
         history, baseline = found.loaded.history, found.loaded.baseline

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from perfgate.app import inputs
+from perfgate.app.priors import other_environment, read_prior
 from perfgate.baselines import allowances, layout
 from perfgate.baselines.files import decode, run_of
 from perfgate.baselines.identity import differences, environment_name, identity_of
@@ -82,6 +83,10 @@ def load_baseline(
         for run in stored
         if (mode := run.file.context.get("trace_mode")) and facts.get("trace_mode", mode) != mode
     ]
+    prior, wrong, prior_sha256 = read_prior(store, ruleset.suite, environment)
+    problems += wrong
+    problems += other_environment(store, prior, environment, identity) if prior else []
+    sha256 = hashlib.sha256((sha256 + prior_sha256).encode()).hexdigest() if prior_sha256 else sha256
     allowed, unread = _allowances(store, ruleset.suite, head)
     problems += unread
     history = History.of(stored)
@@ -96,7 +101,8 @@ def load_baseline(
         missing = nearest or f"there is no baseline for suite {ruleset.suite} in {store.shown}"
         baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
     else:
-        baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity, allowed)
+        baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
+        baseline = replace(baseline, priors=prior.calibrated if prior else (), allowances=allowed)
     return Loaded(baseline, history, problems, damaged, sha256)
 
 
@@ -127,12 +133,10 @@ def _allowances(store: Store, suite: str, head: str | None) -> tuple[tuple[Allow
     return tuple(found), problems
 
 
-def _baseline(
-    history: History, head: str, place: str, identity: dict[str, Fact | None], allowed: tuple[Allowance, ...]
-) -> Baseline:
+def _baseline(history: History, head: str, place: str, identity: dict[str, Fact | None]) -> Baseline:
     unknown = tuple(name for name, value in identity.items() if value is None)
     runs, anchor = compared_runs(history.compared(head)), compared_runs(history.anchor(head))
-    return Baseline(f"{place}/{head}", runs, anchor, unknown_facts=unknown, allowances=allowed)
+    return Baseline(f"{place}/{head}", runs, anchor, unknown_facts=unknown)
 
 
 def compared_runs(found: Iterable[Compared]) -> tuple[Run, ...]:

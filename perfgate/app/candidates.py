@@ -35,6 +35,12 @@ class Candidates:
     #: The commit whose allowances count.
     head: str | None
 
+    @property
+    def environment(self) -> str:
+        """The folder of the runs' environment."""
+        identity = identity_of(self.facts, self.ruleset.identity)
+        return find_environment(self.known, self.ruleset.suite, identity)[0]
+
     def reloaded(self) -> Candidates:
         """The same with what is stored now. Raises Refused where a stored file is damaged."""
         loaded = load_baseline(self.known, self.ruleset, self.facts, approve_command(self.options), self.head)
@@ -83,8 +89,7 @@ class Candidates:
         def is_kept(key: Key) -> bool:
             return (keep_all or is_named(key)) and (not only or key.metric in only)
 
-        identity = identity_of(self.facts, self.ruleset.identity)
-        environment = find_environment(self.known, self.ruleset.suite, identity)[0]
+        environment = self.environment
         if len(self.runs) > RUNS_KEPT:
             lines.append(
                 f"warning: a level keeps {RUNS_KEPT} runs: of {len(self.runs)} the last {RUNS_KEPT} are stored"
@@ -125,7 +130,7 @@ class Candidates:
         )
 
 
-def candidates(options: Options, source: PolicySource | None = None, head: str | None = None) -> Candidates:
+def read_candidates(options: Options, source: PolicySource | None = None, head: str | None = None) -> Candidates:
     """Read the runs, the rules and where baselines are. Raises Refused for what cannot become a baseline."""
     source = source or WorkingTree()
     ruleset, problems, _ = read_rules(source, options.rules, options.suite)
@@ -152,10 +157,10 @@ def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:
                 raise Refused(message, 1)
 
 
-def write(store: WritableStore, path: str, data: bytes) -> None:
-    """Write a new file, or say why that was not possible. Raises Refused."""
+def write(store: WritableStore, path: str, data: bytes, *, replace: bool = False) -> None:
+    """Write a file, or say why that was not possible. Raises Refused."""
     try:
-        store.write(path, data)
+        store.write(path, data, replace=replace)
     except (OSError, UnsafeName) as error:
         raise Refused(f"{store.location(path)}: cannot be written: {error}") from None
 

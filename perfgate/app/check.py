@@ -12,6 +12,8 @@ from perfgate.app.evidence import collected, levels, past_runs
 from perfgate.app.policy import policy_source, read_rules
 from perfgate.app.policy_changes import own_baseline, policy_changes
 from perfgate.evidence import Evidence
+from perfgate.judge.drift import drifts
+from perfgate.judge.evidence import Evidence as RunsOfCase
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
@@ -54,10 +56,11 @@ def check(request: CheckRequest) -> Report:
         approve_command=command,
         limits=surroundings.limits(),
     )
-    verdicts, evidence = _judged(case, loaded) if request.with_evidence else (judge(case), Evidence())
+    verdicts, drifting, evidence = _judged(case, loaded, with_evidence=request.with_evidence)
     is_named = naming(ruleset)
     problems += _of_runs(runs, is_named) + clashes + loaded.problems
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
+    problems += drifting
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
     named = [replace(p, key=None) if p.key and is_named(p.key) else p for p in problems]
     code = report_exit_code(verdicts, named)
@@ -77,11 +80,16 @@ def check(request: CheckRequest) -> Report:
     )
 
 
-def _judged(case: Case, loaded: Loaded) -> tuple[tuple[Verdict, ...], Evidence]:
-    """The verdicts with the runs behind them, older levels of the baseline included."""
-    case = replace(case, baseline=replace(loaded.baseline, past=past_runs(loaded)))
-    verdicts, found = judge_with_evidence(case)
-    return verdicts, collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
+def _judged(case: Case, loaded: Loaded, *, with_evidence: bool) -> tuple[tuple[Verdict, ...], list[Problem], Evidence]:
+    """The verdicts, warnings of slow drift, and the runs behind both where they are to be shown, with older levels."""
+    if with_evidence:
+        case = replace(case, baseline=replace(loaded.baseline, past=past_runs(loaded)))
+    runs = RunsOfCase.of(case.new, case.baseline, case.ruleset.metrics)
+    if not with_evidence:
+        return judge(case, runs), drifts(case, runs), Evidence()
+    verdicts, found = judge_with_evidence(case, runs)
+    shown = collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
+    return verdicts, drifts(case, runs), shown
 
 
 def _of_runs(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:

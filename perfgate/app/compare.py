@@ -50,7 +50,8 @@ def compare_runs(base: tuple[Run, ...], new: tuple[Run, ...], what: str) -> Repo
 def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Clause, statistic: str | None) -> Report:
     rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
-    case = Case(Ruleset("compare", rules, {}), new_runs, Baseline(runs=base_runs), surroundings.today(), facts)
+    ruleset, baseline = Ruleset("compare", rules, {}), Baseline(runs=base_runs)
+    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=surroundings.limits())
     verdicts, found = judge_with_evidence(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     problems += _alone(base_runs, new_runs)

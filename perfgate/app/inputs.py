@@ -14,6 +14,7 @@ from pathlib import Path
 
 from perfgate.app import surroundings
 from perfgate.app.errors import Refused
+from perfgate.app.progress import watched
 from perfgate.judge.health import THROTTLE
 from perfgate.limits import Limits
 from perfgate.model import Fact, Location, Problem, Run, SourceFile
@@ -113,7 +114,8 @@ def _read_file(path: str, how: Reading, name: str) -> tuple[Run, ...]:
         if path == "-" and sys.stdin is None:
             return (_unreadable(name, "standard input is closed"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
-            chunks = _chunks(file, digest)
+            size = os.fstat(file.fileno()).st_size if path != "-" else 0
+            chunks = watched(name, size, _chunks(file, digest))
             runs = read(Source(name, chunks, how.limits, how.trace_mode), how.format)
             for _ in chunks:  # the hash is of the whole file, wherever the reader stopped
                 pass

@@ -9,6 +9,7 @@ from perfgate.app.baselines import compared_runs, read_stored
 from perfgate.app.compare import compare_runs
 from perfgate.app.errors import Refused
 from perfgate.app.policy import open_store
+from perfgate.app.priors import prior_path, read_prior
 from perfgate.baselines import layout
 from perfgate.baselines.files import run_of
 from perfgate.baselines.ledger import Step, steps
@@ -16,7 +17,7 @@ from perfgate.baselines.levels import Compared, History, StoredRun
 from perfgate.baselines.stores import Store, UnsafeName
 from perfgate.measure import Measurer, NotAvailable, default_statistic, summary
 from perfgate.model import Key, Problem, Report, Run, RunSummary
-from perfgate.reporters.stored import LevelSummary, StoredSummary
+from perfgate.reporters.stored import LevelSummary, PriorSummary, StoredSummary
 
 
 def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
@@ -82,6 +83,21 @@ def _side(path: str, place: str | None, after: str | None) -> tuple[str, tuple[R
     if name is None or name not in history.levels:
         raise Refused(f"{after} replaced no level: name two places", 3)
     return f"{folder}/{name}", compared_runs(history.compared(name))
+
+
+def priors(path: str, place: str | None = None) -> tuple[list[PriorSummary], list[Problem]]:
+    """The calibrated noise of every environment of a store, or of those at SUITE[/ENVIRONMENT...]."""
+    store = open_store(path)
+    parts = (place or "").strip("/").split("/") if place else []
+    found: list[PriorSummary] = []
+    problems: list[Problem] = []
+    for suite in parts[:1] or layout.suites(store):
+        for environment in parts[1:2] or layout.environments(store, suite)[0]:
+            stored, wrong, _ = read_prior(store, suite, environment)
+            problems += wrong
+            if stored is not None:
+                found.append(PriorSummary(prior_path(suite, environment), stored.time, stored.calibrated))
+    return found, problems
 
 
 def _runs(path: str, place: str | None) -> tuple[list[StoredRun], list[Problem]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from perfgate.model import Portion, Run, Series, Straggler, TraceView
 
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
@@ -42,9 +40,9 @@ def _parts(of: Mapping[str, list[Series]]) -> Iterable[Portion]:
             yield Portion(f"step.{name}", part, part / whole)
 
 
-def _mean(parts: Iterable[Series]) -> float:
-    values = [series.values for series in parts]
-    return float(np.concatenate(values).mean()) if values else 0.0
+def _mean(parts: list[Series]) -> float:
+    count = sum(len(series.values) for series in parts)
+    return _total(parts) / count if count else 0.0
 
 
 def _total(parts: Iterable[Series]) -> float:

@@ -39,16 +39,16 @@ def is_allowance(path: str) -> bool:
 
 
 def suites(store: Store) -> list[str]:
-    """The suites that have any stored run."""
-    return sorted({path.split("/")[0] for path in filter(is_run, store.paths()[0])})
+    """The suites that have anything stored."""
+    return sorted({path.split("/")[0] for path in store.paths()[0] if is_run(path) or is_prior(path)})
 
 
 def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
-    """The environments of a suite that have any stored run, and what stands in their place and is refused."""
+    """The environments of a suite that have anything stored, and what stands in their place and is refused."""
     paths, problems = store.paths(suite)
     inside = len(str(store.location(f"{suite}/")).split("/"))
     refused = [problem for problem in problems if len(problem.at.file.split("/")) <= inside]
-    return sorted({path.split("/")[1] for path in filter(is_run, paths)}), refused
+    return sorted({path.split("/")[1] for path in paths if is_run(path) or is_prior(path)}), refused
 
 
 def run_files(store: Store, suite: str, environment: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:

@@ -108,12 +108,13 @@ def list_(baselines: str) -> int:
     \b
     Example: perfgate baseline list
     """
-    from perfgate.app.stored import levels
-    from perfgate.reporters.stored import render_levels
+    from perfgate.app.stored import levels, priors
+    from perfgate.reporters.stored import render_levels, render_priors
 
     found, problems = levels(baselines)
-    say([render_levels(found)])
-    return complain(problems)
+    noise, damaged = priors(baselines)
+    say([render_levels(found), *render_priors(noise)])
+    return complain([*problems, *damaged])
 
 
 @baseline.command()
@@ -125,12 +126,13 @@ def show(place: str | None, baselines: str) -> int:
     \b
     Example: perfgate baseline show gpt-small
     """
-    from perfgate.app.stored import runs
-    from perfgate.reporters.stored import render_runs
+    from perfgate.app.stored import priors, runs
+    from perfgate.reporters.stored import render_priors, render_runs
 
     found, problems = runs(baselines, place)
-    say([render_runs(found, ascii_only=ascii_only())])
-    return complain(problems)
+    noise, damaged = priors(baselines, place)
+    say([render_runs(found, ascii_only=ascii_only()), *render_priors(noise, in_full=True)])
+    return complain([*problems, *damaged])
 
 
 @baseline.command()

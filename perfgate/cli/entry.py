@@ -11,7 +11,7 @@ from io import StringIO
 import click
 
 from perfgate import __version__
-from perfgate.cli import baselines, env, judging, report, rules
+from perfgate.cli import baselines, calibration, env, judging, report, rules
 from perfgate.cli.options import USAGE, Group
 from perfgate.cli.terminal import tell
 
@@ -31,7 +31,14 @@ def main() -> None:
     """
 
 
-for command in (*judging.COMMANDS, *report.COMMANDS, *baselines.COMMANDS, *rules.COMMANDS, *env.COMMANDS):
+for command in (
+    *judging.COMMANDS,
+    *report.COMMANDS,
+    *baselines.COMMANDS,
+    *calibration.COMMANDS,
+    *rules.COMMANDS,
+    *env.COMMANDS,
+):
     main.add_command(command)
 
 

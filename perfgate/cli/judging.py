@@ -8,7 +8,7 @@ import click
 
 from perfgate.cli.options import NewSide, collect, format_option, judging_options, runs_argument, trace_mode_option
 from perfgate.cli.publishing import Publication, publish, report_options
-from perfgate.cli.terminal import ascii_only, hint
+from perfgate.cli.terminal import ascii_only, hint, progress
 
 
 @click.command()
@@ -46,7 +46,9 @@ def check(
     check_outputs(publication.outputs, read)
     options, shown = collect(runs, arguments), not {"json", "html"}.isdisjoint(publication.outputs)
     request = command.CheckRequest(options, missing_baseline, only, strict, with_evidence=shown)
-    code = publish(command.check(request), publication)
+    with progress():
+        report = command.check(request)
+    code = publish(report, publication)
     if propose is not None:
         from perfgate.app.approvals import propose as write
 
@@ -69,7 +71,8 @@ def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: 
     from perfgate.app.inspection import inspect as command
     from perfgate.reporters.inspection import render_json, render_text
 
-    summaries, code = command(runs, format_, trace_mode, with_values=values and json_)
+    with progress():
+        summaries, code = command(runs, format_, trace_mode, with_values=values and json_)
     click.echo(render_json(summaries) if json_ else render_text(summaries, ascii_only=ascii_only()), nl=False)
     return code
 
@@ -101,7 +104,9 @@ def compare(
 
     publication = Publication.of(arguments)
     check_outputs(publication.outputs, (*base, *new))
-    return publish(command(base, new, statistic, tolerance, format_, trace_mode), publication)
+    with progress():
+        report = command(base, new, statistic, tolerance, format_, trace_mode)
+    return publish(report, publication)
 
 
 COMMANDS = (check, compare, inspect)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -45,6 +46,36 @@ def tell(message: str) -> None:
 
     for line in message.split("\n"):
         click.echo(without_commands(one_line(line)), err=True)
+
+
+@contextmanager
+def progress() -> Iterator[None]:
+    """A line on stderr that says how far reading is, if a terminal listens and it takes over a second; then none."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("CI"):
+        yield
+        return
+    from time import monotonic
+
+    from perfgate.app.progress import watched_by
+    from perfgate.reporters.text import one_line
+
+    due = monotonic() + 1
+    is_shown = False
+
+    def show(name: str, read: int, size: int) -> None:
+        nonlocal due, is_shown
+        if monotonic() >= due:
+            due, is_shown = monotonic() + 0.1, True
+            far = f"{100 * read // size}%" if size else f"{read >> 20} MiB"
+            line = one_line(f"{far} of {name}", ascii_only=ascii_only())[: width() - 9]
+            click.echo(f"\rreading {line}\x1b[K", err=True, nl=False, color=True)
+
+    with watched_by(show):
+        try:
+            yield
+        finally:
+            if is_shown:
+                click.echo("\r\x1b[K", err=True, nl=False, color=True)
 
 
 def width() -> int:

@@ -120,7 +120,7 @@ def judge_measured_change(base: Sequence[RunMeasure], new: Sequence[RunMeasure],
 
 def _judge_ratio(change: LogChange, reason: Reason, new_runs: int, terms: ChangeTerms) -> ChangeResult:
     """The outcome of a change that has a logarithm."""
-    tolerance = _applied_tolerance(change.base_value, terms)
+    tolerance = applied_tolerance(change.base_value, terms)
     margin = Margin.of_ratio(tolerance, terms.worse)
     low, high = change.bounds(terms.confidence)
     p = change.p_no_change(terms.worse)
@@ -148,7 +148,7 @@ def _judge_ratio(change: LogChange, reason: Reason, new_runs: int, terms: Change
         base_runs=change.base_runs,
         new_runs=new_runs,
         tolerance=_finite(tolerance),
-        minimum_detectable_change=_detectable(margin, change.detectable(terms.confidence, terms.power)),
+        minimum_detectable_change=detectable_change(margin, change.detectable(terms.confidence, terms.power)),
         runs_needed=change.runs_needed(margin.room, terms.confidence, terms.power),
     )
 
@@ -215,14 +215,14 @@ def _has_thin_tail(run: RunMeasure, statistic: Statistic) -> bool:
     return run.n_effective * min(statistic.q, 1 - statistic.q) < FEWEST_IN_TAIL
 
 
-def _applied_tolerance(base_value: float, terms: ChangeTerms) -> float:
+def applied_tolerance(base_value: float, terms: ChangeTerms) -> float:
     """The relative tolerance; an absolute one beside it widens it, so that both must be exceeded."""
     absolute = terms.tolerance_absolute
     return max(terms.tolerance or 0.0, 0.0 if absolute is None else absolute / base_value)
 
 
-def _detectable(margin: Margin, distance: float) -> float | None:
-    """The change for the worse that fails with the wanted power, relative and positive."""
+def detectable_change(margin: Margin, distance: float) -> float | None:
+    """The change for the worse that lies `distance` beyond the margin, in logarithms; relative and positive."""
     if margin.worse == "down":
         return -math.expm1(margin.down - distance)
     return _relative(margin.up + distance)

@@ -11,6 +11,7 @@ from typing import Any
 from perfgate.judge import messages
 from perfgate.judge.attribution import explained_by
 from perfgate.judge.change import ChangeResult, judge_measured_change
+from perfgate.judge.families import p_beyond
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.question import Question, Side, run_estimates
 from perfgate.judge.terms import ChangeTerms
@@ -34,9 +35,9 @@ def change_finding(question: Question, asks: Change) -> Finding:
     base = question.side(question.base, _stored(question, asks))
     if asks.reference == "anchor":
         new = _latest(question, new)
-    terms = _terms(question, asks)
     base_runs = [question.reading.measure(series) for series in base.series]
     new_runs = [question.reading.measure(series) for series in new.series]
+    terms = change_terms(question, asks, [*base_runs, *new_runs])
     _check_lengths(question, base_runs, new_runs)
     result = judge_measured_change(base_runs, new_runs, terms)
     member = question.speaker(new)
@@ -62,6 +63,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
             "explained_by": explained_by(question, result, base, new),
         },
         tuple(_notes(question, result, [*base_runs, *new_runs], new)),
+        p_beyond=p_beyond(result, terms),
     )
 
 
@@ -117,7 +119,7 @@ def _check_lengths(question: Question, base: Sequence[RunMeasure], new: Sequence
 
 def _latest(question: Question, new: Side) -> Side:
     """The last runs of the history, new ones included: what is held against the anchor."""
-    held = [pair for pair in zip(question.subject.base, question.evidence.base, strict=True) if pair[0]]
+    held = [pair for pair in zip(question.subject.base, question.subject.base_views, strict=True) if pair[0]]
     stored = question.side([members for members, _ in held], [view for _, view in held])
     keep = max(ANCHOR_WINDOW, len(new.series))
     members, series = stored.members + new.members, stored.series + new.series
@@ -126,10 +128,21 @@ def _latest(question: Question, new: Side) -> Side:
 
 def _stored(question: Question, asks: Change) -> Sequence[RunView]:
     """The runs of the reference."""
-    return question.evidence.anchor if asks.reference == "anchor" else question.evidence.base
+    return question.subject.anchor_views if asks.reference == "anchor" else question.subject.base_views
 
 
-def _terms(question: Question, asks: Change) -> ChangeTerms:
+def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
+    """Whether a metric is compared without noise as long as its runs agree: bytes, operations and counts.
+
+    A count is known by what it holds: whole numbers without a unit, which shares and ratios are not.
+    """
+    if unit in ("B", "FLOP") or statistic == "count":
+        return True
+    return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)
+
+
+def change_terms(question: Question, asks: Change, runs: Sequence[RunMeasure]) -> ChangeTerms:
+    """How the rule wants a change judged; `runs` are those of both sides."""
     settings, statistic = question.settings, question.reading.statistic
     anchored = asks.reference == "anchor"
     return ChangeTerms(
@@ -143,7 +156,7 @@ def _terms(question: Question, asks: Change) -> ChangeTerms:
         warmup=settings.warmup,
         prior=question.prior,
         strict=question.case.strict and not anchored,
-        exact=question.unit == "B" or statistic == "count",
+        exact=is_exact(question.unit, statistic, runs),
         min_samples=settings.min_samples,
     )
 
@@ -180,7 +193,7 @@ def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure],
         notes.append("one base run: weak evidence")
     if not all(run.settled for run in runs):
         notes.append("a run did not settle: a quarter of it was taken for warm-up")
-    if baseline.prior is None and result.reason == "interval":
+    if question.calibrated is None and result.reason == "interval":
         notes.append("run-to-run noise is assumed to be 1%, not calibrated")
     if question.reading.better == "higher" and (result.tolerance or 0) >= 1:
         notes.append("this rule cannot fail: nothing falls by 100% or more")

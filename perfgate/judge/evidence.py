@@ -90,6 +90,9 @@ class Subject:
     new: tuple[Members, ...]
     base: tuple[Members, ...] = ()
     anchor: tuple[Members, ...] = ()
+    #: The stored runs of `base` and `anchor`, each of them whole.
+    base_views: tuple[RunView, ...] = ()
+    anchor_views: tuple[RunView, ...] = ()
     #: Why a side could not be computed.
     trouble: str | None = None
     components: frozenset[str] = field(default_factory=frozenset)
@@ -147,14 +150,17 @@ def _subjects(expression: Expression, name: str, evidence: Evidence) -> list[Sub
     found = []
     for key in keys:
         new, base, anchor = ([run.get(key, _NOBODY) for run in side] for side in sides)
-        stored, anchored = _that_speak(base, evidence.base), _that_speak(anchor, evidence.anchor)
-        found.append(Subject(key, expression, tuple(new), stored, anchored, components=components))
+        base_runs, base_views = _that_speak(base, evidence.base)
+        anchor_runs, anchor_views = _that_speak(anchor, evidence.anchor)
+        runs = (tuple(new), base_runs, anchor_runs)
+        found.append(Subject(key, expression, *runs, base_views, anchor_views, components=components))
     return found
 
 
-def _that_speak(runs: Sequence[Members], views: Sequence[RunView]) -> tuple[Members, ...]:
-    """The runs of a side without those that are not compared in this metric."""
-    return tuple(held for held, view in zip(runs, views, strict=True) if held or not view.run.partial)
+def _that_speak(runs: Sequence[Members], views: Sequence[RunView]) -> tuple[tuple[Members, ...], tuple[RunView, ...]]:
+    """The runs of a side without those that are not compared in this metric, and each of them whole."""
+    speaking = [(held, view) for held, view in zip(runs, views, strict=True) if held or not view.run.partial]
+    return tuple(held for held, _ in speaking), tuple(view for _, view in speaking)
 
 
 def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:

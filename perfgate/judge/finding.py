@@ -21,6 +21,8 @@ class Finding:
     notes: tuple[str, ...] = ()
     #: The runs behind the answer, where a report is to show them.
     evidence: VerdictEvidence | None = None
+    #: Of a change: how likely data this bad are when the truth is the tolerance (see `families`).
+    p_beyond: float | None = None
 
 
 class Undecidable(Exception):

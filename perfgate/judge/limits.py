@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from perfgate.judge import messages
-from perfgate.judge.evidence import Member
+from perfgate.judge.evidence import Member, Members
 from perfgate.judge.finding import Finding
 from perfgate.judge.limit import LimitResult, judge_steady_limit
 from perfgate.judge.question import Question, run_estimates
@@ -20,10 +20,9 @@ from perfgate.stats.warmup import SteadyRun
 
 
 def limit_finding(question: Question, asks: Limit) -> Finding:
-    """Judge a limit. A bound on the worst of R ranks is held at 1 - (1 - confidence)/R. Raises Undecidable."""
+    """Judge a limit. Raises Undecidable."""
     question.check_runs(len(question.new), "new")
     side = question.new_side()
-    ranks = max(len(members) for members in question.new) if question.rank in PICKS_EXTREME else 1
     found = judge_values(
         question,
         [question.reading.steady(series) for series in side.series],
@@ -31,11 +30,17 @@ def limit_finding(question: Question, asks: Limit) -> Finding:
         asks.bound.value,
         unit=question.unit,
         shown=question.shown,
-        confidence=min(1 - (1 - question.settings.confidence) / ranks, 1 - 1e-12),
+        confidence=limit_confidence(question, question.new),
         member=question.speaker(side),
         series=side.series,
     )
     return replace(found, fields={**found.fields, "runs": run_estimates(question, "new", side)})
+
+
+def limit_confidence(question: Question, runs: Sequence[Members]) -> float:
+    """The confidence of a limit: a bound on the extreme of R ranks is held at 1 - (1 - confidence)/R."""
+    ranks = max(len(members) for members in runs) if question.rank in PICKS_EXTREME else 1
+    return min(1 - (1 - question.settings.confidence) / ranks, 1 - 1e-12)
 
 
 def judge_values(
@@ -58,7 +63,6 @@ def judge_values(
         comparator=comparator,
         confidence=confidence,
         warmup=settings.warmup,
-        prior=question.prior,
         min_samples=settings.min_samples,
     )
     result = judge_steady_limit(runs, terms)

@@ -14,11 +14,12 @@ from perfgate.judge.evidence import Evidence, Member, Members, Subject
 from perfgate.judge.finding import Undecidable
 from perfgate.judge.ranks import Reading, choose
 from perfgate.measure import default_statistic, statistic_unit
-from perfgate.model import Better, RunEstimate, Series
+from perfgate.model import Better, CalibratedPrior, RunEstimate, Series
 from perfgate.rules.evaluation import RunView
 from perfgate.rules.ruleset import Rule, Settings
 from perfgate.rules.sentence import Change, Clause, Limit, RankChoice, StatisticOf, is_per_run
 from perfgate.stats.modes import two_modes
+from perfgate.stats.prior import DEFAULT_D0, DEFAULT_S0
 from perfgate.units import UNITS, format_value
 
 if TYPE_CHECKING:
@@ -59,10 +60,17 @@ class Question:
         """Which rank speaks for a run."""
         return self.rule.sentence.rank or "worst"
 
+    @cached_property
+    def calibrated(self) -> CalibratedPrior | None:
+        """The run-to-run noise that was measured for what is judged here, if it was."""
+        wanted = (self.subject.key, self.reading.statistic, self.rank)
+        priors = self.case.baseline.priors
+        return next((prior for prior in priors if (prior.key, prior.statistic, prior.rank) == wanted), None)
+
     @property
     def prior(self) -> tuple[float, float]:
         """What is believed of run-to-run noise before the runs are seen: calibrated, or 1 % worth two runs."""
-        return self.case.baseline.prior or (0.01, 2.0)
+        return (self.calibrated.s0, self.calibrated.d0) if self.calibrated else (DEFAULT_S0, DEFAULT_D0)
 
     @cached_property
     def series(self) -> Series:
@@ -145,8 +153,8 @@ class Question:
         """Which rank speaks for each new run. Raises NotAvailable."""
         return self.side(self.new, self.evidence.new)
 
-    def side(self, runs: Sequence[Members], views: Sequence[RunView]) -> Side:
-        """Which rank speaks for each of these runs. Raises NotAvailable."""
+    def side(self, runs: Sequence[Members], views: Sequence[RunView] = ()) -> Side:
+        """Which rank speaks for each of these runs, which `views` show whole. Raises NotAvailable."""
         chosen = [choose(members, self.rank, self.reading) for members in runs]
         return Side(tuple(views), tuple(member for member, _ in chosen), tuple(series for _, series in chosen))
 

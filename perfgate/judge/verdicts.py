@@ -11,6 +11,7 @@ from perfgate.evidence import VerdictEvidence
 from perfgate.judge import health
 from perfgate.judge.clauses import findings
 from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, name_of
+from perfgate.judge.families import corrected
 from perfgate.judge.finding import Finding
 from perfgate.judge.messages import listed
 from perfgate.judge.policy import verdict_exit_code
@@ -20,7 +21,7 @@ from perfgate.measure import default_statistic, statistic_unit
 from perfgate.model import Baseline, Fact, Run, Verdict, show_labels
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.sentence import Change, Clause, Limit, Selector, glob_matches
+from perfgate.rules.sentence import Clause, Limit, Selector, glob_matches
 
 MissingBaseline = Literal["error", "warn", "skip"]
 
@@ -44,20 +45,22 @@ class Case:
     with_evidence: bool = False
 
 
-def judge(case: Case) -> tuple[Verdict, ...]:
-    """Judge every rule of a case, in the order of the rule files."""
-    return tuple(verdict for verdict, _ in _judged(case))
+def judge(case: Case, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
+    """Judge every rule of a case, in the order of the rule files; `evidence` is that of the case, if there is any."""
+    return tuple(verdict for verdict, _ in _judged(case, evidence))
 
 
-def judge_with_evidence(case: Case) -> tuple[tuple[Verdict, ...], tuple[VerdictEvidence, ...]]:
+def judge_with_evidence(
+    case: Case, evidence: Evidence | None = None
+) -> tuple[tuple[Verdict, ...], tuple[VerdictEvidence, ...]]:
     """The verdicts, and the runs behind each that can be shown, in the same order."""
-    judged = list(_judged(replace(case, with_evidence=True)))
+    judged = list(_judged(replace(case, with_evidence=True), evidence))
     shown = (replace(found.evidence, verdict=i) for i, (_, found) in enumerate(judged) if found.evidence)
     return tuple(verdict for verdict, _ in judged), tuple(shown)
 
 
-def _judged(case: Case) -> Iterator[tuple[Verdict, Finding]]:
-    evidence = Evidence.of(case.new, case.baseline, case.ruleset.metrics)
+def _judged(case: Case, evidence: Evidence | None) -> Iterator[tuple[Verdict, Finding]]:
+    evidence = evidence or Evidence.of(case.new, case.baseline, case.ruleset.metrics)
     count = 0
     for one in (_RuleJudge(rule, case, evidence) for rule in case.ruleset.rules):
         for judged in one.verdicts():
@@ -76,10 +79,7 @@ class _RuleJudge:
         self.rule = rule
         self.case = case
         self.evidence = evidence
-        self.clauses = list(rule.sentence.clauses)
-        if rule.settings.budget is not None:
-            asks = Change("anchor", "worse", relative=rule.settings.budget)
-            self.clauses.append(Clause(asks, f"within {100 * rule.settings.budget:g}% of anchor"))
+        self.clauses = rule.clauses
 
     def verdicts(self) -> Iterator[tuple[Verdict, Finding]]:
         """The verdicts of the rule, and why: none when `--only` does not ask for it, at least one otherwise."""
@@ -95,9 +95,9 @@ class _RuleJudge:
             return
         for clause in self.clauses:
             fitting, left_out = self.fitting(clause, subjects)
-            for subject in fitting:
-                for finding in findings(self.question(clause, subject)):
-                    yield self.verdict(clause, subject, _with_left_out(finding, left_out)), finding
+            answers = [(s, finding) for s in fitting for finding in findings(self.question(clause, s))]
+            for (subject, _), finding in zip(answers, self.corrected(clause, [f for _, f in answers]), strict=True):
+                yield self.verdict(clause, subject, _with_left_out(finding, left_out)), finding
 
     def too_many(self) -> Finding:
         """What stands for all the others: beyond the limit nothing is judged, and nothing passes."""
@@ -139,6 +139,13 @@ class _RuleJudge:
             message = f"not judged, for the GPU was throttled: {', '.join(slowed)}"
             return Finding("error", "throttled", message, "let it cool down, lock its clocks, and measure again")
         return None
+
+    def corrected(self, clause: Clause, found: list[Finding]) -> list[Finding]:
+        """The findings of a clause; those of a glob allow for their number."""
+        subject = self.rule.sentence.subject
+        if not (isinstance(subject, Selector) and subject.is_glob):
+            return found
+        return corrected(found, clause, self.rule.settings.confidence, self.case.strict)
 
     def absent(self) -> Finding:
         """The rule matches nothing in any run."""

@@ -15,11 +15,15 @@ from perfgate.readers.building import MAX_FAULTS, RunBuilder
 
 
 class Complaints:
-    """Complaints about one document, which begins on `line` of its file, until `settle` hands them to their runs."""
+    """Complaints about one document, which begins on `line` of its file, until `settle` hands them to their runs.
 
-    def __init__(self, loaded: JsonDocument, line: int = 1) -> None:
+    A document in a log may begin in the middle of a line, so that its columns say nothing: without `columns`.
+    """
+
+    def __init__(self, loaded: JsonDocument, line: int = 1, *, columns: bool = True) -> None:
         self._loaded = loaded
         self._line = line
+        self._columns = columns
         self._said: list[tuple[RunBuilder, Severity, str, Path, Key | None]] = []
         self._counts: Counter[tuple[int, Key]] = Counter()
 
@@ -52,4 +56,4 @@ class Complaints:
 
     def moved(self, at: Location) -> Location:
         """A place of the document as one of its file."""
-        return replace(at, line=(at.line or 1) + self._line - 1)
+        return replace(at, line=(at.line or 1) + self._line - 1, column=at.column if self._columns else None)

@@ -59,6 +59,9 @@ class Embedded:
         return bool(shown) or (self.fault == _CUT and self.text[:1] in "{[")
 
 
+#: Without one of these no document begins in a line.
+_MARKS = re.compile(r"[\[{(]")
+
 _BLANKS = re.compile(r"\s*")
 
 _CUT = "a document that begins here is cut off at the end of the file"
@@ -144,19 +147,18 @@ class _Line:
         self.at = 0
         self.found: dict[re.Pattern[str], re.Match[str] | None] = {}
 
-    def next(self, pattern: re.Pattern[str], marks: str) -> re.Match[str] | None:
-        """The first match from here on of a pattern that holds one of these marks."""
+    def next(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first match of a pattern from here on."""
         known = self.found.get(pattern)
         if pattern not in self.found or (known and known.start() < self.at):
-            possible = any(mark in self.text for mark in marks)
-            known = self.found[pattern] = pattern.search(self.text, self.at) if possible else None
+            known = self.found[pattern] = pattern.search(self.text, self.at)
         return known
 
     def begin(self, limits: Limits) -> _Open | None:
         """The next document that begins in the line, which is then read up to its first bracket or name."""
         json = _NEXT_JSON.match(self.text, self.at) if self.at else None
-        json = json or self.next(_JSON, "{[")
-        call = self.next(_CALL, "(")
+        json = json or self.next(_JSON)
+        call = self.next(_CALL)
         found = call if call and (json is None or call.start() < json.start()) else json
         if found is None:
             return None
@@ -173,6 +175,8 @@ def embedded(
     for number, text in lines:
         yield from (each.broken(BROKEN) for each in broken)
         broken.clear()
+        if document is None and not _MARKS.search(text) and not (also and also.search(text)):
+            continue  # nearly every line of a log
         line = _Line(number, text)
         while line.at < len(line.text):
             if document is None:

@@ -3,7 +3,8 @@
 A new format is a row here and a module beside this one with `read(document) -> tuple[Run, ...]`: one Run for each run
 in the file, never none. `read` walks a `text.Document` once, by lines, as a whole or by blocks of bytes; never raises
 for bad data, but says it in problems (`building.RunBuilder` helps); opens nothing; and knows nothing of baselines,
-rules or the clock. Modules are imported when a file is theirs, so that many formats cost nothing at start-up.
+rules or the clock. What it keeps it counts, through `RunBuilder` or `document.count`, so that the limits of
+`perfgate.limits` hold. Modules are imported when a file is theirs, so that many formats cost nothing at start-up.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ import numpy as np
 from perfgate.model import Key, Problem, Run
 from perfgate.positions import JsonDocument, Path, cut_back, load_json
 from perfgate.readers.building import MAX_FAULTS, RunBuilder, fault_of
+from perfgate.readers.complaints import Complaints
 from perfgate.readers.embedded import BROKEN, Call, Embedded, embedded
 from perfgate.readers.sniffing import is_json
 from perfgate.readers.text import Document
@@ -30,7 +31,7 @@ from perfgate.readers.text import Document
 NAME = "timeit"
 
 #: Between documents: the name of the next result, or times that belong to a document which was broken off.
-_BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:\s*\[')
+_BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ class _Result:
     fields: Mapping[str, Any]
     name: str | None
     line: int
-    #: The line of each time.
-    at: JsonDocument | Call
+    #: The line of each time, or the document in which they stand, and where.
+    at: Complaints | Call
     path: Path = ()
 
     def key(self) -> Key:
@@ -50,14 +51,6 @@ class _Result:
         if not isinstance(computation, str) or not computation:
             return Key(self.name or "time")
         return Key.of(computation, name=self.name) if self.name else Key(computation)
-
-    def lines(self, indices: list[int]) -> list[int]:
-        """The lines of these times, counted from the first line of the document."""
-        if isinstance(self.at, Call):
-            return [self.at.lines[index] for index in indices]
-        paths = [(*self.path, "times", index) for index in indices]
-        places = self.at.locate_all(paths)
-        return [places[path].line or 1 for path in paths]
 
 
 def read(document: Document) -> tuple[Run, ...]:
@@ -72,6 +65,8 @@ def read(document: Document) -> tuple[Run, ...]:
         index = {"index": str(seen[key])} if same[key] > 1 else {}
         seen[key] += 1
         _add(run, result, Key.of(key.metric, **dict(key.labels), **index))
+    for complaints in dict.fromkeys(result.at for result in results if isinstance(result.at, Complaints)):
+        complaints.settle()
     return (run.run(),)
 
 
@@ -125,26 +120,26 @@ def _of_embedded(run: RunBuilder, found: Iterator[Embedded | tuple[int, re.Match
 
 def _of_document(run: RunBuilder, document: JsonDocument, name: str | None, line: int) -> Iterator[_Result]:
     """The results of one JSON document that begins on `line`; the faults of others in a log are not of interest."""
-    results = list(_results(document, name, line))
+    complaints = Complaints(document, line, columns=False)
+    results = list(_results(document.data, complaints, name, line))
     for path in _without_times(document.data) if results else ():
-        run.problems.append(_moved(_no_times(document, path), line))
+        complaints.say(run, "error", f"{path[0]!r} looks like a result, but holds no list `times`", path)
     inside = tuple((*result.path, "times") for result in results)
     if results or line == 1 or '"times"' in document.text:
         for fault in document.faults:
             if fault.path[:-1] not in inside:  # those inside are refused with their series
-                run.problems.append(_moved(fault.problem, line))
+                run.add_problem(_moved(fault.problem, line))
     yield from results
 
 
-def _results(document: JsonDocument, name: str | None, line: int) -> Iterator[_Result]:
-    data = document.data
+def _results(data: Any, at: Complaints, name: str | None, line: int) -> Iterator[_Result]:
     if _has_times(data):
-        yield _result(document, data, name, line, ())
+        yield _result(at, data, name, line, ())
     elif isinstance(data, dict | list):
         members = data.items() if isinstance(data, dict) else enumerate(data)
         for key, member in members:
             if _has_times(member):
-                yield _result(document, member, key if isinstance(key, str) else name, line, (key,))
+                yield _result(at, member, key if isinstance(key, str) else name, line, (key,))
 
 
 def _without_times(data: object) -> list[Path]:
@@ -157,20 +152,14 @@ def _without_times(data: object) -> list[Path]:
     ]
 
 
-def _no_times(document: JsonDocument, path: Path) -> Problem:
-    """A result that was written without its times."""
-    message = f"{path[0]!r} looks like a result, but holds no list `times`"
-    return Problem("error", message, document.locate(path))
-
-
 def _has_times(data: object) -> bool:
     """Whether this is a result, if a wrong one; a mapping of names may have one that is called `times`."""
     return isinstance(data, dict) and "times" in data and not isinstance(data["times"], dict)
 
 
-def _result(document: JsonDocument, fields: Mapping[str, Any], name: str | None, line: int, path: Path) -> _Result:
+def _result(at: Complaints, fields: Mapping[str, Any], name: str | None, line: int, path: Path) -> _Result:
     own = fields.get("name")
-    return _Result(fields, own if isinstance(own, str) and own else name, line, document, path)
+    return _Result(fields, own if isinstance(own, str) and own else name, line, at, path)
 
 
 def _moved(problem: Problem, line: int) -> Problem:
@@ -191,9 +180,13 @@ def _add(run: RunBuilder, result: _Result, key: Key) -> None:
     good = (numbers >= 0) & np.isfinite(numbers)
     column.values.frombytes(numbers[good].tobytes())
     bad = [int(index) for index in np.flatnonzero(~good)]
-    lines = result.lines(bad[:MAX_FAULTS])
-    for index, line in zip(bad, lines + [1] * (len(bad) - len(lines)), strict=True):
-        run.refuse(key, fault_of(str(times[index])) or "is no number", result.line + line - 1)
+    for index in bad[:MAX_FAULTS]:
+        fault = fault_of(str(times[index])) or "is no number"
+        if isinstance(result.at, Call):
+            run.refuse(key, fault, result.line + result.at.lines[index] - 1)
+        else:
+            result.at.refuse(run, key, fault, (*result.path, "times", index))
+    run.refuse_more(key, max(0, len(bad) - MAX_FAULTS))
     steps = result.fields.get("profile_steps")
     if isinstance(steps, int) and steps != len(times):
         run.say("warning", f"{key}: profile_steps is {steps}, but there are {len(times)} times", result.line)

@@ -62,7 +62,7 @@ class _Rank:
         #: The last record was the last one of its step.
         self.ended = False
         #: The names in the step so far; None once a record has ended a step, for then such records tell.
-        self.names: frozenset[str] | None = frozenset()
+        self.names: set[str] | None = set()
 
     def count(self, table: _Table) -> int:
         """The step that the next record, one of this table, belongs to."""
@@ -71,8 +71,8 @@ class _Rank:
         elif self.names is not None:
             if not self.names.isdisjoint(table.names):
                 self.step += 1
-                self.names = frozenset()
-            self.names |= table.names
+                self.names.clear()
+            self.names.update(table.names)
         self.ended = table.ends_step
         if self.ended and self.names is not None:
             self.names = None

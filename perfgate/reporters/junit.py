@@ -23,6 +23,8 @@ LONGEST_BODY = 16 * 1024
 LONGEST_FILE = 10 * 1024 * 1024
 #: In characters: names and one-line messages.
 _LONGEST_LINE = 500
+#: What the runner of GitHub Actions would take for a command where the document goes to stdout.
+_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 #: No case has a time of its own, but consumers misread a time that is missing or 0.
 _SECONDS = 1e-6
 
@@ -92,12 +94,15 @@ def _case_name(verdict: Verdict) -> str:
 def _unique(names: Iterable[str]) -> list[str]:
     """The names, with ` #2`, ` #3`, ... after those that were there before."""
     given: dict[str, None] = {}
+    last: dict[str, int] = {}
     for name in names:
-        number, candidate = 1, name
+        number = last.get(name, 0) + 1
+        candidate = name if number == 1 else f"{name} #{number}"
         while candidate in given:
             number += 1
             candidate = f"{name} #{number}"
         given[candidate] = None
+        last[name] = number
     return list(given)
 
 

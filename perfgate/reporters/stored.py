@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfgate.model import Key, RunSummary, SourceFile
+from perfgate.model import CalibratedPrior, Key, RunSummary, SourceFile
 from perfgate.reporters.inspection import render_text
-from perfgate.reporters.text import one_line, without_commands
+from perfgate.reporters.text import one_line, plural, without_commands
 
 #: How many metrics a line of the ledger names.
 _SHOWN = 4
@@ -41,6 +41,32 @@ class StoredSummary:
     run: RunSummary
     level: LevelSummary
     files: tuple[SourceFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorSummary:
+    """The calibrated noise of one environment: where it is stored, and when it was measured."""
+
+    place: str
+    time: str
+    priors: tuple[CalibratedPrior, ...]
+
+
+def render_priors(found: Sequence[PriorSummary], *, in_full: bool = False) -> list[str]:
+    """One line for each environment whose noise was calibrated, `in_full` with one for each metric."""
+    lines = []
+    for one in found:
+        lines.append(one_line(f"{one.place}: noise of {plural(len(one.priors), 'metric')}, measured {one.time[:10]}"))
+        lines += [f"  {prior_line(prior)}" for prior in one.priors] if in_full else []
+    return lines
+
+
+def prior_line(prior: CalibratedPrior) -> str:
+    """A prior in words: `forward median: 2.31% from run to run (measured on 8 runs, worth 8)`."""
+    ranks = {"worst": "", "each": " on each rank", "across": " across ranks"}
+    rank = ranks.get(prior.rank, f" on the {prior.rank} rank")
+    noise = f"{100 * prior.s0:.3g}% from run to run (measured on {plural(prior.runs, 'run')}, worth {prior.d0:g})"
+    return one_line(f"{prior.key} {prior.statistic}{rank}: {noise}")
 
 
 def render_levels(levels: Sequence[LevelSummary]) -> str:

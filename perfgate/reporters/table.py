@@ -9,12 +9,14 @@ from perfgate.reporters import phrases
 from perfgate.reporters.columns import Layout, arranged, sign, style
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.policy import policy_lines
-from perfgate.reporters.text import shell_lines
+from perfgate.reporters.text import plural, shell_lines
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60
 #: So many passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
+#: More verdicts, and more problems, are for programs: nobody reads them one by one on a screen.
+_MOST_SHOWN = 500
 #: What is said of a verdict stands this far under it.
 _INDENT = 4
 
@@ -68,25 +70,36 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
     layout = arranged(page, verdicts)
     page.blank()
     page.row([[head] for head in layout.heads], layout.widths, ["dim"] * len(layout.heads))
+    room, left_out = _MOST_SHOWN, 0
     for group in phrases.by_rule(verdicts):
-        if len(group) == 1:
+        told = [verdict for verdict in group if phrases.is_told(verdict)]
+        shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
+        left_out += max(0, len(shown) - room)
+        if len(group) == 1 and room:
             _write_verdict(page, group[0], layout, verbose=verbose, alone=True)
-        else:
-            _write_group(page, group, layout, verbose=verbose)
+        elif room:
+            _write_group(page, group, shown[:room], len(group) - len(shown), layout, verbose=verbose)
+        room = max(0, room - len(shown))
+    _write_left_out(page, left_out, "verdict")
 
 
-def _write_group(page: Page, group: list[Verdict], layout: Layout, *, verbose: bool) -> None:
+def _write_group(
+    page: Page, group: list[Verdict], shown: list[Verdict], passes: int, layout: Layout, *, verbose: bool
+) -> None:
     """The verdicts of one rule under its name; many passes are only counted."""
-    told = [verdict for verdict in group if phrases.is_told(verdict)]
-    shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
     page.blank()
     page.paragraph(f"{group[0].rule} ({group[0].at})", "bold")
     for verdict in shown:
         _write_verdict(page, verdict, layout, verbose=verbose, alone=False)
-    if len(shown) < len(group):
-        count = f"{len(group) - len(shown)} more" if shown else f"all {len(group)}"
+    if passes:
+        count = f"{passes} more" if shown else f"all {passes}"
         page.row([[sign(page, "pass")], [count]], layout.widths[:2], ["green", ""])
     page.blank()
+
+
+def _write_left_out(page: Page, count: int, noun: str) -> None:
+    if count:
+        page.paragraph(f"and {plural(count, f'more {noun}')}: --json FILE holds them all")
 
 
 def _write_verdict(page: Page, verdict: Verdict, layout: Layout, *, verbose: bool, alone: bool) -> None:
@@ -151,11 +164,12 @@ def _write_runs(page: Page, verdict: Verdict) -> None:
 
 def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
     page.blank()
-    for problem in problems:
+    for problem in problems[:_MOST_SHOWN]:
         style = "red" if problem.severity == "error" else "yellow"
         page.paragraph(f"{problem.at}: {problem.severity}: {phrases.complaint(problem)}", style)
         for line in problem.excerpt.split("\n") if problem.excerpt else []:
             page.paragraph(line, indent=_INDENT)
+    _write_left_out(page, len(problems) - _MOST_SHOWN if len(problems) > _MOST_SHOWN else 0, "problem")
 
 
 def _write_policy(page: Page, report: Report) -> None:

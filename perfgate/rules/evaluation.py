@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfgate.measure import Measurer, NotAvailable, default_statistic, single_number, statistic_unit
+from perfgate.measure import NotAvailable, default_statistic, number_of_run, single_number, statistic_unit
 from perfgate.model import Key, Run, Series, read_only, show_labels
 from perfgate.renames import synonyms
 from perfgate.rules.ruleset import DerivedMetric
@@ -137,8 +137,7 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 def _statistic_series(series: Series, statistic: str) -> Series:
     """A statistic of a run as a single value; a value that does not exist is NaN, which no rule passes."""
-    found = Measurer().measure(series, statistic, "auto", "lower").value
-    number = float("nan") if found is None else found
+    number = number_of_run(series, statistic)
     return Series(series.key, statistic_unit(series, statistic), "value", read_only(np.array([number])))
 
 

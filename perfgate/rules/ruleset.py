@@ -9,7 +9,7 @@ from typing import Literal
 
 from perfgate.model import Better, Location, Severity
 from perfgate.rules.conditions import Condition
-from perfgate.rules.sentence import Expression, Sentence
+from perfgate.rules.sentence import Change, Clause, Expression, Sentence
 
 DEFAULT_IDENTITY = ("gpu", "gpu_count", "world_size")
 
@@ -54,6 +54,21 @@ class Rule:
     better: Better | None = None
     expect_fail: ExpectedFailure | None = None
     tags: tuple[str, ...] = ()
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """The clauses of the sentence, and that of the budget where there is one."""
+        budget = self.settings.budget
+        if budget is None:
+            return self.sentence.clauses
+        asks = Change("anchor", "worse", relative=budget)
+        return (*self.sentence.clauses, Clause(asks, f"within {100 * budget:g}% of anchor"))
+
+    @property
+    def comparisons(self) -> tuple[tuple[Clause, Change], ...]:
+        """The clauses that compare with stored runs, each with what it asks for."""
+        asked = ((clause, clause.asks) for clause in self.clauses)
+        return tuple((c, asks) for c, asks in asked if isinstance(asks, Change) and asks.is_stored)
 
     @property
     def name(self) -> str:

@@ -137,6 +137,11 @@ class Change:
     relative: float | None = None
     absolute: Quantity | None = None
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the reference is stored runs, not another rank of the same run."""
+        return self.reference in ("baseline", "anchor")
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:

@@ -9,6 +9,9 @@ From a run to an estimate, in this order:
 * `moderated`        a change between runs: the moderated t on logarithms
 * `limits`           intervals of percentiles and means against a bound
 * `prior`            run-to-run noise from a history of runs
+* `planning`         which change the next runs would show, and how many settle a question
+* `drift`            a slow creep along a history of runs, for a warning
+* `multiple`         many comparisons at once
 * `modes`            two modes in one run, for a warning
 * `quantiles`        the distributions, from `scipy.special` alone, and the sample quantile
 

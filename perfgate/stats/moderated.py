@@ -16,10 +16,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from perfgate.stats.describe import RunMeasure
+from perfgate.stats.planning import RunNoise
 from perfgate.stats.quantiles import FloatArray, t_quantile, t_tail
-
-#: The most new runs that `LogChange.runs_needed` proposes.
-MOST_RUNS = 20
 
 Side: TypeAlias = Literal["up", "down", "either"]
 
@@ -64,16 +62,12 @@ class LogChange:
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
         """The fewest new runs with which no change is shown to be within `margin` with this power.
 
-        None where more than `MOST_RUNS` would be needed, and where no noise is assumed.
+        None where more than 20 would be needed, and where no noise is assumed.
         """
         if self.degrees_of_freedom is None:
             return None
-        for runs in range(1, MOST_RUNS + 1):
-            df = self.prior_runs + self.base_runs + runs - 2
-            standard_error = math.sqrt(self.run_variance * (1 / self.base_runs + 1 / runs))
-            if (t_quantile(df, confidence) + t_quantile(df, power)) * standard_error <= margin:
-                return runs
-        return None
+        noise = RunNoise(self.run_variance, 0.0, self.base_runs, self.prior_runs)
+        return noise.runs_needed(margin, confidence, power)
 
     def _t(self, probability: float) -> float:
         if self.degrees_of_freedom is None:
@@ -108,6 +102,22 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
     standard_error = math.sqrt(between + excess)
     base_value, new_value = _geometric_mean(centre, base), _geometric_mean(new_centre, new)
     return LogChange(base_value, new_value, new_centre - centre, standard_error, df, run_variance, k, d0)
+
+
+@np.errstate(all="ignore")
+def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[float, RunNoise]:
+    """The centre of K >= 1 base runs, as a logarithm, and what they and a prior say of the noise of the next run.
+
+    All have a logarithm. Centre and noise are those that `moderated_t` finds with one new run.
+    """
+    s0, d0 = prior
+    within = _mean_within(base)
+    expected = s0 * s0 + within
+    logs = _winsorised(_logs(base), math.sqrt(expected))
+    centre = float(logs.mean())
+    variance = (d0 * expected + float(np.square(logs - centre).sum())) / (d0 + len(base) - 1)
+    # Runs may happen to differ less than their inside says.
+    return centre, RunNoise(variance, min(within, variance), len(base), d0)
 
 
 def exact_change(base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]) -> LogChange:

@@ -13,7 +13,6 @@ from trace_comparison import EXACT, differences, run_of
 from trace_oracle import answers
 from trace_texts import traces
 
-pytest.importorskip("perfgate.readers.trace")
 
 SECRET = "hf_" + "x" * 31
 OP = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1100, "dur": 50, "args": {}}'

@@ -185,3 +185,18 @@ def test_a_printed_result_that_cannot_be_read_is_said(bad):
 def test_a_result_without_its_times_beside_others_is_said(member):
     document = f'[{{"computation": "a", "times": [0.1, 0.1]}}, {member}]'
     assert any("holds no list `times`" in said for said in errors(run_of(document)))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('x\n{"computation": "a",\nWARNING: x\n"times": [0.5]}\nb: {"times": [1]}\n', [2]),
+        ('x\n{"computation": "a",\nWARNING: x\n "times": [\n0.5]}\n: {"times": [1]}\n', [2]),
+        ('{"times": [1]}\n{"lr": 1,\nWARNING: x\n{"times": [2]}\n', []),
+        ('{"times": [1]}\n"times": [2]}\n', []),
+    ],
+)
+def test_a_document_that_is_broken_off_before_its_times_is_an_error(text, lines):
+    run = run_of(text, "timeit")
+    assert [problem.at.line for problem in run.problems if "broken off" in problem.message] == lines
+    assert all(problem.severity == "error" for problem in run.problems)

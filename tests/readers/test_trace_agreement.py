@@ -16,7 +16,6 @@ from trace_texts import traces
 
 from perfgate.readers import Source, read
 
-pytest.importorskip("perfgate.readers.trace")
 
 FIXTURES = Path(__file__).parent / "fixtures/traces"
 

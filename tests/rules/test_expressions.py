@@ -110,7 +110,7 @@ def test_labels_that_never_meet_are_said():
 
 @pytest.mark.parametrize("text", ["a / b", "b / a", "p95(a) / p95(b)", "b"])
 def test_an_absent_part_leaves_nothing(text):
-    assert evaluate(text, samples("a", [1])) == {}
+    assert evaluate(text, samples("a", [1] * 30)) == {}
 
 
 NUMBERS = [
@@ -226,18 +226,38 @@ def test_samples_over_an_aggregate():
 
 
 def test_statistics_of_a_run():
-    found = only("max(a) / min(a)", samples("a", [2, 4, 8]))
+    found = only("max(a) / min(a)", samples("a", [2, 4, 8, 4]))
     assert (numbers(found), found.kind, found.unit) == ([4], "value", "1")
 
 
 def test_a_statistic_of_each_rank():
-    found = evaluate("max(a) - min(a)", samples("a", [2, 4], rank="0"), samples("a", [1, 9], rank="1"))
+    found = evaluate("max(a) - min(a)", samples("a", [2, 2, 3, 4], rank="0"), samples("a", [1, 1, 1, 9], rank="1"))
     assert [numbers(series) for series in found.values()] == [[2], [8]]
 
 
 @pytest.mark.parametrize(("text", "unit"), [("2 * count(a)", "1"), ("2 * cv(a)", "1"), ("2 * max(a)", "s")])
 def test_units_of_statistics(text, unit):
-    assert only(text, samples("a", [1, 2, 3])).unit == unit
+    assert only(text, samples("a", [1, 2, 3, 4])).unit == unit
+
+
+FEW = [
+    # expression         values  says
+    ("p99(a) / p50(a)", 90, "p99 of a needs 100 values after warm-up, and there are 89"),
+    ("p1(a) / p50(a)", 50, "p1 of a needs 100 values"),
+    ("p95(a) / p50(a)", 5, "p95 of a needs 20 values after warm-up, and there are 5"),
+    ("max(a) / min(a)", 3, "max of a needs 4 values after warm-up, and there are 3"),
+]
+
+
+@pytest.mark.parametrize(("text", "n", "said"), FEW)
+def test_a_statistic_of_too_few_values_is_not_available(text, n, said):
+    with pytest.raises(NotAvailable, match=said):
+        evaluate(text, samples("a", [1.0] * n))
+
+
+def test_a_percentile_with_a_value_beyond_it_and_a_count_are_available():
+    assert numbers(only("p99(a) / p50(a)", samples("a", [1.0] * 101))) == [1]
+    assert numbers(only("2 * count(a)", samples("a", [1.0]))) == [2]
 
 
 def test_a_percentile_of_an_aggregate_is_not_available():

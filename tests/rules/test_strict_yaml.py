@@ -52,7 +52,7 @@ REFUSED = [
     ("{a: " * 50_000, "1:129", "deeper than the limit rule_depth=32"),
     ("- " * 50_000, "1:65", "deeper than the limit rule_depth=32"),
     ("? " * 50_000, "1:65", "deeper than the limit rule_depth=32"),
-    ("- a\n" * (DEFAULT.rule_values + 1), f"{DEFAULT.rule_values}:3", "more values than the limit rule_values=50000"),
+    ("- a\n" * (DEFAULT.rule_values + 1), f"{DEFAULT.rule_values}:3", "more values than the limit rule_values=100000"),
 ]
 
 
@@ -315,8 +315,8 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_large_files_are_refused_in_little_time(name):
-    begin = time.perf_counter()
+    begin = time.process_time()
     ruleset, problems = load_rules([("r.yaml", LARGE[name])])
     assert ruleset is None
     assert problems
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5

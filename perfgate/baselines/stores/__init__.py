@@ -48,8 +48,8 @@ class Store(Protocol):
 class WritableStore(Store, Protocol):
     """Baselines that can be changed, too."""
 
-    def write(self, path: str, data: bytes) -> None:
-        """Put a new file in its place, whole or not at all. Raises OSError (Taken if it exists) and UnsafeName."""
+    def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
+        """Put a file in its place, whole or not at all. Raises OSError (Taken if it exists) and UnsafeName."""
         ...
 
     def remove(self, path: str) -> None:

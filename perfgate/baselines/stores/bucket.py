@@ -61,11 +61,11 @@ class BucketStore:
         """How messages name an object."""
         return Location(f"{self.shown}/{path}".rstrip("/"))
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
         """Create an object, in one step. Raises OSError, Taken if it exists, and UnsafeName."""
         place = self._place(path)
         try:
-            self._files.pipe_file(place, data, mode="create")
+            self._files.pipe_file(place, data, mode="overwrite" if replace else "create")
         except FileExistsError:
             raise Taken(0, "it exists already") from None
         except OSError:

@@ -60,6 +60,8 @@ class DirectoryStore:
     def read(self, path: str) -> bytes:
         """The bytes of a regular file; one too large to be a baseline is refused. Raises OSError."""
         file = self.root.joinpath(*check_path(path))
+        if not file.exists() and not file.is_symlink():
+            raise FileNotFoundError(2, "no such file")
         if file.is_symlink() or not file.is_file():
             raise OSError(0, "it is a link or no regular file, and links are not followed")
         if file.stat().st_size > self.limits.baseline_bytes:
@@ -70,8 +72,8 @@ class DirectoryStore:
         """How messages name a stored file."""
         return Location(f"{self.shown}/{path}")
 
-    def write(self, path: str, data: bytes) -> None:
-        """Put a new file in its place in one step. Raises OSError, Taken if it exists, and UnsafeName."""
+    def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
+        """Put a file in its place in one step. Raises OSError, Taken if it exists, and UnsafeName."""
         place = self.root.joinpath(*check_path(path))
         place.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=place.parent)
@@ -81,7 +83,7 @@ class DirectoryStore:
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(temporary, 0o644)
-            if place.exists():
+            if place.exists() and not replace:
                 raise Taken(0, "it exists already")
             os.replace(temporary, place)
         except BaseException:

@@ -39,9 +39,9 @@ def read(document: Document) -> tuple[Run, ...]:
     _say_faults(run, layout, columns)
     _add_facts(run, layout)
     tables = Tables.of(columns)
-    steps = find_steps(tables.host, tables.runtime, tables.device)
-    _say_of_steps(run, steps)
     make, mode = Maker(_rank(run, layout)), document.source.trace_mode
+    steps = find_steps(tables.host, tables.runtime, tables.device, mode)
+    _say_of_steps(run, steps)
     if steps is not None:
         run.facts["trace_mode"] = mode
         _keep(run, make.of_steps(steps, tables, columns, mode))

@@ -208,8 +208,13 @@ class Columns:
             self.refused_count += 1
             if self.refused_count <= MAX_FAULTS:
                 index = next(at for at, other in enumerate(events) if other is event)
-                what = f"{str(event.name)[:80]!r}: ts {str(event.ts)[:40]}, dur {str(event.dur)[:40]}"
+                what = f"{str(event.name)[:80]!r}: ts {_shown(event.ts)}, dur {_shown(event.dur)}"
                 self.refused.append((chunk.line(index), what))
+
+
+def _shown(time: object) -> str:
+    """A time that cannot be; of text only that it is some, for it may be anything."""
+    return "some text" if isinstance(time, str) else str(time)[:40]
 
 
 def _external_ids(args: Sequence[Args]) -> Int64:

@@ -32,8 +32,8 @@ def shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[str, fl
         return {}
     busy = union(starts, ends)
     found = {"utilization": int((busy.ends - busy.starts).sum()) / window}
-    if not np.isnan(blocks).all():
-        full = blocks > 0  # not NaN either
+    full = blocks > 0  # neither 0 nor NaN
+    if full.any():
         found["sm_efficiency"] = _filled(starts[full], ends[full], blocks[full]) / window
     known = occupancy >= 0
     if weight[known].sum() > 0:
@@ -63,10 +63,11 @@ def idle(device: Device, runtime: Runtime, number: int, steps: Steps) -> dict[st
     it is short; else `idle_other`, waiting for another stream, say. Without launches no cause is known.
     """
     rows = np.flatnonzero(device.device == number)
-    rows = rows[np.argsort(device.start[rows], kind="stable")]
-    gaps = complement(union(device.start[rows], device.end[rows]), int(steps.starts[0]), int(steps.ends[-1]))
-    found = {"idle": _within(gaps, steps)}
     launched = launch_times(runtime, device.correlation[rows])
+    order = np.lexsort((launched, device.start[rows]))
+    rows, launched = rows[order], launched[order]
+    gaps = complement(union(device.start[rows], device.end[rows]), *steps.window)
+    found = {"idle": _within(gaps, steps)}
     if (launched == _NEVER).all():
         return found
     following = np.searchsorted(device.start[rows], gaps.ends)

@@ -29,7 +29,7 @@ def _integer(text: str) -> int | Decimal:
 _LENIENT = json.JSONDecoder(strict=False, parse_float=Decimal, parse_int=_integer)
 _BETWEEN = re.compile(r"[\s,]*")
 #: Where an element may end: before the next one, or at the end of the list.
-_END = re.compile(r"\}(?=\s*,\s*\{|\s*,?\s*\])")
+_END = re.compile(r"\}(?=\s*(?:,\s*[\]{]|\]))")
 _NEXT = re.compile(r"\}\s*,\s*(?=\{)")
 #: How many such places are tried for one element, and for a broken one, which is not longer than this.
 _TRIES, _REPAIR_TRIES, _LONGEST = 8, 2, 1 << 20
@@ -100,7 +100,7 @@ def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str |
         if not ended and _is_incomplete(error):
             return None, None, None
     for end in ends[:_REPAIR_TRIES]:
-        for repairs, repaired in _repaired(text[at:end]):
+        for repairs, repaired in _repaired(text[at:end], quotes=end == ends[0]):
             with suppress(ValueError, RecursionError):
                 return _LENIENT.decode(repaired), end, repairs
     after = _NEXT.search(text, at)
@@ -112,9 +112,10 @@ def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
 
     It is looked for in pieces first, because an error of `json` counts the lines of all the text before it.
     """
-    for end in ends:
+    for end in ends if text.startswith("{", at) else ():
         try:
-            return _LENIENT.decode(text[at:end]), end
+            element, length = _LENIENT.raw_decode(text[at:end])
+            return element, at + length
         except json.JSONDecodeError as error:
             if not _is_incomplete(error):
                 raise
@@ -128,10 +129,13 @@ def _is_incomplete(error: Exception) -> bool:
     return error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
 
 
-def _repaired(text: str) -> Iterator[tuple[str, str]]:
-    """The text after one repair, two, and so on, and what was repaired."""
+def _repaired(text: str, *, quotes: bool) -> Iterator[tuple[str, str]]:
+    """The text after one repair, two, and so on, and what was repaired.
+
+    Quotes only in the shortest piece: in a longer one, a string could swallow the beginning of the next element.
+    """
     done = []
-    for what, repair in _REPAIRS.items():
+    for what, repair in [*_REPAIRS.items()][: None if quotes else -1]:
         changed = repair(text)
         if changed != text:
             text = changed

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfgate.readers.source import TraceMode
 from perfgate.readers.trace import names
-from perfgate.readers.trace.columns import ANNOTATION, MEMCPY, MEMSET, OP, PLAIN, Columns
+from perfgate.readers.trace.columns import ANNOTATION, MEMCPY, MEMSET, OP, Columns
 from perfgate.readers.trace.intervals import Intervals, join, union
 from perfgate.readers.trace.names import Mask
 from perfgate.readers.trace.tables import Device, Host, Kernels, Tables
@@ -41,8 +41,7 @@ def find_roles(tables: Tables, columns: Columns, mode: TraceMode) -> Roles:
     loader &= (host.kind == OP) if mode == "tensorboard" else (host.kind == OP) | (host.kind == ANNOTATION)
     step = host.names.which(lambda name: names.step_number(name) is not None)[host.name]
     work = (host.kind != ANNOTATION) & ~by_host & ~loader & ~step
-    runtime = tables.runtime
-    calls = runtime.kind == PLAIN if mode == "tensorboard" else np.ones(len(runtime.kind), bool)
+    runtime, calls = tables.runtime, tables.runtime.known_to(mode)
     sets = {
         "kernel": _select(kernels, ~by_kernel),
         "memcpy": _select(tables.device, tables.device.kind == MEMCPY),

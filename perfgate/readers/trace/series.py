@@ -50,12 +50,14 @@ class Maker:
         yield from self._of_devices(steps, tables, columns, mode)
 
     def _of_devices(self, steps: Steps, tables: Tables, columns: Columns, mode: TraceMode) -> Iterator[Series]:
-        kernels, window = tables.kernels, (int(steps.starts[0]), int(steps.ends[-1]))
+        kernels = tables.kernels
         says = kinds.uses_plugin_tensor_cores if mode == "tensorboard" else kinds.uses_tensor_cores
         uses = kernels.names.which(says)
         for number in np.unique(kernels.device).tolist():
             label, chosen = _device(columns.devices.texts[number]), kernels.device == number
-            for name, share in (shares(kernels, chosen, *window) | tensor_core_share(kernels, chosen, uses)).items():
+            for name, share in (
+                shares(kernels, chosen, *steps.window) | tensor_core_share(kernels, chosen, uses)
+            ).items():
                 yield self._value(f"gpu.{name}", "1", share, label)
             for name, part in idle(tables.device, tables.runtime, number, steps).items():
                 yield self._per_step(f"gpu.{name}", steps, part, label)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from perfgate.readers.source import TraceMode
 from perfgate.readers.trace.columns import ANNOTATION, OP, PYTHON
-from perfgate.readers.trace.names import step_number
+from perfgate.readers.trace.names import Mask, step_number
 from perfgate.readers.trace.numbers import Int64
 from perfgate.readers.trace.tables import Device, Host, Runtime
 
@@ -35,13 +36,22 @@ class Steps:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def window(self) -> tuple[int, int]:
+        """From the start of the first to the end of the last one, in ns."""
+        return int(self.starts[0]), int(self.ends.max())
 
-def find_steps(host: Host, runtime: Runtime, device: Device) -> Steps | None:
-    """The steps of a trace; None where no host event says when anything was asked for."""
+
+def find_steps(host: Host, runtime: Runtime, device: Device, mode: TraceMode) -> Steps | None:
+    """The steps of a trace; None where no host event says when anything was asked for.
+
+    torch_tb_profiler knows the calls of the runtime by the name that they had until 2021, so in its mode the steps of
+    later traces do not grow.
+    """
     spans = _host_spans(host)
     if spans is None:
         return None
-    groups = _Launches.of(runtime, device)
+    groups = _Launches.of(runtime, device, runtime.known_to(mode))
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
     if not any(len(found) for found in inside):
         return spans
@@ -77,27 +87,34 @@ class _Launches:
     starts: Int64
     ends: Int64
     groups: Int64
+    #: Of each device event: its end and its group.
+    event_ends: Int64
+    event_groups: Int64
 
     @classmethod
-    def of(cls, runtime: Runtime, device: Device) -> _Launches:
+    def of(cls, runtime: Runtime, device: Device, calls: Mask) -> _Launches:
         order = np.argsort(device.correlation, kind="stable")
         correlations, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
+        of_event = np.searchsorted(correlations, device.correlation)
         first = np.minimum.reduceat(device.start[order], begins) if len(begins) else begins
         last = np.maximum.reduceat(device.end[order], begins) if len(begins) else begins
         at = np.searchsorted(correlations, runtime.correlation)
-        at[at == len(correlations)] = 0
-        launches = (
-            np.flatnonzero((runtime.correlation >= 0) & (correlations[at] == runtime.correlation))
-            if len(correlations)
-            else np.empty(0, np.int64)
-        )
+        at = np.minimum(at, len(correlations) - 1)
+        launches = np.flatnonzero(calls & _joins(runtime.correlation, correlations, at))
         launches = launches[np.argsort(runtime.start[launches], kind="stable")]
-        return cls(first, last, counts, runtime.start[launches], runtime.end[launches], at[launches])
+        return cls(
+            first, last, counts, runtime.start[launches], runtime.end[launches], at[launches], device.end, of_event
+        )
 
     def within(self, start: int, end: int) -> Int64:
         """The groups that were launched wholly inside a span."""
         low, high = np.searchsorted(self.starts, (start, end + 1))
         return np.unique(self.groups[low:high][self.ends[low:high] <= end])
+
+
+def _joins(correlation: Int64, known: Int64, at: Int64) -> Mask:
+    """Whether what stands `at` is the correlation; what is absent is no number, so it joins nothing."""
+    return (correlation >= 0) & (known[at] == correlation) if len(known) else np.zeros(len(correlation), bool)
 
 
 def _grown(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
@@ -106,7 +123,8 @@ def _grown(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
     if len(inside[0]):
         of_a_step = np.zeros(len(groups.counts), bool)
         of_a_step[np.concatenate(inside)] = True
-        before = groups.last[~of_a_step & (groups.last < groups.first[inside[0]].min())]
+        stray = groups.event_ends[~of_a_step[groups.event_groups]]
+        before = stray[stray < groups.first[inside[0]].min()]
         previous = max(previous, int(before.max(initial=previous)))
     starts, ends = [], []
     for start, end, found in zip(spans.starts.tolist(), spans.ends.tolist(), inside, strict=True):

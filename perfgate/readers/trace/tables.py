@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.readers.trace.columns import KERNEL, Columns, Table
-from perfgate.readers.trace.names import Names
+from perfgate.readers.source import TraceMode
+from perfgate.readers.trace.columns import KERNEL, PLAIN, Columns, Table
+from perfgate.readers.trace.names import Mask, Names
 from perfgate.readers.trace.numbers import Float64, Int64
 
 Ids = npt.NDArray[np.int32]
@@ -34,6 +35,10 @@ class Runtime:
     correlation: Int64
     start: Int64
     end: Int64
+
+    def known_to(self, mode: TraceMode) -> Mask:
+        """Which calls a mode knows: torch_tb_profiler only those of the category that torch wrote until 2021."""
+        return self.kind == PLAIN if mode == "tensorboard" else np.ones(len(self.kind), bool)
 
 
 @dataclass(frozen=True, slots=True)

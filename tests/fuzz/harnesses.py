@@ -1,0 +1,123 @@
+"""What must hold for every input: one check for each parser. A check raises AssertionError, or nothing at all."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from seeds import FORMATS, RULES
+
+from perfgate.baselines.files import BaselineFile, Level, StoredSeries, StoredSource, decode, encode
+from perfgate.cli import run as command_line
+from perfgate.model import Run
+from perfgate.readers import Source, read
+from perfgate.rules.loading import load_rules
+
+#: What the runner of GitHub Actions takes for a command: the parsers of `ActionCommand.cs`, new and old.
+_COMMAND = re.compile(r"^\s*::[A-Za-z]|##\[", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Harness:
+    """A parser: what its inputs are made from, and what must hold for each of them."""
+
+    seeds: tuple[bytes, ...]
+    check: Callable[[bytes], None]
+
+
+def check_reader(data: bytes, format: str | None = None) -> None:
+    """Nothing raises, no value is impossible, a file without values is an error, and pieces do not matter."""
+    runs = read(Source("f", [data]), format)
+    for run in runs:
+        assert run.series or any(problem.severity == "error" for problem in run.problems), "an empty success"
+        assert all(problem.at.file == "f" for problem in run.problems)
+        for series in run.series:
+            assert np.isfinite(series.values).all(), "a value that is no number"
+            assert series.unit != "s" or (series.values >= 0).all(), "a negative time"
+            assert series.steps is None or len(series.steps) == len(series.values)
+    at = len(data) // 2
+    assert [*map(_content, read(Source("f", [data[:at], data[at:]]), format))] == [*map(_content, runs)]
+
+
+def _content(run: Run) -> object:
+    series = {str(one.key): (one.unit, one.kind, one.values.tolist(), dict(one.aggregate)) for one in run.series}
+    return series, [str(problem) for problem in run.problems]
+
+
+def check_rules(data: bytes) -> None:
+    """A rule file is rules or problems, and every problem has a place."""
+    ruleset, problems = load_rules([("rules.yaml", data)])
+    assert (ruleset is None) == bool(problems), "neither rules nor problems, or both"
+    assert all(problem.at.file == "rules.yaml" and problem.message for problem in problems)
+
+
+def _baseline() -> BaselineFile:
+    series = [
+        StoredSeries("a", "s", "samples", {"rank": "0"}, [0.5, 0.25], None),
+        StoredSeries("b", "B", "aggregate", aggregate={"mean": 1.0, "count": 2.0}),
+    ]
+    level = Level("2026-01-01-abcdef01", None, "first", "ada", None, True)
+    source = StoredSource("a.log", "timeit", "0" * 64)
+    return BaselineFile(
+        "perfgate.baseline/1", "0", "s", "2026-01-01T00:00:00Z", None, level, "ada", {"gpu": "H200"}, {"torch": "2"},
+        "timeit", [source], series,
+    )  # fmt: skip
+
+
+def check_baseline(data: bytes) -> None:
+    """What was altered is refused: only the same content, written otherwise, is read."""
+    stored, problems = decode("b.json", data)
+    assert (stored is None) == bool(problems)
+    if stored is not None:
+        assert encode(stored) == encode(_baseline()), "an altered baseline was accepted"
+
+
+def check_command(data: bytes) -> None:
+    """`perfgate check` on any file: no internal error, no 0 beside an error-level problem, no commands in reports."""
+    Path("run").write_bytes(data)
+    runs = read(Source("run", [data]))
+    damaged = any(p.severity == "error" and p.key is None for run in runs for p in run.problems)
+    code, said = _perfgate("check", "run", "--junit", "j.xml", "--json", "r.json")
+    assert code in (0, 1, 2, 3), f"exit {code}: {said[-300:]}"
+    assert not (damaged and code in (0, 1)), f"exit {code} on damaged input"
+    assert not _COMMAND.search(said), "a command for the runner"
+    code, said = _perfgate("check", "run", "--markdown", "-")
+    assert not _COMMAND.search(said), "a command for the runner in Markdown"
+    code, said = _perfgate("inspect", "run")
+    assert code == (3 if any(not run.series or _has_error(run) for run in runs) else 0)
+
+
+def _has_error(run: Run) -> bool:
+    return any(problem.severity == "error" for problem in run.problems)
+
+
+def _perfgate(*words: str) -> tuple[int, str]:
+    """The command line in a folder with rules that every metric of time passes."""
+    if not os.path.isdir("rules"):
+        os.mkdir("rules")
+        Path("rules/r.yaml").write_text("version: 1\nrules:\n  - '* under 1 h'\n  - f* within 5% of baseline\n")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = command_line([*words])
+    return code, said.getvalue()
+
+
+def _reader(format: str) -> Harness:
+    return Harness(tuple(text.encode() for text in FORMATS[format]), lambda data: check_reader(data, format))
+
+
+_ALL = tuple(text.encode() for texts in FORMATS.values() for text in texts)
+
+HARNESSES: dict[str, Harness] = {
+    "rules": Harness(tuple(text.encode() for text in RULES), check_rules),
+    "baselines": Harness((encode(_baseline()),), check_baseline),
+    "recognition": Harness(_ALL, check_reader),
+    "command": Harness(_ALL, check_command),
+    **{format: _reader(format) for format in FORMATS},
+}
