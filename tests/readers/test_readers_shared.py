@@ -11,7 +11,7 @@ from perfgate.readers import Source, read
 
 pytestmark = [pytest.mark.shared, pytest.mark.skipif(not SHARED.is_dir(), reason="no shared folder")]
 
-MINE = re.compile(r"(log_|timing_|blank|empty|json_)")
+MINE = re.compile(r"(log_|timing_|trace_|blank|empty|json_)")
 STATED = re.compile(r"([^\s\[]+) n=(\d+) median ([\d.]+) s")
 
 

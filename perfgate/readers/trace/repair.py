@@ -29,7 +29,7 @@ def _integer(text: str) -> int | Decimal:
 _LENIENT = json.JSONDecoder(strict=False, parse_float=Decimal, parse_int=_integer)
 _BETWEEN = re.compile(r"[\s,]*")
 #: Where an element may end: before the next one, or at the end of the list.
-_END = re.compile(r"\}(?=\s*,\s*\{|\s*,?\s*\])")
+_END = re.compile(r"\}(?=\s*(?:,\s*[\]{]|\]))")
 _NEXT = re.compile(r"\}\s*,\s*(?=\{)")
 #: How many such places are tried for one element, and for a broken one, which is not longer than this.
 _TRIES, _REPAIR_TRIES, _LONGEST = 8, 2, 1 << 20
