@@ -489,6 +489,15 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class MeanChange:
+    """The geometric mean of new/base over all verdicts in one unit, less 1: 0.031 is +3.1 %."""
+
+    unit: str
+    verdicts: int
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One decision. Every report that a user sees is a rendering of this value."""
 
@@ -506,6 +515,8 @@ class Report:
     approve_command: str | None = None
     #: The runs behind the verdicts, for reports that draw them.
     evidence: Evidence = field(default_factory=Evidence)
+    #: Of a comparison without rules: how its metrics changed together, by unit.
+    geometric_means: tuple[MeanChange, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:

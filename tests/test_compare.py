@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Done, steady, write_log
+from conftest import Done, steady, write_log, write_results
 
 Command = Callable[..., Done]
 
@@ -72,3 +72,18 @@ def test_what_only_one_side_holds_is_said(perfgate: Command, logs: Path) -> None
 def test_a_metric_that_holds_no_number_any_more_is_not_a_pass(perfgate: Command, logs: Path) -> None:
     (logs / "nan.log").write_text("[Rank 0] time (ms) | forward: nan | old: 1.00\n" * 20)
     assert perfgate("compare", *BASE, "--new", "nan.log").code == 3
+
+
+def test_the_metrics_of_one_unit_are_summed_up(perfgate: Command, folder: Path) -> None:
+    for name, forward, backward in (("base", 100, 200), ("new", 110, 200)):
+        times = [
+            {"metric": metric, "unit": "ms", "values": [float(value)] * 30}
+            for metric, value in (("forward", forward), ("backward", backward))
+        ]
+        rate = {"metric": "rate", "unit": "samples/s", "values": [1000.0] * 30}
+        write_results(folder / f"{name}.json", *times, rate)
+    done = perfgate("compare", "base.json", "--new", "new.json", "--json", "report.json")
+    assert "geometric mean of 2 metrics in s: +4.9%" in done.out
+    (mean,) = json.loads((folder / "report.json").read_text())["geometric_means"]
+    assert (mean["unit"], mean["verdicts"], mean["change"]) == ("s", 2, pytest.approx(1.1**0.5 - 1))
+    assert "geometric mean of 2 metrics in s: +4.9%" in perfgate("report", "report.json").out

@@ -46,6 +46,13 @@ def test_the_example_passes_and_its_slow_version_fails(perfgate: Command, exampl
     assert done.out.strip() == shown[1].strip()
 
 
+def test_the_rules_of_the_example_can_fail(perfgate: Command, example: Path) -> None:
+    done = perfgate("selftest", "runs/main-1.log")
+    shown = re.search(r"\$ perfgate selftest runs/main-1.log\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    assert (done.code, done.out.strip()) == (0, shown[1].strip())
+
+
 def test_the_sentences_of_the_readme_parse() -> None:
     table = README.split("## The rule language")[1].split("Units:")[0]
     cells = [row.split(" | ")[-1] for row in table.splitlines() if row.startswith("| ") and "`" in row]

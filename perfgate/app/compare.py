@@ -10,6 +10,7 @@ from perfgate.app import inputs, surroundings
 from perfgate.app.errors import Refused
 from perfgate.app.evidence import collected
 from perfgate.judge.policy import report_exit_code, report_outcome
+from perfgate.judge.together import geometric_means
 from perfgate.judge.verdicts import Case, judge_with_evidence
 from perfgate.model import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.readers.source import TraceMode
@@ -61,7 +62,18 @@ def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Claus
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     outcome = report_outcome(code, verdicts)
     policy, evidence = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
-    return Report(outcome, code, verdicts, tuple(problems), files, facts, policy, "compare", evidence=evidence)
+    return Report(
+        outcome,
+        code,
+        verdicts,
+        tuple(problems),
+        files,
+        facts,
+        policy,
+        "compare",
+        evidence=evidence,
+        geometric_means=geometric_means(verdicts),
+    )
 
 
 def _change(tolerance: str) -> Clause:

@@ -38,7 +38,7 @@ _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.n
 
 def render(report: Report) -> str:
     """The report as indented JSON with a final newline; verdicts in the order of the rules."""
-    document = {
+    document: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": report.outcome,
         "exit_code": report.exit_code,
@@ -53,6 +53,8 @@ def render(report: Report) -> str:
         "approve_command": report.approve_command,
         "evidence": report.evidence,
     }
+    if report.geometric_means:
+        document["geometric_means"] = report.geometric_means
     return encode(document)
 
 

@@ -14,7 +14,19 @@ import msgspec
 from perfgate.evidence import Evidence
 from perfgate.forms import violation
 from perfgate.limits import Limits
-from perfgate.model import Fact, Key, Location, Outcome, Policy, Problem, Report, Severity, SourceFile, Verdict
+from perfgate.model import (
+    Fact,
+    Key,
+    Location,
+    MeanChange,
+    Outcome,
+    Policy,
+    Problem,
+    Report,
+    Severity,
+    SourceFile,
+    Verdict,
+)
 from perfgate.positions import JsonDocument, Path, load_json
 from perfgate.reporters import json_report
 
@@ -53,6 +65,7 @@ class _ReportForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline: str | None
     approve_command: str | None
     evidence: Evidence
+    geometric_means: tuple[MeanChange, ...] = ()
 
 
 def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
@@ -105,6 +118,7 @@ def _report(form: _ReportForm) -> Report:
         baseline=form.baseline,
         approve_command=form.approve_command,
         evidence=form.evidence,
+        geometric_means=form.geometric_means,
     )
 
 

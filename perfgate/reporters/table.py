@@ -10,6 +10,7 @@ from perfgate.reporters.columns import Layout, arranged, sign, style
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.policy import policy_lines
 from perfgate.reporters.text import plural, shell_lines
+from perfgate.units import format_change
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60
@@ -39,6 +40,9 @@ def render(
         page.paragraph(", ".join(f"{name} {value}" for name, value in phrases.origin(report)), "dim")
         if report.verdicts:
             _write_verdicts(page, report.verdicts, verbose=verbose)
+        for mean in report.geometric_means:
+            unit = "" if mean.unit == "1" else f" in {mean.unit}"
+            page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
         _write_problems(page, report.problems)
         _write_policy(page, report)
         if verbose:
