@@ -252,6 +252,8 @@ class Baseline:
     next_step: str = ""
     #: Identity facts that neither side knows, so that nobody can tell whether the machines were the same.
     unknown_facts: tuple[str, ...] = ()
+    #: How `runs` were made in pairs with the new runs, the i-th with the i-th: `in-turn`, ...; None of stored runs.
+    pairing: str | None = None
     #: Calibrated run-to-run noise (s0, d0), or None for the default.
     prior: tuple[float, float] | None = None
     #: What the measured commit was allowed to be worse in.

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, naming
 from perfgate.app.evidence import collected, levels, past_runs
+from perfgate.app.pairs import with_pairs
 from perfgate.app.policy import policy_source, read_rules
 from perfgate.app.policy_changes import own_baseline, policy_changes
 from perfgate.evidence import Evidence
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
+from perfgate.rules.ruleset import Rule, Ruleset
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class CheckRequest:
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
+    #: How often these rules are asked while runs are added: each look has its share of the false alarms.
+    looks: int = 1
     #: Whether a report is asked for that shows the runs behind the verdicts.
     with_evidence: bool = False
 
@@ -39,13 +43,16 @@ def check(request: CheckRequest) -> Report:
         return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    if request.looks > 1:
+        ruleset = shared_among(ruleset, request.looks)
     command = approve_command(options)
     head = options.head or surroundings.head_commit()
     loaded = load_baseline(source.store(options.baselines), ruleset, facts, command, head)
+    new, baseline, unpaired = with_pairs(runs, loaded.baseline)
     case = Case(
         ruleset=ruleset,
-        new=runs,
-        baseline=loaded.baseline,
+        new=new,
+        baseline=baseline,
         today=surroundings.today(),
         facts=facts,
         strict=request.strict,
@@ -56,7 +63,7 @@ def check(request: CheckRequest) -> Report:
     )
     verdicts, evidence = _judged(case, loaded) if request.with_evidence else (judge(case), Evidence())
     is_named = naming(ruleset)
-    problems += _of_runs(runs, is_named) + clashes + loaded.problems
+    problems += _of_runs(runs, is_named) + clashes + loaded.problems + unpaired
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
     named = [replace(p, key=None) if p.key and is_named(p.key) else p for p in problems]
@@ -71,15 +78,25 @@ def check(request: CheckRequest) -> Report:
         environment=facts,
         policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own),
         suite=ruleset.suite,
-        baseline=loaded.baseline.place,
+        baseline=case.baseline.place,
         approve_command=command if _approval_would_help(verdicts) else None,
         evidence=evidence,
     )
 
 
+def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
+    """The same rules, each with the share of its error rate that one of several looks may use (Bonferroni)."""
+
+    def share(rule: Rule) -> Rule:
+        confidence = 1 - (1 - rule.settings.confidence) / looks
+        return replace(rule, settings=replace(rule.settings, confidence=confidence))
+
+    return replace(ruleset, rules=tuple(map(share, ruleset.rules)))
+
+
 def _judged(case: Case, loaded: Loaded) -> tuple[tuple[Verdict, ...], Evidence]:
     """The verdicts with the runs behind them, older levels of the baseline included."""
-    case = replace(case, baseline=replace(loaded.baseline, past=past_runs(loaded)))
+    case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     verdicts, found = judge_with_evidence(case)
     return verdicts, collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
 
