@@ -79,7 +79,7 @@ def check(request: CheckRequest) -> Report:
         policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own),
         suite=ruleset.suite,
         baseline=case.baseline.place,
-        approve_command=command if _approval_would_help(verdicts) else None,
+        approve_command=command if case.baseline.pairing is None and _approval_would_help(verdicts) else None,
         evidence=evidence,
     )
 

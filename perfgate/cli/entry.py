@@ -12,6 +12,7 @@ import click
 
 from perfgate import __version__
 from perfgate.cli import baselines, env, judging, report, rules
+from perfgate.cli import run as running
 from perfgate.cli.options import USAGE, Group
 from perfgate.cli.terminal import tell
 
@@ -31,7 +32,14 @@ def main() -> None:
     """
 
 
-for command in (*judging.COMMANDS, *report.COMMANDS, *baselines.COMMANDS, *rules.COMMANDS, *env.COMMANDS):
+for command in (
+    *judging.COMMANDS,
+    *running.COMMANDS,
+    *report.COMMANDS,
+    *baselines.COMMANDS,
+    *rules.COMMANDS,
+    *env.COMMANDS,
+):
     main.add_command(command)
 
 

@@ -58,7 +58,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
         + messages.warmup([run.dropped for run in new_runs]),
         messages.change_next_step(result, question.case.approve_command)
         if ratios is None
-        else messages.paired_next_step(result, question.case.approve_command),
+        else messages.paired_next_step(result),
         {
             **_fields(result, terms, base_runs, new_runs),
             "unit": question.unit,
@@ -79,7 +79,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
 def _ratios(
     question: Question, base: Side, new: Side, base_runs: Sequence[RunMeasure], new_runs: Sequence[RunMeasure]
 ) -> list[RunMeasure]:
-    """new / base of each pair."""
+    """New / base of each pair."""
     sides = ([series.values for series in side.series] for side in (base, new))
     base_values, new_values = sides
     by_turns = question.case.baseline.pairing != "whole-runs"

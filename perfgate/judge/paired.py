@@ -35,7 +35,7 @@ def check_tolerance(question: Question, result: ChangeResult) -> None:
 def paired_notes(question: Question, result: ChangeResult, base: Side, new: Side) -> list[str]:
     """How the pairs were made, what their order did, and what limits them."""
     pairing = question.case.baseline.pairing or "whole-runs"
-    notes = ["an improvement beyond the tolerance: approve it to hold the gain"] if result.improved else []
+    notes = ["an improvement beyond the tolerance"] if result.improved else []
     notes.append(f"judged against the paired base: {messages.counted(result.new_runs, 'pair')}, {WORDS[pairing]}")
     firsts = [base_goes_first(number_of(view.run.source)) for view in base.views]
     bias = order_bias(base.series, new.series, firsts) if pairing != "whole-runs" else None

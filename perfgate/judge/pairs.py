@@ -105,7 +105,7 @@ def pair_ratios(
     new_values: Sequence[RunValues],
     statistic: str,
 ) -> list[RunMeasure]:
-    """new / base of each pair; the median is that of the steps, where `base_values` says which were taken by turns."""
+    """New / base of each pair; the median is that of the steps, where `base_values` says which were taken by turns."""
     ratios = [ratio_of(b, n) for b, n in zip(base, new, strict=True)]
     if statistic in ("median", "p50") and base_values:
         for i, (b, n) in enumerate(zip(base_values, new_values, strict=True)):
@@ -134,7 +134,7 @@ def split_pairs(runs: Iterable[Run]) -> Pairs | None:
     # Pairs made in different ways are judged by the way that promises least.
     pairing = next(way for way in ("whole-runs", "in-turn", "one-process") if way in ways)
     base, new = tuple(pair[0] for pair in whole), tuple(pair[1] for pair in whole)
-    return Pairs(base, new, pairing, tuple(problems))  # type: ignore[arg-type]
+    return Pairs(base, new, pairing, tuple(problems))
 
 
 def order_bias(base: Sequence[Series], new: Sequence[Series], firsts: Sequence[bool]) -> float | None:

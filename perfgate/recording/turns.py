@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 
 from perfgate.recording.process import torch_module
 
@@ -62,10 +63,8 @@ class Turns:
         """Take no more turns: the other side need not wait."""
         if self._connection is not None and os.getpid() == self._process:
             # A fork that outlives this process may hold the same socket: closing it alone would tell nobody.
-            try:
+            with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             self._connection.close()
         self._connection = None
 
