@@ -18,7 +18,6 @@ from perfgate.stats.describe import RunMeasure, measure_run
 from perfgate.stats.moderated import MOST_RUNS, LogChange
 from perfgate.stats.quantiles import FloatArray, t_quantile
 
-
 #: With fewer blocks of two steps, the median of each side by itself says as much.
 FEWEST_BLOCKS = 8
 
@@ -28,7 +27,7 @@ class PairedChange(LogChange):
     """ln(new / base) from pairs: `run_variance` is that of one pair, and `base_runs` counts the pairs."""
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
-        """The fewest pairs with which no change is shown to be within `margin` with this power, None beyond MOST_RUNS."""
+        """The fewest pairs that show no change to be within `margin` with this power, None beyond MOST_RUNS."""
         if self.degrees_of_freedom is None:
             return None
         for pairs in range(1, MOST_RUNS + 1):
@@ -44,7 +43,7 @@ class PairedChange(LogChange):
 def paired_t(
     base: Sequence[RunMeasure], new: Sequence[RunMeasure], ratios: Sequence[RunMeasure], prior: tuple[float, float]
 ) -> PairedChange:
-    """The change from base to new in m >= 1 pairs: `base[i]` and `new[i]` were measured together, `ratios[i]` is theirs.
+    """The change from base to new in m >= 1 pairs: `base[i]` and `new[i]` were measured together, with `ratios[i]`.
 
     `prior` is (s0, d0): the standard deviation of a pair's log ratio beyond the noise inside its runs, and how many
     pairs that belief is worth. With v the mean variance of a ratio from inside the runs, the variance of one pair is
@@ -66,7 +65,7 @@ def paired_t(
 
 
 def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:
-    """new / base of two runs that each have a value: a pair of which only the statistics are known."""
+    """New / base of two runs that each have a value: a pair of which only the statistics are known."""
     value = new.value / base.value if base.value and new.value is not None else None
     within = None
     if base.within_variance is not None and new.within_variance is not None:
