@@ -94,7 +94,11 @@ class Referee:
         """Let two programs, `base` and `new`, take turns until both have ended; a fault ends the watch, not them."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
-            return _Game(selector, self._socket, programs, base_first, patience).play()
+            game = _Game(selector, self._socket, programs, base_first, patience)
+            try:
+                return game.play()
+            finally:
+                game.dismiss()
 
 
 class _Game:
@@ -127,6 +131,13 @@ class _Game:
             fault = self._fault()
         steps = {side.name: side.steps for side in self._sides.values()}
         return Played(self._turn is not None, steps, fault or self._failed())
+
+    def dismiss(self) -> None:
+        """Let go of everybody: who still waits takes no more turns."""
+        for side in self._sides.values():
+            for connection in side.members.values():
+                connection.close()
+            side.members.clear()
 
     def is_hookless(self) -> bool:
         """Whether it is certain that the programs do not take turns."""
