@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perfgate import Recorder
 
-STEPS = 80
+STEPS = 200
 TURNS_OF_THE_LOOP = 40_000
 
 
