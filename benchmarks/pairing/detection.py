@@ -91,22 +91,28 @@ from perfgate import Recorder
 recorder, steps = Recorder(sys.argv[1]), int(sys.argv[2])
 for _ in range(20):
     recorder.step()
-began = time.perf_counter()
-for _ in range(steps):
-    recorder.step()
-print((time.perf_counter() - began) / steps * 1e6)
+fastest = 1e9
+for _ in range(20):
+    began = time.perf_counter()
+    for _ in range(steps):
+        recorder.step()
+    fastest = min(fastest, (time.perf_counter() - began) / steps * 1e6)
+print(fastest)
 recorder.close()
 """
 
 
 def hook_cost() -> float:
-    """Microseconds that a boundary takes when nobody has to be waited for: new goes on after base has left."""
+    """Microseconds that a boundary takes when nobody has to be waited for: new goes on after base has left.
+
+    The fastest of 20 repetitions counts, for what is slower had other work beside it.
+    """
     costs = []
     with tempfile.TemporaryDirectory() as folder, Referee() as referee:
         for told in ({}, {"PERFGATE_TURN": referee.address}):
             programs = {}
             try:
-                for side, steps in (("base", 1), ("new", 5000)):
+                for side, steps in (("base", 1), ("new", 200)):
                     place = Path(folder) / f"{side}{len(told)}"
                     words = (sys.executable, "-W", "ignore", "-c", _STEPS, f"{place}.json", str(steps))
                     told_side = {**told, "PERFGATE_SIDE": side}

@@ -53,6 +53,8 @@ class _Side:
     waiting: set[int] = field(default_factory=set)
     joined: bool = False
     steps: int = 0
+    #: What the program had ended with when it was last looked at; None while it runs.
+    code: int | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -60,7 +62,7 @@ class _Side:
 
     @property
     def has_left(self) -> bool:
-        return (self.joined and not self.members) or self.program.exit_code() is not None
+        return (self.joined and not self.members) or self.code is not None
 
     def go(self) -> None:
         """Let every process of the side take a step."""
@@ -123,12 +125,14 @@ class _Game:
         self._current: _Side | None = None
 
     def play(self) -> Played:
-        fault = None
-        while fault is None and any(side.program.exit_code() is None for side in self._sides.values()):
+        fault, looked = None, time.monotonic()
+        while fault is None and any(side.code is None for side in self._sides.values()):
             for key, _ in self._selector.select(_LOOK_EVERY_S):
                 self._hear(key)
             self._give()
-            fault = self._fault()
+            # Asking after a process costs more than a turn, so it is not done at every one.
+            if time.monotonic() - looked > _LOOK_EVERY_S:
+                fault, looked = self._look(), time.monotonic()
         steps = {side.name: side.steps for side in self._sides.values()}
         return Played(self._turn is not None, steps, fault or self._failed())
 
@@ -143,25 +147,26 @@ class _Game:
         """Whether it is certain that the programs do not take turns."""
         silent = [side for side in self._sides.values() if not side.joined]
         late = any(side.program.seconds > self._patience.hook for side in silent)
-        return bool(silent) and (late or any(side.program.exit_code() == 0 for side in silent))
+        return bool(silent) and (late or any(side.code == 0 for side in silent))
 
-    def _fault(self) -> str | None:
-        """Why it is no use to go on, if so."""
+    def _look(self) -> str | None:
+        """Look at the processes and the clock: why it is no use to go on, if so."""
+        for side in self._sides.values():
+            side.code = side.program.exit_code()
         if failed := self._failed():
             return failed
         if self._turn is None and self.is_hookless():
             return NO_HOOK
         if time.monotonic() - self._heard > self._patience.silence:
-            side = self._current or next(s for s in self._sides.values() if s.program.exit_code() is None)
+            side = self._current or next(s for s in self._sides.values() if s.code is None)
             return f"the {side.name} side hangs: nothing for {self._patience.silence:g} s after step {side.steps}"
         return None
 
     def _failed(self) -> str | None:
         for side in self._sides.values():
-            code = side.program.exit_code()
-            if code:
+            if side.code:
                 words = last_words(side.program.log)
-                return f"the {side.name} side {described(code)}" + (f": {words}" if words else "")
+                return f"the {side.name} side {described(side.code)}" + (f": {words}" if words else "")
         return None
 
     # --- what they say ---------------------------------------------------------------------------------------------
