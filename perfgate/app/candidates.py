@@ -16,6 +16,7 @@ from perfgate.baselines.identity import identity_of
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import Store, UnsafeName, WritableStore
 from perfgate.judge.evidence import Evidence, find_subjects
+from perfgate.judge.pairs import is_paired
 from perfgate.model import Baseline, Fact, Key, Run
 from perfgate.rules.ruleset import Ruleset
 
@@ -137,6 +138,8 @@ def candidates(options: Options, source: PolicySource | None = None, head: str |
     if damaged:
         words = "\n".join(str(problem) for problem in damaged)
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
+    if any(map(is_paired, runs)):
+        raise Refused("pairs hold a base of their own, and cannot become a baseline: give runs of the new code alone")
     _refuse_ranks_as_runs(runs)
     store, known = open_store(options.baselines), source.store(options.baselines)
     return Candidates(options, ruleset, runs, facts, store, known, Loaded(Baseline(), History({})), head)

@@ -201,6 +201,13 @@ def test_pairs_beside_runs_are_refused(perfgate: Command, folder: Path) -> None:
     assert "give pairs or runs, not both" in done.err
 
 
+def test_pairs_are_no_baseline(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "step.time within 2% of baseline")
+    done = perfgate("baseline", "approve", *write_pairs(folder, 0.0), "--reason", "first")
+    assert done.code == 2
+    assert "pairs hold a base of their own" in done.err
+
+
 def test_a_label_called_side_is_the_users_own(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "t under 2 s")
     path = write_results(
