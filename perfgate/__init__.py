@@ -21,6 +21,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from perfgate.judge.change import judge_change
     from perfgate.judge.limit import judge_limit
+    from perfgate.judge.pairs import judge_pairs
+    from perfgate.pairing.in_process import pair
     from perfgate.recording.errors import RecorderError, RecorderWarning
     from perfgate.recording.recorder import Recorder
     from perfgate.stats.describe import measure_run
@@ -35,7 +37,9 @@ __all__ = [
     "calibrate_prior",
     "judge_change",
     "judge_limit",
+    "judge_pairs",
     "measure_run",
+    "pair",
     "warmup_length",
 ]
 
@@ -47,7 +51,9 @@ _HOMES = {
     "calibrate_prior": "perfgate.stats.prior",
     "judge_change": "perfgate.judge.change",
     "judge_limit": "perfgate.judge.limit",
+    "judge_pairs": "perfgate.judge.pairs",
     "measure_run": "perfgate.stats.describe",
+    "pair": "perfgate.pairing.in_process",
     "warmup_length": "perfgate.stats.warmup",
 }
 

@@ -268,6 +268,8 @@ class Baseline:
     next_step: str = ""
     #: Identity facts that neither side knows, so that nobody can tell whether the machines were the same.
     unknown_facts: tuple[str, ...] = ()
+    #: How `runs` were made in pairs with the new runs, the i-th with the i-th: `in-turn`, ...; None of stored runs.
+    pairing: str | None = None
     #: Calibrated run-to-run noise; a metric that is not there has the default.
     priors: tuple[CalibratedPrior, ...] = ()
     #: What the measured commit was allowed to be worse in.

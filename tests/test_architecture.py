@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "judge": {"model", "evidence", "units", "renames", "measure", "rules", "stats", "limits"},
     "baselines": {"model", "units", "positions", "forms", "rules", "limits"},
     "recording": {"units"},
-    "integrations": {"recording"},
+    "pairing": {"recording"},
+    "integrations": {"recording", "pairing"},
     "reporters": {"model", "evidence", "units", "positions", "forms", "limits"},
     "app": {
         "model",
@@ -45,11 +46,13 @@ MAY_IMPORT = {
         "rules",
         "judge",
         "baselines",
+        "pairing",
+        "recording",
         "reporters",
     },
     "cli": {"model", "schemas", "app", "reporters"},
     "__main__": {"cli"},
-    "__init__": {"stats", "judge", "recording"},
+    "__init__": {"stats", "judge", "recording", "pairing"},
 }
 
 #: The home of each third-party package: the parts of perfgate that may import it.
@@ -75,7 +78,7 @@ HOMES = {
 ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning", "pytorch_lightning", "transformers"}
 
 #: What reads or changes the world, and the only places that may.
-WORLD = {"app", "cli", "baselines.stores", "readers.sqlite_file", "recording", "integrations.pytest_plugin"}
+WORLD = {"app", "cli", "baselines.stores", "readers.sqlite_file", "recording", "pairing", "integrations.pytest_plugin"}
 WORLDLY_NAMES = {"open", "print", "input"}
 WORLDLY_MODULES = {"subprocess", "socket", "shutil", "tempfile", "getpass", "time"}
 

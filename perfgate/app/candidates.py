@@ -16,6 +16,7 @@ from perfgate.baselines.identity import identity_of
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import Store, UnsafeName, WritableStore
 from perfgate.judge.evidence import Evidence, find_subjects
+from perfgate.judge.pairs import is_paired
 from perfgate.model import Baseline, Fact, Key, Run
 from perfgate.rules.ruleset import Ruleset
 
@@ -149,6 +150,8 @@ def read_measured(options: Options, identity: Sequence[str]) -> tuple[tuple[Run,
     if damaged:
         words = "\n".join(str(problem) for problem in damaged)
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
+    if any(map(is_paired, runs)):
+        raise Refused("pairs hold a base of their own, and cannot become a baseline: give runs of the new code alone")
     _refuse_ranks_as_runs(runs)
     return runs, facts
 

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, naming
 from perfgate.app.evidence import collected, levels, past_runs
+from perfgate.app.pairs import with_pairs
 from perfgate.app.policy import policy_source, read_rules
 from perfgate.app.policy_changes import own_baseline, policy_changes
 from perfgate.evidence import Evidence
@@ -18,6 +19,7 @@ from perfgate.judge.evidence import Evidence as RunsOfCase
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
 from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
+from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.sentence import glob_matches
 
 
@@ -29,6 +31,8 @@ class CheckRequest:
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
+    #: How often these rules are asked while runs are added: each look has its share of the false alarms.
+    looks: int = 1
     #: Whether a report is asked for that shows the runs behind the verdicts.
     with_evidence: bool = False
 
@@ -43,13 +47,16 @@ def check(request: CheckRequest) -> Report:
         return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    if request.looks > 1:
+        ruleset = shared_among(ruleset, request.looks)
     command = approve_command(options)
     head = options.head or surroundings.head_commit()
     loaded = load_baseline(source.store(options.baselines), ruleset, facts, command, head)
+    new, baseline, unpaired = with_pairs(runs, loaded.baseline)
     case = Case(
         ruleset=ruleset,
-        new=runs,
-        baseline=loaded.baseline,
+        new=new,
+        baseline=baseline,
         today=surroundings.today(),
         facts=facts,
         strict=request.strict,
@@ -60,7 +67,7 @@ def check(request: CheckRequest) -> Report:
     )
     verdicts, drifting, evidence = _judged(case, loaded, with_evidence=request.with_evidence)
     is_named = naming(ruleset)
-    problems += _of_runs(runs, is_named) + clashes + loaded.problems
+    problems += _of_runs(runs, is_named) + clashes + loaded.problems + unpaired
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
     problems += _only_nothing(request, case)
     problems += drifting
@@ -77,22 +84,33 @@ def check(request: CheckRequest) -> Report:
         environment=facts,
         policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own),
         suite=ruleset.suite,
-        baseline=loaded.baseline.place,
-        approve_command=command if _approval_would_help(verdicts) else None,
+        baseline=case.baseline.place,
+        approve_command=command if case.baseline.pairing is None and _approval_would_help(verdicts) else None,
         evidence=evidence,
     )
+
+
+def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
+    """The same rules, each with the share of its error rate that one of several looks may use (Bonferroni)."""
+
+    def share(rule: Rule) -> Rule:
+        confidence = 1 - (1 - rule.settings.confidence) / looks
+        return replace(rule, settings=replace(rule.settings, confidence=confidence))
+
+    return replace(ruleset, rules=tuple(map(share, ruleset.rules)))
 
 
 def _judged(case: Case, loaded: Loaded, *, with_evidence: bool) -> tuple[tuple[Verdict, ...], list[Problem], Evidence]:
     """The verdicts, warnings of slow drift, and the runs behind both where they are to be shown, with older levels."""
     if with_evidence:
-        case = replace(case, baseline=replace(loaded.baseline, past=past_runs(loaded)))
+        case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = RunsOfCase.of(case.new, case.baseline, case.ruleset.metrics)
+    drifting = drifts(case, runs) if case.baseline.pairing is None else []
     if not with_evidence:
-        return judge(case, runs), drifts(case, runs), Evidence()
+        return judge(case, runs), drifting, Evidence()
     verdicts, found = judge_with_evidence(case, runs)
     shown = collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
-    return verdicts, drifts(case, runs), shown
+    return verdicts, drifting, shown
 
 
 def _of_runs(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:

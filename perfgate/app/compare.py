@@ -9,6 +9,7 @@ from dataclasses import replace
 from perfgate.app import inputs, surroundings
 from perfgate.app.errors import Refused
 from perfgate.app.evidence import collected
+from perfgate.app.pairs import with_pairs
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.together import geometric_means
 from perfgate.judge.verdicts import Case, judge_with_evidence
@@ -35,27 +36,55 @@ def compare(
 
     Without a statistic each metric has its own: the median of samples, the mean of aggregates.
     """
-    if statistic is not None and not is_statistic(statistic):
-        raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
+    _check_statistic(statistic)
     asks = _change(tolerance)
     inputs.refuse_twice([*base, *new])
     base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
-    return _compared(base_runs, new_runs, asks, statistic)
+    return _compared(Baseline(runs=base_runs), new_runs, asks, statistic)
+
+
+def compare_pairs(
+    paths: Sequence[str],
+    statistic: str | None,
+    tolerance: str,
+    format: str | None = None,
+    trace_mode: TraceMode = "corrected",
+) -> Report:
+    """Judge the new side of pairs against their base side, metric by metric. Raises Refused where there are none."""
+    _check_statistic(statistic)
+    asks = _change(tolerance)
+    runs = inputs.read_runs(paths, format, trace_mode)
+    new, baseline, problems = with_pairs(runs, Baseline())
+    if baseline.pairing is None:
+        raise Refused("--paired: these runs hold no pairs; `perfgate run --paired` makes them")
+    return _compared(baseline, new, asks, statistic, problems)
 
 
 def compare_runs(base: tuple[Run, ...], new: tuple[Run, ...], what: str) -> Report:
     """Stored runs against stored runs, with the usual tolerance; `what` stands for the baseline."""
-    return replace(_compared(base, new, _change("5%"), None), baseline=what)
+    return replace(_compared(Baseline(runs=base), new, _change("5%"), None), baseline=what)
 
 
-def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Clause, statistic: str | None) -> Report:
+def _check_statistic(statistic: str | None) -> None:
+    if statistic is not None and not is_statistic(statistic):
+        raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
+
+
+def _compared(
+    baseline: Baseline,
+    new_runs: tuple[Run, ...],
+    asks: Clause,
+    statistic: str | None,
+    unpaired: Sequence[Problem] = (),
+) -> Report:
+    base_runs = baseline.runs
     rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
-    ruleset, baseline = Ruleset("compare", rules, {}), Baseline(runs=base_runs)
-    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=surroundings.limits())
+    ruleset, limits = Ruleset("compare", rules, {}), surroundings.limits()
+    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
     verdicts, found = judge_with_evidence(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
-    problems += _alone(base_runs, new_runs)
+    problems += [*unpaired, *_alone(base_runs, new_runs)]
     # Every metric is compared here: one whose values were all left out must not drop out with them.
     code = report_exit_code(verdicts, [replace(problem, key=None) for problem in problems])
     nothing = hashlib.sha256().hexdigest()
@@ -71,6 +100,7 @@ def _compared(base_runs: tuple[Run, ...], new_runs: tuple[Run, ...], asks: Claus
         facts,
         policy,
         "compare",
+        baseline=baseline.place,
         evidence=evidence,
         geometric_means=geometric_means(verdicts),
     )

@@ -46,7 +46,12 @@ def policy_changes(
 def own_baseline(options: Options, case: Case) -> Callable[[Ruleset], Loaded]:
     """How the baselines of the working tree are loaded; nothing that it allows itself counts."""
     store = WorkingTree().store(options.baselines)
-    return lambda ruleset: load_baseline(store, ruleset, dict(case.facts), approve_command(options))
+
+    def load(ruleset: Ruleset) -> Loaded:
+        found = load_baseline(store, ruleset, dict(case.facts), approve_command(options))
+        return found if case.baseline.pairing is None else replace(found, baseline=case.baseline)
+
+    return load
 
 
 def _unreadable(why: str, options: Options) -> PolicyChange:

@@ -12,6 +12,7 @@ import click
 
 from perfgate import __version__
 from perfgate.cli import baselines, calibration, completion, env, judging, report, rules, starting
+from perfgate.cli import run as running
 from perfgate.cli.options import USAGE, Group
 from perfgate.cli.terminal import tell
 
@@ -33,6 +34,7 @@ def main() -> None:
 
 for command in (
     *judging.COMMANDS,
+    *running.COMMANDS,
     *report.COMMANDS,
     *baselines.COMMANDS,
     *calibration.COMMANDS,

@@ -86,14 +86,8 @@ def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: 
 
 @click.command(cls=NewSide)
 @click.argument("base", nargs=-1, required=True, metavar="BASE...", shell_complete=files)
-@click.option(
-    "--new",
-    multiple=True,
-    required=True,
-    metavar="RUN...",
-    shell_complete=files,
-    help="The new runs: every path after it.",
-)
+@click.option("--new", multiple=True, metavar="RUN...", shell_complete=files, help="The new runs: every path after it.")
+@click.option("--paired", is_flag=True, help="Every path holds pairs, as `run --paired` leaves them; without --new.")
 @click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
 @click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
 @format_option
@@ -102,6 +96,7 @@ def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: 
 def compare(
     base: tuple[str, ...],
     new: tuple[str, ...],
+    paired: bool,
     statistic: str | None,
     tolerance: str,
     format_: str | None,
@@ -114,12 +109,16 @@ def compare(
     Example: perfgate compare main-1.log main-2.log --new change.log
     """
     from perfgate.app.compare import compare as command
+    from perfgate.app.compare import compare_pairs
     from perfgate.app.outputs import check_outputs
 
+    if paired == bool(new):
+        raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
     publication = Publication.of(arguments)
     check_outputs(publication.outputs, (*base, *new))
+    how = statistic, tolerance, format_, trace_mode
     with progress():
-        report = command(base, new, statistic, tolerance, format_, trace_mode)
+        report = compare_pairs(base, *how) if paired else command(base, new, *how)
     return publish(report, publication)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import pytest
 
 if TYPE_CHECKING:
+    from perfgate.pairing.in_process import Pair
     from perfgate.recording.recorder import Recorder
 
 Arguments = ParamSpec("Arguments")
@@ -87,6 +88,8 @@ class _Recording:
         self._ended_early = False
         #: Seconds of the test that runs now, one a round.
         self.times: list[float] = []
+        #: The pairs of the test that runs now.
+        self.pairs: list[Pair] = []
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
@@ -96,7 +99,15 @@ class _Recording:
             if outcome.get_result().passed:
                 for seconds in self.times:
                     self._recorder.record(item.nodeid, seconds, unit="s")
+                self._record_pairs(item.nodeid)
             self.times.clear()
+            self.pairs.clear()
+
+    def _record_pairs(self, name: str) -> None:
+        if self.pairs:
+            from perfgate.pairing.in_process import record_pair
+
+            record_pair(self._recorder, name, self.pairs[0])
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """An interrupt is no end."""
@@ -155,6 +166,40 @@ def _round(
     for _ in range(calls):
         result = function(*args, **kwargs)
     return result, perf_counter_ns() - began
+
+
+class PairedBenchmark:
+    """What the fixture `perfgate_pair` is: call it with two functions that do the same work."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._steps: int = item.config.getoption("--perfgate-rounds")
+        self._name = item.nodeid
+        self._recording: _Recording | None = item.config.pluginmanager.get_plugin(_NAME)
+        self._has_measured = False
+
+    def __call__(self, base: Callable[[], object], new: Callable[[], object]) -> None:
+        """Call both by turns and record both sides as one pair, if times are recorded; else call each once.
+
+        Raises what the functions raise; a test that measures twice, or with fewer than 8 rounds, fails.
+        """
+        if self._recording is None:
+            base()
+            new()
+            return
+        if self._has_measured:
+            pytest.fail("perfgate_pair is called twice: a test has one name, so it measures once", pytrace=False)
+        if self._steps < 8:
+            pytest.fail("perfgate_pair needs --perfgate-rounds 8 or more", pytrace=False)
+        from perfgate.pairing.in_process import timed_by_turns
+
+        self._has_measured = True
+        self._recording.pairs.append(timed_by_turns(base, new, self._steps))
+
+
+@pytest.fixture
+def perfgate_pair(request: pytest.FixtureRequest) -> PairedBenchmark:
+    """Time two functions by turns for perfgate: `perfgate_pair(base, new)`."""
+    return PairedBenchmark(request.node)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from perfgate.judge.margin import Margin
 from perfgate.judge.terms import ChangeTerms, Outcome, Reason, missing_data
 from perfgate.stats.describe import RunMeasure, describe
 from perfgate.stats.moderated import LogChange, exact_change, has_logarithm, moderated_t
+from perfgate.stats.pairs import paired_t
 from perfgate.stats.statistics import Quantile, Statistic
 from perfgate.stats.warmup import Better, RunValues, WarmUpRule, steady_run
 
@@ -100,8 +101,13 @@ def measure_runs(runs: Sequence[RunValues], terms: ChangeTerms) -> list[RunMeasu
     return [describe(steady_run(run, terms.warmup, terms.better), terms.measured_by) for run in runs]
 
 
-def judge_measured_change(base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms) -> ChangeResult:
-    """`judge_change` for runs that are measured already."""
+def judge_measured_change(
+    base: Sequence[RunMeasure],
+    new: Sequence[RunMeasure],
+    terms: ChangeTerms,
+    ratios: Sequence[RunMeasure] | None = None,
+) -> ChangeResult:
+    """`judge_change` for runs that are measured already; `ratios` are those of base and new made in pairs."""
     missing = _missing(base, new, terms.min_samples)
     if missing is not None:
         return _unmeasured(missing, len(base), len(new), terms)
@@ -113,7 +119,8 @@ def judge_measured_change(base: Sequence[RunMeasure], new: Sequence[RunMeasure],
     if not all(has_logarithm(run) for run in (*base, *new)):
         return _judge_without_ratio(base_values, new_values, terms)
     s0, d0 = terms.prior
-    change = moderated_t(base, new, (EXACT_S0 if terms.exact else s0, d0))
+    prior = (EXACT_S0 if terms.exact else s0, d0)
+    change = moderated_t(base, new, prior) if ratios is None else paired_t(base, new, ratios, prior)
     thin = any(_has_thin_tail(run, terms.measured_by) for run in (*base, *new))
     return _judge_ratio(change, "thin-tail" if thin else "interval", len(new), terms)
 

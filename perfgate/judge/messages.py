@@ -103,6 +103,23 @@ def change_next_step(result: ChangeResult, approve: str) -> str:
     return f"approve it to hold the gain: {approve}" if result.improved else ""
 
 
+def paired_next_step(result: ChangeResult) -> str:
+    """The shortest way on from the outcome of a change between pairs; a base that moves along needs no approval."""
+    if result.outcome == "fail":
+        return "find what made it worse; if the change is meant, merge it: later pairs are held against it"
+    if result.outcome == "suspect":
+        return "make two pairs more: three settle it"
+    if result.outcome == "inconclusive" and result.runs_needed and result.runs_needed > result.new_runs:
+        return f"{counted(result.runs_needed, 'pair')} in all would settle an unchanged program at this tolerance"
+    if result.outcome == "inconclusive" and not result.runs_needed:
+        return "more steps a pair or a wider tolerance is needed: twenty pairs would not settle it"
+    if result.outcome == "inconclusive":
+        return (
+            "an unchanged program would most likely pass with this many pairs: look at what changed, or make two more"
+        )
+    return ""
+
+
 def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None) -> str:
     """The shortest way on from the outcome of a limit."""
     if result.outcome == "fail":

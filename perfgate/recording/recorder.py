@@ -22,7 +22,8 @@ from perfgate.recording.columns import (
 )
 from perfgate.recording.form import RECORDING, SPAN_UNIT, Column
 from perfgate.recording.process import known_facts, path_of_rank, place_in_job
-from perfgate.recording.spans import CudaSpan, Span, StepSpan
+from perfgate.recording.spans import CudaSpan, Span, StepSpan, TurnSpan
+from perfgate.recording.turns import Turns
 from perfgate.recording.writer import Writer, warn
 
 Arguments = ParamSpec("Arguments")
@@ -75,6 +76,7 @@ class Recorder:
         self.path = path_of_rank(os.fspath(path), label)
         head = {"schema": RECORDING, "environment": self._written, "commit": checked_commit(commit)}
         self._writer = Writer(self.path, head)
+        self._turns = Turns.joined(self.rank, self.world_size)
 
     def _facts(self) -> dict[str, Fact]:
         size = {} if self.world_size is None else {"world_size": self.world_size}
@@ -157,10 +159,14 @@ class Recorder:
             check_step(number)
         self._writer.step = self._writer.step + 1 if number is None else number
         self._writer.look(perf_counter_ns())
+        if self._turns is not None:
+            self._turns.pass_on()
 
     def step_span(self) -> Span:
         """Time a whole step as `step.time`; the step ends with the block."""
         column = self._times.get(STEP_TIME) or self._columns.find(STEP_TIME, SPAN_UNIT)
+        if self._turns is not None:
+            return TurnSpan(self._writer, column, self.step)
         return StepSpan(self._writer, column, self.step)
 
     def close(self) -> None:
@@ -168,6 +174,8 @@ class Recorder:
 
         What cannot be written is a warning, and the file keeps what it has.
         """
+        if self._turns is not None:
+            self._turns.leave()
         if self._writer.is_open:
             if not len(self._columns):
                 warn(f"{self.path}: nothing was recorded")
@@ -176,6 +184,8 @@ class Recorder:
 
     def abort(self) -> None:
         """End without closing: all is kept, and readers are told that the program ended early."""
+        if self._turns is not None:
+            self._turns.leave()
         self._writer.abort()
 
     def __enter__(self) -> Recorder:

@@ -7,6 +7,8 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from perfgate.recording.turns import settle
+
 if TYPE_CHECKING:
     from perfgate.recording.form import Column
     from perfgate.recording.writer import Writer
@@ -61,6 +63,17 @@ class StepSpan(Span):
         """End now, record the time since `start`, and go on to the next step."""
         super().stop()
         self._boundary()
+
+
+class TurnSpan(StepSpan):
+    """A step of a program that takes turns: what the GPU still does of it belongs to it, for nothing else follows."""
+
+    __slots__ = ()
+
+    def stop(self) -> None:
+        """Wait for the GPU, then end the step."""
+        settle()
+        super().stop()
 
 
 class CudaSpan(Span):

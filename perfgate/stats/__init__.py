@@ -7,6 +7,7 @@ From a run to an estimate, in this order:
 * `statistics`       the statistics by name, each with its noise within the run
 * `describe`         one run as a value, an effective size and a variance: `measure_run`
 * `moderated`        a change between runs: the moderated t on logarithms
+* `pairs`            a change between runs that were made in pairs
 * `limits`           intervals of percentiles and means against a bound
 * `prior`            run-to-run noise from a history of runs
 * `planning`         which change the next runs would show, and how many settle a question

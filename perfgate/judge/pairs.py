@@ -1,0 +1,204 @@
+"""Runs that were made in pairs: what marks them, how they are told apart, and how they are judged.
+
+A run holds both sides of a pair. Its series carry three labels: `side` (`base` or `new`), `pair` (which pair, from 1)
+and `pairing` (how it was made). Without these labels a side is a run like any other, so rules need no change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from perfgate.judge.change import ChangeResult, judge_measured_change, measure_runs
+from perfgate.judge.terms import ChangeTerms
+from perfgate.model import Key, Location, Problem, Run, Series
+from perfgate.stats.describe import RunMeasure
+from perfgate.stats.pairs import median_ratio, order_effect, ratio_of
+from perfgate.stats.warmup import Better, RunValues, WarmUpRule
+
+Pairing: TypeAlias = Literal["one-process", "in-turn", "whole-runs"]
+
+#: What is believed of a pair's log ratio beyond the noise inside its runs, as (s0, d0), worth two pairs. One process
+#: leaves nothing that 12 pairs of one training loop could show; two processes in turn left 2.2 and 2.5 % on two shared
+#: machines. Whole runs by turns share less than that, and fresh pairs have to show it.
+PRIORS: dict[str, tuple[float, float]] = {
+    "one-process": (0.003, 2.0),
+    "in-turn": (0.02, 2.0),
+    "whole-runs": (0.02, 2.0),
+}
+#: How each way is called in reports.
+WORDS: dict[str, str] = {
+    "one-process": "steps by turns in one process",
+    "in-turn": "steps by turns in two processes",
+    "whole-runs": "whole runs by turns",
+}
+#: Order and layout left a bias of up to .6 % in pairs of unchanged code: less than this cannot be told from it.
+LEAST_TOLERANCE = 0.01
+#: The labels of paired series.
+LABELS = ("side", "pair", "pairing")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The two sides of pairs, one run each: `base[i]` and `new[i]` belong together."""
+
+    base: tuple[Run, ...]
+    new: tuple[Run, ...]
+    pairing: Pairing
+    #: What keeps a pair from being judged.
+    problems: tuple[Problem, ...] = ()
+
+
+def judge_pairs(
+    base: Sequence[RunValues],
+    new: Sequence[RunValues],
+    *,
+    pairing: Pairing = "one-process",
+    statistic: str = "median",
+    tolerance: float = 0.02,
+    better: Better = "lower",
+    two_sided: bool = False,
+    confidence: float = 0.95,
+    power: float = 0.8,
+    warmup: WarmUpRule = "auto",
+    prior: tuple[float, float] | None = None,
+    strict: bool = False,
+    min_samples: int = 4,
+) -> ChangeResult:
+    """Whether new is worse than base by more than a tolerance, in pairs of runs that were measured together.
+
+    `base[i]` and `new[i]` are one pair. The margins and outcomes are those of `judge_change`; `prior` is that of
+    `pairing` unless it is given, see `PRIORS`. Raises ValueError for bad options, for sides of different length, and
+    for a tolerance under 1 %, which is no more than the bias that order and layout leave.
+    """
+    if len(base) != len(new):
+        raise ValueError(f"pairs have two sides: there are {len(base)} base runs and {len(new)} new ones")
+    if pairing not in PRIORS:
+        raise ValueError(f"pairing is one of {', '.join(PRIORS)}, not {pairing!r}")
+    if tolerance < LEAST_TOLERANCE:
+        raise ValueError(f"tolerance is {LEAST_TOLERANCE} or more, not {tolerance!r}: order alone moves pairs by .6 %")
+    terms = ChangeTerms(
+        statistic=statistic,
+        tolerance=tolerance,
+        better=better,
+        two_sided=two_sided,
+        confidence=confidence,
+        power=power,
+        warmup=warmup,
+        prior=prior or PRIORS[pairing],
+        strict=strict,
+        min_samples=min_samples,
+    )
+    sides = measure_runs(base, terms), measure_runs(new, terms)
+    by_turns = pairing != "whole-runs"
+    return judge_measured_change(*sides, terms, pair_ratios(*sides, base if by_turns else (), new, statistic))
+
+
+def pair_ratios(
+    base: Sequence[RunMeasure],
+    new: Sequence[RunMeasure],
+    base_values: Sequence[RunValues],
+    new_values: Sequence[RunValues],
+    statistic: str,
+) -> list[RunMeasure]:
+    """New / base of each pair; the median is that of the steps, where `base_values` says which were taken by turns."""
+    ratios = [ratio_of(b, n) for b, n in zip(base, new, strict=True)]
+    if statistic in ("median", "p50") and base_values:
+        for i, (b, n) in enumerate(zip(base_values, new_values, strict=True)):
+            if not (base[i].single or new[i].single) and len(np.atleast_1d(b)) == len(np.atleast_1d(n)):
+                dropped = max(base[i].dropped, new[i].dropped)
+                ratios[i] = median_ratio(np.asarray(b), np.asarray(n), dropped) or ratios[i]
+    return ratios
+
+
+def is_paired(run: Run) -> bool:
+    """Whether a run holds sides of pairs."""
+    return any(_marks(series.key) is not None for series in run.series)
+
+
+def split_pairs(runs: Iterable[Run]) -> Pairs | None:
+    """The sides of all pairs in these runs, in order; None where there are none.
+
+    What a paired run holds beside its pairs goes with the new side. A pair with one side alone is a problem.
+    """
+    found = [sides for run in runs for sides in _sides(run)]
+    if not found:
+        return None
+    whole = [(base, new) for _, base, new, _ in found if base.series and new.series]
+    ways = {way for *_, way in found}
+    problems = [_one_sided(name, base, new) for name, base, new, _ in found if not (base.series and new.series)]
+    # Pairs made in different ways are judged by the way that promises least.
+    pairing = next(way for way in ("whole-runs", "in-turn", "one-process") if way in ways)
+    base, new = tuple(pair[0] for pair in whole), tuple(pair[1] for pair in whole)
+    return Pairs(base, new, pairing, tuple(problems))
+
+
+def order_bias(base: Sequence[Series], new: Sequence[Series], firsts: Sequence[bool]) -> float | None:
+    """What going second costs in these pairs, relative (.002 is .2 %); None where it cannot be told.
+
+    `firsts` says of each pair whether base went first in its even steps. Only series with a value a step tell.
+    """
+    effects = [
+        effect for b, n, first in zip(base, new, firsts, strict=True) if (effect := _effect(b, n, first)) is not None
+    ]
+    return math.expm1(sum(effects) / len(effects)) if effects else None
+
+
+def base_goes_first(pair: str) -> bool:
+    """Whether base goes first in the even steps of a pair: in those with odd numbers."""
+    return not pair.isdecimal() or int(pair) % 2 == 1
+
+
+def _effect(base: Series, new: Series, base_first: bool) -> float | None:
+    n = min(len(base.values), len(new.values))
+    if base.kind != "samples" or new.kind != "samples" or n < 8:
+        return None
+    b, a = base.values[n // 4 : n], new.values[n // 4 : n]  # past any warm-up
+    if min(b.min(), a.min()) <= 0:
+        return None
+    steps = np.arange(n // 4, n) if base.steps is None else base.steps[n // 4 : n]
+    in_first_order = (steps % 2 == 0) == base_first
+    ratios = np.log(a) - np.log(b)
+    return order_effect(ratios[in_first_order], ratios[~in_first_order])
+
+
+def _marks(key: Key) -> tuple[str, str, str] | None:
+    """(side, pair, pairing) of a paired series; None of any other, though it may have a label `side` of its own."""
+    side, pair, pairing = (key.label(name) for name in LABELS)
+    if side not in ("base", "new") or pair is None or pairing not in PRIORS:
+        return None
+    return side, pair, pairing
+
+
+def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
+    """Each pair of a run: its number, its two sides as runs, and how it was made."""
+    held: dict[tuple[str, str], dict[str, list[Series]]] = {}
+    rest = []
+    for series in run.series:
+        marks = _marks(series.key)
+        if marks is None:
+            rest.append(series)
+        else:
+            side, pair, pairing = marks
+            held.setdefault((pair, pairing), {"base": [], "new": []})[side].append(_unmarked(series))
+    for (pair, pairing), sides in held.items():
+        base, new = (
+            replace(run, source=f"{run.source}, pair {pair}, {side}", series=tuple(found), problems=())
+            for side, found in (("base", sides["base"]), ("new", sides["new"] and [*sides["new"], *rest]))
+        )
+        yield pair, base, replace(new, problems=run.problems), pairing
+
+
+def _unmarked(series: Series) -> Series:
+    labels = tuple(pair for pair in series.key.labels if pair[0] not in LABELS)
+    return replace(series, key=Key(series.key.metric, labels))
+
+
+def _one_sided(pair: str, base: Run, new: Run) -> Problem:
+    absent, there = ("base", new) if new.series else ("new", base)
+    message = f"pair {pair} has no {absent} side: the pair is not judged; run it again"
+    return Problem("error", message, Location(there.source.partition(", pair ")[0]))
