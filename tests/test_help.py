@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +54,8 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for day, log in enumerate(("main-1.log", "main-2.log")):
             patch.setenv("SOURCE_DATE_EPOCH", str(1767225600 + 86400 * day))
             assert run(["baseline", "approve", log, "--reason", f"level {day}"]) == 0
+        train = "import os; print(open(f'main-{int(os.environ[\"PERFGATE_RUN\"]) + 2}.log').read())"
+        (folder / "train.py").write_text(train)
         for gpu in ("h100", "a100"):
             assert run(["check", "change.log", "--json", f"{gpu}.json", "--quiet"]) == 0
         (folder / "a100.json").write_text((folder / "a100.json").read_text().replace("change.log", "other.log"))
@@ -76,6 +80,7 @@ def test_the_example_works(
     here = folder / "copy"
     shutil.copytree(team, here)
     monkeypatch.chdir(here)
+    monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(1767225600 + 86400 * 5))
     if name == "perfgate init":
         shutil.rmtree("rules")

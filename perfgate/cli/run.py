@@ -74,8 +74,11 @@ def run(command: tuple[str, ...], **arguments: Any) -> int:
     the folder to write to. Without any file, what it prints is the run.
 
     \b
-    Example: perfgate run --runs 8 --time-budget 10m -- python train.py --out {results}
-    Example: perfgate run --paired --base-ref origin/main -- python train.py
+    Example: perfgate run --runs 3 --time-budget 10m -- python train.py
+
+    \b
+    In turn with another commit:
+      perfgate run --paired --base-ref origin/main -- python train.py
     """
     from perfgate.app.check import CheckRequest
     from perfgate.app.outputs import check_outputs

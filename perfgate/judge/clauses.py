@@ -73,6 +73,8 @@ def _only(runs: Sequence[Members], member: Member) -> tuple[Members, ...]:
 def _check_presence(question: Question) -> None:
     """An absent metric, a rank that is gone and a damaged series are errors, before anything is measured."""
     subject = question.subject
+    if not subject.new:
+        raise Undecidable("no-data", f"{subject.key}: there is no new run", "see why the program wrote none")
     if subject.trouble:
         raise Undecidable("not-available", f"{subject.key}: {subject.trouble}", "see `perfgate inspect`")
     for view, members in zip(question.evidence.new, subject.new, strict=True):
