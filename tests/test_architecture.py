@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "recording": {"units"},
     "pairing": {"recording"},
     "integrations": {"recording", "pairing"},
-    "reporters": {"model", "evidence", "units", "positions", "forms", "limits"},
+    "reporters": {"model", "evidence", "units", "renames", "positions", "forms", "limits"},
     "app": {
         "model",
         "evidence",

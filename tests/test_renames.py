@@ -98,3 +98,11 @@ def test_timers_that_were_never_renamed_keep_their_names():
         "fwd_moe",
         "optimizer_step",
     ]
+
+
+def test_inspect_shows_the_other_names(perfgate, folder):
+    (folder / "report.txt").write_text(REPORT.format("get_train_batch"))
+    done = perfgate("inspect", "report.txt")
+    assert 'get_train_batch{stage="fit"} (also [_TrainingEpochLoop].train_dataloader_next' in done.out
+    (folder / "train.log").write_text(NEW_LOG)
+    assert 'forward{rank="0"} (fwd)' in perfgate("inspect", "train.log").out

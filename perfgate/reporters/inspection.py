@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfgate.model import RunSummary, SeriesSummary, show_labels
+from perfgate.renames import synonyms
 from perfgate.reporters.plain_json import encode, problem
 from perfgate.reporters.text import aligned, one_line, without_commands
 from perfgate.reporters.trace_view import FAMILIES, trace_lines
@@ -45,6 +46,8 @@ def _series(summary: SeriesSummary) -> dict[str, Any]:
     }
     if summary.printed_as:
         row["printed_as"] = summary.printed_as
+    if other := synonyms(summary.key.metric):
+        row["also_called"] = list(other)
     if summary.values is not None:
         row["values"] = list(summary.values)
     return row
@@ -76,6 +79,8 @@ def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool) -> list
     name = one_line(summary.key.metric + show_labels(summary.key.labels))
     if summary.printed_as:
         name += one_line(f" ({summary.printed_as})")
+    if other := synonyms(summary.key.metric):
+        name += one_line(f" (also {', '.join(other)})")
     cells = [format_value(summary.statistics[s], summary.unit) if s in summary.statistics else "-" for s in shown]
     bars = _ASCII_BARS if ascii_only else _BARS
     return [name, "-" if summary.n is None else str(summary.n), *cells, sparkline(summary.histogram, bars)]
