@@ -162,7 +162,7 @@ def test_schemas_hold(tmp_path: Path) -> None:
 
 def test_zizmor_finds_nothing_that_is_not_explained(tmp_path: Path) -> None:
     program = linter("zizmor")
-    said = lint(program, "--offline", "--persona=auditor", ".")
+    said = lint(program, "--offline", "--persona=auditor", "--color=never", ".")
     assert "No findings" in said
     ignored = yaml.safe_load((ROOT / ".github" / "zizmor.yml").read_text())["rules"]
     assert "(2 ignored)" in said, "an explanation of what is no longer found has to go"
