@@ -47,14 +47,12 @@ def check(request: CheckRequest) -> Report:
         return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
-    if request.looks > 1:
-        ruleset = shared_among(ruleset, request.looks)
     command = approve_command(options)
     head = options.head or surroundings.head_commit()
     loaded = load_baseline(source.store(options.baselines), ruleset, facts, command, head)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline)
     case = Case(
-        ruleset=ruleset,
+        ruleset=shared_among(ruleset, request.looks) if request.looks > 1 else ruleset,
         new=new,
         baseline=baseline,
         today=surroundings.today(),
@@ -74,7 +72,7 @@ def check(request: CheckRequest) -> Report:
     # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
     named = [replace(p, key=None) if p.key and is_named(p.key) else p for p in problems]
     code = report_exit_code(verdicts, named)
-    changes, own = policy_changes(source, options, case, verdicts, own_baseline(options, case))
+    changes, own = policy_changes(source, options, ruleset, case, verdicts, own_baseline(options, case))
     return Report(
         outcome=report_outcome(code, verdicts),
         exit_code=code,

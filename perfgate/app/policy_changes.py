@@ -10,7 +10,7 @@ from perfgate.app.errors import Refused
 from perfgate.app.policy import PolicySource, WorkingTree, read_rules
 from perfgate.baselines import layout
 from perfgate.baselines.files import decode
-from perfgate.baselines.stores import Store
+from perfgate.baselines.stores import Store, UnsafeName
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, judge
 from perfgate.model import OUTCOMES, Location, Outcome, PolicyChange, Verdict
@@ -19,7 +19,12 @@ from perfgate.rules.ruleset import Ruleset
 
 
 def policy_changes(
-    source: PolicySource, options: Options, case: Case, verdicts: Sequence[Verdict], load: Callable[[Ruleset], Loaded]
+    source: PolicySource,
+    options: Options,
+    ruleset: Ruleset,
+    case: Case,
+    verdicts: Sequence[Verdict],
+    load: Callable[[Ruleset], Loaded],
 ) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
     """How the working tree's rules and baselines differ from those of the ref, and what they would have decided.
 
@@ -34,7 +39,7 @@ def policy_changes(
         return (_unreadable(str(error), options), *stored), "error"
     if own is None:
         return (_unreadable(str(problems[0]), options), *stored), "error"
-    changes = differences(case.ruleset, own)
+    changes = differences(ruleset, own)
     if not changes and not stored:
         return (), None
     loaded = load(own)
@@ -81,12 +86,20 @@ def _worst(rule: str | None, verdicts: Iterable[Verdict]) -> Outcome | None:
 def _of_baselines(base: Store, own: Store, ref: str) -> list[PolicyChange]:
     """Which stored files the working tree adds, alters or lacks, level by level."""
     before, after = base.paths()[0], own.paths()[0]
-    altered = [path for path in before if path in after and base.read(path) != own.read(path)]
+    altered = [path for path in before if path in after and _read(base, path) != _read(own, path)]
     return [
         *(_stored("changes", f"alters {own.location(path)}", own, path) for path in altered),
         *(_stored("removes", f"lacks {path}, which {ref} holds", base, path) for path in sorted({*before} - {*after})),
         *_added(own, sorted({*after} - {*before})),
     ]
+
+
+def _read(store: Store, path: str) -> bytes | None:
+    """A stored file, or None for one that is refused: it differs from any that is not."""
+    try:
+        return store.read(path)
+    except (OSError, UnsafeName):
+        return None
 
 
 def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
@@ -96,7 +109,7 @@ def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
         groups.setdefault(path.rpartition("/")[0], []).append(path)
     found = []
     for folder, files in groups.items():
-        run = decode(files[0], own.read(files[0]))[0] if layout.is_run(files[0]) else None
+        run = decode(files[0], _read(own, files[0]) or b"")[0] if layout.is_run(files[0]) else None
         why = f": {run.level.reason}" if run else ""
         count = "1 file" if len(files) == 1 else f"{len(files)} files"
         found.append(_stored("adds", f"adds {count} to {folder}{why}", own, files[0]))

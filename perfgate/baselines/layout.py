@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfgate.baselines.stores import SAFE_NAME, Store
+from perfgate.baselines.stores import SAFE_NAME, Store, UnsafeName
 from perfgate.model import Problem
 
 ALLOWANCES = "_allowances"
@@ -71,6 +71,7 @@ def _contents(store: Store, paths: Iterable[str]) -> tuple[list[tuple[str, bytes
     for path in paths:
         try:
             found.append((path, store.read(path)))
-        except OSError as error:
-            problems.append(Problem("error", f"cannot be read: {error.strerror or error}", store.location(path)))
+        except (OSError, UnsafeName) as error:
+            why = getattr(error, "strerror", None) or error
+            problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
     return found, problems

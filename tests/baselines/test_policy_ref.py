@@ -103,3 +103,15 @@ def test_proposed_files_are_what_an_approval_would_write(
     assert perfgate("baseline", "verify").code == 0
     again = perfgate("check", write_run(folder / "again.json", 80, seed=9))
     assert (again.code, "+0." in again.out or "-0." in again.out) == (0, True)
+
+
+def test_a_file_that_no_store_holds_harms_no_decision(repository: Repository, perfgate: Command, folder: Path) -> None:
+    (folder / "baselines" / "how to read this.md").write_text("a note")
+    repository.commit("a note")
+    run = write_run(folder / "run.json", seed=7)
+    assert perfgate("check", run, "--policy-ref", "main").code == 0
+    (level,) = (folder / "baselines").glob("*/*/*")
+    (level / "a copy.json").write_text("{}")
+    assert perfgate("check", run, "--policy-ref", "main").code == 0
+    done = perfgate("check", run)
+    assert (done.code, "a copy.json" in " ".join(done.out.split())) == (3, True)
