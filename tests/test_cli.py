@@ -20,7 +20,10 @@ Command = Callable[..., Done]
 
 def commands(group: click.Group, prefix: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         found += commands(command, (*prefix, name)) if isinstance(command, click.Group) else [(*prefix, name)]
     return found
 

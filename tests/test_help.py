@@ -24,7 +24,10 @@ Command = Callable[..., Done]
 def examples(group: click.Group, prefix: str = "perfgate") -> dict[str, str]:
     """The example of each command, on one line."""
     found: dict[str, str] = {}
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         words = f"{prefix} {name}"
         if isinstance(command, click.Group):
             found.update(examples(command, words))

@@ -182,6 +182,3 @@ def prune(dry_run: bool, baselines: str) -> int:
     from perfgate.app.upkeep import prune as command
 
     return say(command(baselines, dry_run=dry_run))
-
-
-COMMANDS = (baseline,)

@@ -52,6 +52,3 @@ def plan(rules: tuple[str, ...], baselines: str, suite: str | None, env: tuple[s
     text = render_json(found, problems) if json_ else render_text(found, width=width(), ascii_only=ascii_only())
     click.echo(text, nl=False)
     return complain(problems)
-
-
-COMMANDS = (calibrate, plan)

@@ -69,6 +69,3 @@ def completion(shell: str) -> int:
     # The shell is whoever reads the script: the one on this machine is not asked for its version.
     click.echo(ShellComplete.source(found(command, {}, "perfgate", VARIABLE)))
     return 0
-
-
-COMMANDS = (completion,)

@@ -6,20 +6,60 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from io import StringIO
 
 import click
 
 from perfgate import __version__
-from perfgate.cli import baselines, calibration, completion, env, judging, report, rules, starting
-from perfgate.cli import run as running
+from perfgate.cli.completion import VARIABLE
 from perfgate.cli.options import USAGE, Group
 from perfgate.cli.terminal import tell
 
 INTERNAL = 4
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+#: Every command: the module that holds it under its name, and what `--help` says of it.
+_COMMANDS = {
+    "baseline": ("baselines", "Stored baselines: who decided what is normal, and when."),
+    "calibrate": ("calibration", "Measure the noise between unchanged runs, for check."),
+    "check": ("judging", "Judge new runs by the rules and the stored baseline."),
+    "compare": ("judging", "Compare two sets of runs, without rules."),
+    "completion": ("completion", "Print the script that completes words in a shell."),
+    "env": ("env", "Print the facts of this machine as JSON."),
+    "init": ("starting", "Write rules, baselines and a workflow from first runs."),
+    "inspect": ("judging", "Show what was read: every metric, every problem."),
+    "plan": ("calibration", "Say which changes the rules would see, and what helps."),
+    "report": ("report", "Show stored reports in any form, or several as one."),
+    "rules": ("rules", "Rule files: check, explain and compare them."),
+    "run": ("running", "Run a command until the rules have their answers."),
+    "schema": ("rules", "Print the JSON Schema of a document."),
+    "selftest": ("starting", "Prove that worse input fails and unchanged passes."),
+}
+
+
+class _Commands(Group):
+    """The group of all commands; only the module of the one that is asked for is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of `--help`."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, or None."""
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(import_module(f"perfgate.cli.{_COMMANDS[cmd_name][0]}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, which needs none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, said) in _COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="perfgate")
 def main() -> None:
     """A performance gate for people who train models on GPUs.
@@ -32,32 +72,18 @@ def main() -> None:
     """
 
 
-for command in (
-    *judging.COMMANDS,
-    *running.COMMANDS,
-    *report.COMMANDS,
-    *baselines.COMMANDS,
-    *calibration.COMMANDS,
-    *rules.COMMANDS,
-    *env.COMMANDS,
-    *starting.COMMANDS,
-    *completion.COMMANDS,
-):
-    main.add_command(command)
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; nothing that goes wrong ends in 0 or 1 by accident."""
     if sys.stdout is None:  # closed by the caller: nobody would see the answer
         return USAGE
     try:
         words = None if arguments is None else list(arguments)
-        code = main.main(words, "perfgate", completion.VARIABLE, standalone_mode=False)
+        code = main.main(words, "perfgate", VARIABLE, standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except SystemExit:  # click's answer to a broken pipe is an exit with 1, which would read as a regression
-        return 0 if completion.VARIABLE in os.environ else USAGE
+        return 0 if VARIABLE in os.environ else USAGE
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Exception as error:

@@ -22,6 +22,3 @@ def env() -> int:
     facts, hints = machine_facts()
     hint(hints)
     return say([encode(facts)])
-
-
-COMMANDS = (env,)

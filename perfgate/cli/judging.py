@@ -120,6 +120,3 @@ def compare(
     with progress():
         report = compare_pairs(base, *how) if paired else command(base, new, *how)
     return publish(report, publication)
-
-
-COMMANDS = (check, compare, inspect)

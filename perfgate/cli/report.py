@@ -28,6 +28,3 @@ def report(reports: tuple[str, ...], expect: int | None, **arguments: Any) -> in
     publication = Publication.of(arguments)
     check_outputs(publication.outputs, reports)
     return publish(merged(reports, expect), publication)
-
-
-COMMANDS = (report,)

@@ -84,6 +84,3 @@ def schema(name: str) -> int:
 
     click.echo(schema_text(name), nl=False)
     return 0
-
-
-COMMANDS = (rules, schema)

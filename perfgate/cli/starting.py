@@ -58,6 +58,3 @@ def selftest(runs: tuple[str, ...], json_: bool, **arguments: Any) -> int:
         click.echo(text, nl=False, color=True)
     complain(done.problems)
     return done.exit_code
-
-
-COMMANDS = (init, selftest)

@@ -111,14 +111,21 @@ class Document:
                     yield from _unless(words, before, number - 1)
                 wide = 2 if begins else wide - bool(wide)
                 found = _select(text, number, ("", *words) if wide else words)
-                self._handed = (found, iter(found))
-                yield from self._handed[1]
                 before = data[data.rfind(b"\n", 0, end - 1) + 1 : end - 1] if around else b""
                 number += text.count("\n") + 1
+                del block, data, text  # a text of long lines is large enough once
+                yield from self._hand_on(found)
+                found.clear()
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from _last(piece, number, words)
         yield from _last(rest, number, ("", *words) if wide else words)
+
+    def _hand_on(self, lines: list[Line]) -> Iterator[Line]:
+        """These lines, while it is known which of them is being read."""
+        self._handed = (lines, iter(lines))
+        yield from self._handed[1]
+        self._handed = (lines[-1:], iter(()))
 
     def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
         """A piece of an endless line and what is left of it: cut after a line end, else a blank, else anywhere."""
@@ -139,20 +146,29 @@ class Document:
 
 
 def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
-    """The lines that hold a word, of a text without its last line end, whose first line is `number`."""
+    """The lines that hold a word, of a text without its last line end, whose first line is `number`.
+
+    Most lines of a log hold one and the same word, and which others they hold only their reader asks; so the others
+    are looked for in what is left without those lines.
+    """
     text = clean(text)
-    present = [word for word in words if word in text]
-    if not present:
+    first = next((word for word in words if word in text), None)
+    if first is None:
         return []
-    first, *others = present
+    lines = text.split("\n")
+    if first:
+        rest = "\n".join([line for line in lines if first not in line])
+        others = [word for word in words if word in rest]
+    else:
+        others = words = [word for word in words if word in text]
     found: list[Line] = [
-        (at, line, present, True)
-        for at, line in enumerate(text.split("\n"), number)
+        (at, line, words if first in line else others, True)
+        for at, line in enumerate(lines, number)
         if first in line or (others and any(word in line for word in others))
     ]
     if "\r" not in text:
         return found
-    return [part for at, line, _, _ in found for part in _parts(line.removesuffix("\r").split("\r"), at, present, True)]
+    return [part for at, line, held, _ in found for part in _parts(line.removesuffix("\r").split("\r"), at, held, True)]
 
 
 def _unless(words: Sequence[str], line: bytes, number: int) -> Iterator[Line]:

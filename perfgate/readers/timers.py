@@ -236,6 +236,9 @@ class Timers:
             steps = np.concatenate([np.frombuffer(table.steps, np.int64) for table, _ in parts])
             self._run.columns[key].values.frombytes(values[order].tobytes())
             self._run.columns[key].steps.frombytes(steps[order].tobytes())
+        self._usual.clear()
+        for rank in self._ranks.values():
+            rank.tables.clear()
 
 
 def fields_of(record: str) -> Iterator[tuple[str, str]]:

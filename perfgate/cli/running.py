@@ -126,6 +126,3 @@ def _pairs(command: tuple[str, ...], arguments: dict[str, Any]) -> PairRequest |
     if bool(arguments["new"]) == bool(command):
         raise click.UsageError("--paired needs one new side: a command after --, or --new COMMAND")
     return PairRequest(base or new, new, base_ref, build or (), arguments["hook_timeout"])
-
-
-COMMANDS = (run,)
