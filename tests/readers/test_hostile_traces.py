@@ -117,6 +117,35 @@ ENORMOUS = {
 }
 
 
+def kernel(at, name="k", **args):
+    return event(cat="kernel", name=name, ts=1100 + at, dur=1, args={"device": 0, "stream": 7, **args})
+
+
+TOO_MANY = {
+    "devices": ([kernel(at, device=at) for at in range(300)], "error", "events of more than 256 devices"),
+    "devices with memory": (
+        [
+            event(ph="i", cat="cpu_instant_event", name="[memory]", args={"Total Allocated": 1, "Device Id": at})
+            for at in range(600)
+        ],
+        "error",
+        "events of more than 256 devices",
+    ),
+    "collectives": (
+        [kernel(at, "ncclDevKernel", **{"Collective name": f"c{at}"}) for at in range(5001)],
+        "warning",
+        "5001 names of collectives: only those with the most time",
+    ),
+    "letters of a name": ([kernel(0, "k" * 8193)], "warning", "names of kernels are over 8192 letters long"),
+}
+
+
+@pytest.mark.parametrize(("events", "severity", "message"), TOO_MANY.values(), ids=TOO_MANY)
+def test_what_is_too_much_for_rules_to_name_is_said(events, severity, message):
+    found = [problem for problem in read(trace(*events)).problems if message in problem.message]
+    assert [problem.severity for problem in found] == [severity]
+
+
 @pytest.mark.parametrize("line", ENORMOUS.values(), ids=ENORMOUS)
 def test_enormous_events_are_read_or_said(line):
     run = read(trace(line))

@@ -21,8 +21,9 @@ from perfgate.model import Run, Series
 from perfgate.readers.building import MAX_FAULTS, RunBuilder
 from perfgate.readers.source import rank_in_name
 from perfgate.readers.text import Document
-from perfgate.readers.trace.columns import Columns
+from perfgate.readers.trace.columns import MOST_DEVICES, Columns
 from perfgate.readers.trace.layout import Layout
+from perfgate.readers.trace.names import LONGEST_NAME, MOST_NAMES, OTHERS
 from perfgate.readers.trace.numbers import whole_numbers
 from perfgate.readers.trace.series import MOST_SERIES, Maker
 from perfgate.readers.trace.steps import Steps, find_steps
@@ -66,11 +67,24 @@ def _say_faults(run: RunBuilder, layout: Layout, columns: Columns) -> None:
         run.say("error", f"and {columns.refused_count - MAX_FAULTS} more events that cannot be true are left out")
     if not layout.lists:
         run.say("error", "this trace has no list of events (traceEvents)")
-    for names, what in ((columns.host_names, "ranges and operators"), (columns.kernel_names, "kernels")):
-        if len(names.texts) > MOST_SERIES:
-            run.say(
-                "warning", f"{len(names.texts)} names of {what}: only those with the most time can be named in rules"
-            )
+    _say_of_names(run, columns)
+
+
+def _say_of_names(run: RunBuilder, columns: Columns) -> None:
+    """Which names no rule can say, for there are too many of them or they are too long."""
+    if OTHERS in columns.devices or len(columns.memory) >= 2 * MOST_DEVICES:
+        run.say("error", f"events of more than {MOST_DEVICES} devices: those of the others are left out")
+    collectives = {one.name for one in columns.collectives}
+    for names, what in (
+        (columns.host_names.texts, "ranges and operators"),
+        (columns.kernel_names.texts, "kernels"),
+        (collectives, "collectives"),
+    ):
+        if len(names) > MOST_SERIES:
+            run.say("warning", f"{len(names)} names of {what}: only those with the most time can be named in rules")
+        if OTHERS in names:
+            limits = f"over {LONGEST_NAME} letters long, or beyond the first {MOST_NAMES}"
+            run.say("warning", f"names of {what} are {limits}: rules cannot name them")
 
 
 def _add_facts(run: RunBuilder, layout: Layout) -> None:

@@ -86,7 +86,8 @@ class Maker:
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for row, call in enumerate(zip(calls.names, calls.device, strict=True)):
             found[call].append(row)
-        for (name, number), rows in list(found.items())[:MOST_SERIES]:
+        most = sorted(found.items(), key=lambda item: -calls.duration[item[1]].sum())[:MOST_SERIES]
+        for (name, number), rows in most:
             label = _device(columns.devices.texts[number])
             numbers = None if step is None else read_only(step[rows])
             groups = tuple(calls.groups[row] for row in rows)
