@@ -65,6 +65,15 @@ def explained_by(question: Question, result: ChangeResult, base: Side, new: Side
     return (*direct, *(replace(share, within=largest.pattern) for share in deeper))[:MOST_PARTS]
 
 
+def parts_not_stored(question: Question, result: ChangeResult, base: Side, new: Side) -> list[str]:
+    """The parts of a metric that failed, where the new runs hold some and the base none: it could be explained."""
+    if result.outcome != "fail" or question.unit not in _ADDITIVE:
+        return []
+    stored, known = ({name for view in side.views for name in view.names} for side in (base, new))
+    parts = _part_names(question.subject.expression, question.evidence.metrics, sorted(known))
+    return [] if stored.intersection(parts) else [part for part in parts if part in known]
+
+
 @dataclass(frozen=True, slots=True)
 class _Inquiry:
     """A failed change: the question, the difference that is to be explained, and both sides."""

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from perfgate.judge import messages
-from perfgate.judge.attribution import explained_by
+from perfgate.judge.attribution import explained_by, parts_not_stored
 from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.families import p_beyond
 from perfgate.judge.finding import Finding, Undecidable
@@ -70,7 +70,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
             "explained_by": explained_by(question, result, base, new),
         },
         tuple(
-            _notes(question, result, [*base_runs, *new_runs], new)
+            _notes(question, result, [*base_runs, *new_runs], base, new)
             if ratios is None
             else paired_notes(question, result, base, new)
         ),
@@ -213,9 +213,12 @@ def _estimate(value: float | None, runs: Sequence[RunMeasure]) -> Estimate:
     return Estimate(value, None, None, n, sum(effective) if len(effective) == len(runs) else None, len(runs))
 
 
-def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure], new: Side) -> list[str]:
+def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure], base: Side, new: Side) -> list[str]:
     baseline = question.case.baseline
     notes = ["an improvement beyond the tolerance: approve it to hold the gain"] if result.improved else []
+    if parts := parts_not_stored(question, result, base, new):
+        told = messages.listed(parts)
+        notes.append(f"which part grew is not known: the baseline holds none of {told}; approve with --all keeps them")
     if result.base_runs == 1:
         notes.append("one base run: weak evidence")
     if not all(run.settled for run in runs):

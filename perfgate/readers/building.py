@@ -85,7 +85,8 @@ class RunBuilder:
         self.commit: str | None = None
         self._faults: dict[Key, int] = {}
         self._more_faults: Counter[Key] = Counter()
-        self._said_of: dict[tuple[Severity, str], int] = {}
+        self._said_of: Counter[tuple[Severity, str]] = Counter()
+        self._alike: Counter[tuple[Severity, str]] = Counter()
         self._other_facts: set[tuple[str, Fact]] = set()
         self.problems: list[Problem] = []
         self.facts: dict[str, Fact] = {}
@@ -142,13 +143,17 @@ class RunBuilder:
         self.add_problem(self.document.problem(severity, message, line))
 
     def add_problem(self, problem: Problem) -> None:
-        """A problem that has its place already."""
+        """A problem that has its place already; of those with the same words the first 20 are said, then counted."""
+        if problem.key is None:
+            self._alike[problem.severity, problem.message] += 1
+            if self._alike[problem.severity, problem.message] > MAX_FAULTS:
+                return
         self.document.count("problems", problem.at.line, self.problems)
         self.problems.append(problem)
 
     def say_some(self, severity: Severity, what: str, line: int, detail: str = "") -> None:
         """A problem of a kind that a damaged file has on every line: the first 20 are said, then counted."""
-        self._said_of[severity, what] = self._said_of.get((severity, what), 0) + 1
+        self._said_of[severity, what] += 1
         if self._said_of[severity, what] <= MAX_FAULTS:
             self.say(severity, what + detail, line)
 
@@ -166,7 +171,7 @@ class RunBuilder:
         for key, count in self._faults.items():
             if more := max(count - MAX_FAULTS, 0) + self._more_faults[key]:
                 self._accuse(key, f"and {more} more values left out")
-        for (severity, what), count in self._said_of.items():
+        for (severity, what), count in (self._said_of | self._alike).items():
             if count > MAX_FAULTS:
                 self.say(severity, f"{what}: and {count - MAX_FAULTS} more")
         if not series:

@@ -138,10 +138,10 @@ def _tolerated(verdict: Verdict, tolerance: float) -> tuple[float | None, float 
 
 
 def worst(report: Report) -> list[VerdictSection]:
-    """The verdicts that the head of the page names."""
+    """The verdicts that need attention, the worst first; the head of the page names the first MOST_NAMED."""
     news = [(i, verdict) for i, verdict in enumerate(report.verdicts) if phrases.is_news(verdict)]
     news.sort(key=lambda pair: phrases.badness(pair[1]))
-    return [VerdictSection(verdict, i, None) for i, verdict in news[:MOST_NAMED]]
+    return [VerdictSection(verdict, i, None) for i, verdict in news]
 
 
 def ranks(section: VerdictSection) -> str:
