@@ -17,7 +17,7 @@ from perfgate.stats.statistics import Count, Quantile, parse_statistic
 from perfgate.stats.warmup import SteadyRun, WarmUpRule, steady_run
 
 if TYPE_CHECKING:
-    from perfgate.model import Values
+    from perfgate.model.measured import Values
 
 
 #: Fewer values of a run than this say nothing.

@@ -15,7 +15,7 @@ from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
 from perfgate.rules.sentence import Limit, Selector, selectors
 
 if TYPE_CHECKING:
-    from perfgate.model import Values
+    from perfgate.model.measured import Values
 
 #: How far each way goes, from just beyond what is allowed.
 AMOUNTS = (1.001, 1.02, 1.05, 1.08, 1.12, 1.2, 1.3, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0)

@@ -21,7 +21,7 @@ from perfgate.rules.sentence import Change
 from perfgate.stats.timeline import kept_for_drawing, stalls
 
 if TYPE_CHECKING:
-    from perfgate.model import Values
+    from perfgate.model.measured import Values
 
 #: How many values of a run are kept for drawing: of the rank that speaks for a new run, and of all others.
 POINTS = {"judged": 240, "other": 80}

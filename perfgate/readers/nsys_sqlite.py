@@ -34,7 +34,7 @@ from perfgate.readers.sqlite_file import Database, DatabaseFault, opened
 from perfgate.readers.text import Document
 
 if TYPE_CHECKING:
-    from perfgate.model import Values
+    from perfgate.model.measured import Values
 
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
 _STRINGS, _COPY_NAMES, _GPUS = "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"

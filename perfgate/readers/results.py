@@ -28,7 +28,7 @@ from perfgate.readers.text import Document
 from perfgate.units import BASE_UNITS, UNITS, Unit, find_unit
 
 if TYPE_CHECKING:
-    from perfgate.model import Steps, Values
+    from perfgate.model.measured import Steps, Values
     from perfgate.readers.results_form import Aggregate, RunForm, SeriesForm
 
 Form = TypeVar("Form")

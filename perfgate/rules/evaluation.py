@@ -18,7 +18,7 @@ from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors
 
 if TYPE_CHECKING:
-    from perfgate.model import Steps, Values
+    from perfgate.model.measured import Steps, Values
 
 Labels = tuple[tuple[str, str], ...]
 

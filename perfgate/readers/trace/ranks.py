@@ -17,7 +17,7 @@ import numpy as np
 from perfgate.model import Key, Location, Problem, Run, Series, read_only
 
 if TYPE_CHECKING:
-    from perfgate.model import Steps, Values
+    from perfgate.model.measured import Steps, Values
 
 #: Between two ranks only: nobody else waits for them.
 _POINT_TO_POINT = ("collective.send", "collective.recv", "collective.coalesced")
