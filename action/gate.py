@@ -13,30 +13,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from workflow import Refused, folded, for_others, given, lines, perfgate, tell, without_commands, write_outputs
+from showing import Verdict, outputs, publish
+from workflow import Refused, folded, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
 #: When several hold: internal error, usage, failure, could not judge, nothing.
 ORDER = (4, 2, 1, 3, 0)
-INTERNAL, USAGE, NOT_JUDGED = 4, 2, 3
+INTERNAL, NOT_JUDGED = 4, 3
 #: Where the results of all runs but the last are kept, in the working directory, so that reports can name them.
 KEPT = Path("perfgate-runs")
-FORMS = ("junit", "json", "html", "markdown", "sarif")
-#: In seconds: showing a report is quick, and must not hold up a verdict.
-LONGEST_RENDERING = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was decided; `report` is the JSON that says so, if any could be written."""
-
-    code: int
-    outcome: str = "error"
-    counts: Mapping[str, int] = field(default_factory=dict)
-    report: Path | None = None
 
 
 def main() -> int:
@@ -194,83 +182,6 @@ def with_jobs(verdict: Verdict) -> Verdict:
             code = min(verdict.code, NOT_JUDGED, key=ORDER.index)
             verdict = replace(verdict, code=code, outcome="error" if code == NOT_JUDGED else verdict.outcome)
     return verdict
-
-
-def truth(name: str) -> bool:
-    """An input that is true or false. Raises Refused."""
-    text = given(name).lower() or "false"
-    if text not in ("true", "false"):
-        raise Refused(f"the input {name} is true or false, not {text!r}")
-    return text == "true"
-
-
-# --- telling -----------------------------------------------------------------------------------------------------
-
-
-def publish(verdict: Verdict) -> list[str]:
-    """Show the report wherever that was asked for; returns the forms that were written."""
-    if verdict.report is None:
-        return []
-    try:
-        written = [form for form in FORMS if given(form) and write(form, verdict.report)]
-        annotate(verdict.report)
-    except Exception as error:  # whatever happens here, the verdict stands
-        tell("warning", f"the report could not be shown in full: {error}")
-        return [form for form in FORMS if given(form) and os.path.isfile(given(form))]
-    return written
-
-
-def write(form: str, report: Path) -> bool:
-    """Write the report in one form; whether that was possible."""
-    place = Path(given(form))
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)  # an old one must not be taken for this one
-    except OSError as error:
-        tell("warning", f"the {form} report could not be written to {place}: {error}")
-        return False
-    done = show(report, "--no-github", f"--{form}={place}")
-    if not place.is_file():
-        tell("warning", f"the {form} report could not be written to {place}: {done.stderr.strip()}")
-    return place.is_file()
-
-
-def annotate(report: Path) -> None:
-    """Annotations on stdout, and the summary of the step."""
-    environment = dict(os.environ)
-    if not truth("summary"):
-        environment.pop("GITHUB_STEP_SUMMARY", None)
-    done = show(report, "--github", environment=environment)
-    if truth("annotations"):
-        print(done.stdout, end="", flush=True)
-    if done.stderr:
-        tell("warning", done.stderr.strip())
-
-
-def show(report: Path, *options: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `perfgate report` on the report; it ends with the code of the report, which says nothing here."""
-    return subprocess.run(
-        perfgate("report", "--quiet", *options, "--", str(report)),
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=LONGEST_RENDERING,
-        check=False,
-    )
-
-
-def outputs(verdict: Verdict, written: Sequence[str]) -> dict[str, str]:
-    """The outputs of the step, by their names in `action.yml`."""
-    counts = verdict.counts
-    return {
-        "outcome": verdict.outcome,
-        "exit-code": str(verdict.code),
-        "counts": json.dumps(counts, sort_keys=True),
-        "failed": str(counts.get("fail", 0)),
-        "inconclusive": str(counts.get("inconclusive", 0) + counts.get("suspect", 0)),
-        **{f"{form}-path": given(form) for form in written},
-    }
 
 
 if __name__ == "__main__":
