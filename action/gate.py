@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from commits import NOT_JUDGED, look_for_policy
 from showing import Verdict, outputs, publish
 from workflow import Refused, folded, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
 #: When several hold: internal error, usage, failure, could not judge, nothing.
 ORDER = (4, 2, 1, 3, 0)
-INTERNAL, NOT_JUDGED = 4, 3
-#: Where the results of all runs but the last are kept, in the working directory, so that reports can name them.
+INTERNAL = 4
+#: What reports name beside the results, in the working directory: earlier runs, and the facts of the machine.
 KEPT = Path("perfgate-runs")
 
 
@@ -66,6 +67,7 @@ def gate(results: Sequence[str], scratch: Path) -> Verdict:
     again, most = given("rerun") or given("run"), times("rerun-count")
     facts = [machine(scratch, 0)]
     if given("run"):
+        look_for_policy()
         set_aside(matches(results), 0)
         if not measure(given("run"), 1):
             raise Refused("what was to be measured failed, so nothing was judged; see its log above", NOT_JUDGED)
@@ -140,11 +142,19 @@ def machine(scratch: Path, number: int) -> Path | None:
 
 def check(runs: Sequence[str], facts: Sequence[Path | None], scratch: Path) -> Verdict:
     """Judge runs with `perfgate check`."""
+    KEPT.mkdir(exist_ok=True)
+    noted = [shutil.copy(fact, KEPT / fact.name) for fact in facts if fact]
+    return ask("check", [*(f"--env={fact}" for fact in noted), *judging()], runs, scratch)
+
+
+def judging() -> list[str]:
+    """The options by which runs are judged. Raises Refused."""
     options = [f"--{name}={given(name)}" for name in ("suite", "policy-ref", "head", "missing-baseline") if given(name)]
-    options += [f"--{name}={line}" for name in ("rules", "baselines", "only") for line in lines(name)]
-    options += [f"--env={fact}" for fact in [*filter(None, facts), *lines("env")]]
-    options += ["--strict"] if truth("strict") else []
-    return ask("check", options, runs, scratch)
+    options += [f"--{name}={line}" for name in ("rules", "baselines", "only", "env") for line in lines(name)]
+    return options + (["--strict"] if truth("strict") else [])
+
+
+# --- asking perfgate ---------------------------------------------------------------------------------------------
 
 
 def merge(reports: Sequence[str], scratch: Path) -> Verdict:
@@ -153,18 +163,19 @@ def merge(reports: Sequence[str], scratch: Path) -> Verdict:
     return ask("report", options, reports, scratch)
 
 
-def ask(command: str, options: Sequence[str], paths: Sequence[str], scratch: Path) -> Verdict:
-    """Run a command that judges, and read the report that it writes."""
+def ask(command: str, options: Sequence[str], words: Sequence[str], scratch: Path) -> Verdict:
+    """Run a command that judges paths, or what the words of a command measure; read the report that it writes."""
     report = scratch / "report.json"
     report.unlink(missing_ok=True)
-    words = perfgate(command, *options, "--no-github", f"--json={report}", "--", *paths)
+    asked = perfgate(command, *options, "--no-github", f"--json={report}", "--", *words)
     with without_commands():
-        code = subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
+        code = subprocess.run(asked, env=for_others(), stdin=subprocess.DEVNULL, check=False).returncode
     code = code if code in ORDER else INTERNAL
     try:
         document = json.loads(report.read_bytes())
         return Verdict(code, document["outcome"], document["counts"], report)
     except (OSError, ValueError, KeyError):
+        tell("error", f"perfgate {command} ended with {code} and judged nothing; it says why in the log")
         return Verdict(code or INTERNAL)
 
 

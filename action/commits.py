@@ -1,0 +1,32 @@
+"""What the clone's commits say: whether they hold a policy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from workflow import Refused, given, lines
+
+NOT_JUDGED = 3
+DEEPER = "give actions/checkout `fetch-depth: 0`"
+
+
+def git(*words: str) -> list[str] | None:
+    """The lines that git prints, or None where it fails; nothing may be replaced behind our back."""
+    environment = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
+    done = subprocess.run(["git", *words], env=environment, capture_output=True, encoding="utf-8", check=False)
+    return None if done.returncode else done.stdout.splitlines()
+
+
+def look_for_policy() -> None:
+    """Look for the rules before an hour is spent on what could not be judged. Raises Refused."""
+    ref, rules = given("policy-ref"), lines("rules")
+    listed = git("ls-tree", "--name-only", ref, "--", *rules) if ref else rules
+    if listed is None:
+        raise Refused(f"{ref} is not in this clone, so there are no rules to judge by: {DEEPER}", NOT_JUDGED)
+    if not listed:
+        raise Refused(
+            f"{ref} does not hold {' or '.join(rules)}: a pull request is judged by the rules of its base; commit "
+            "them there first, or judge the first ones with an empty policy-ref",
+            NOT_JUDGED,
+        )
