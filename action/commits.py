@@ -1,4 +1,4 @@
-"""What the clone's commits say: whether they hold a policy."""
+"""What the clone's commits say: whether there is a policy, and what a merge group merges."""
 
 from __future__ import annotations
 
@@ -30,3 +30,18 @@ def look_for_policy() -> None:
             "them there first, or judge the first ones with an empty policy-ref",
             NOT_JUDGED,
         )
+
+
+def measured_head() -> str:
+    """The commit that may have an allowance: in a merge group of one pull request, the head of that.
+
+    Only where the group's commit is, to the byte, the merge of its base and that head, as it is where the check of a
+    pull request has judged it; a squashed or rebased commit names no head, and stays what it is.
+    """
+    head, base = given("head"), given("group-base")
+    found = git("rev-parse", "HEAD", "HEAD^@", "HEAD^{tree}") if base else None
+    if not found or len(found) != 4:
+        return head
+    measured, *parents, tree = found
+    merges = measured == head and parents[0] == base
+    return parents[1] if merges and git("merge-tree", "--write-tree", *parents) == [tree] else head

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from commits import NOT_JUDGED, look_for_policy
+from commits import NOT_JUDGED, look_for_policy, measured_head
 from showing import Verdict, outputs, publish
 from workflow import Refused, folded, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
@@ -148,8 +148,9 @@ def check(runs: Sequence[str], facts: Sequence[Path | None], scratch: Path) -> V
 
 
 def judging() -> list[str]:
-    """The options by which runs are judged. Raises Refused."""
-    options = [f"--{name}={given(name)}" for name in ("suite", "policy-ref", "head", "missing-baseline") if given(name)]
+    """The options by which runs and pairs are judged. Raises Refused."""
+    alone = {name: given(name) for name in ("suite", "policy-ref", "missing-baseline")} | {"head": measured_head()}
+    options = [f"--{name}={value}" for name, value in alone.items() if value]
     options += [f"--{name}={line}" for name in ("rules", "baselines", "only", "env") for line in lines(name)]
     return options + (["--strict"] if truth("strict") else [])
 
