@@ -1,4 +1,4 @@
-"""What the clone's commits say: whether there is a policy, and what a merge group merges."""
+"""What the clone's commits say: whether there is a policy, where pairs have their base, what a merge group merges."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def look_for_policy() -> None:
             "them there first, or judge the first ones with an empty policy-ref",
             NOT_JUDGED,
         )
+
+
+def base_of_pairs() -> str:
+    """The commit where HEAD has left its base, for it does not answer for what came later. Raises Refused."""
+    ref = given("base-ref")
+    if not ref:
+        raise Refused("pairs need a base, and this event has none: give base-ref, or use it on pull_request")
+    found = git("merge-base", ref, "HEAD")
+    if not found:
+        raise Refused(f"this clone does not hold where HEAD has left {ref}: {DEEPER}", NOT_JUDGED)
+    return found[0]
 
 
 def measured_head() -> str:

@@ -1,7 +1,7 @@
 """The gate of `action.yml`: measure where that is asked for, judge, tell the runner, and exit with the answer.
 
-Inputs come from variables `INPUT_*`, never from the text of a script. The exit code is that of `perfgate check` or
-`perfgate report`; what fails in showing the report is a warning, and changes nothing.
+Inputs come from variables `INPUT_*`, never from the text of a script. The exit code is that of `perfgate check`, of
+`perfgate run --paired` or of `perfgate report`; what fails in showing the report is a warning, and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,14 +18,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from commits import NOT_JUDGED, look_for_policy, measured_head
+from commits import NOT_JUDGED, base_of_pairs, look_for_policy, measured_head
 from showing import Verdict, outputs, publish
 from workflow import Refused, folded, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
 #: When several hold: internal error, usage, failure, could not judge, nothing.
 ORDER = (4, 2, 1, 3, 0)
 INTERNAL = 4
-#: What reports name beside the results, in the working directory: earlier runs, and the facts of the machine.
+#: What reports name beside the results, in the working directory: earlier runs, pairs, and the facts of the machine.
 KEPT = Path("perfgate-runs")
 
 
@@ -54,6 +55,8 @@ def judge(scratch: Path) -> Verdict:
 def decide(scratch: Path) -> Verdict:
     """The verdict on results, or on the reports of other jobs. Raises Refused."""
     results, reports = lines("results"), lines("report")
+    if truth("paired"):
+        return pairs(scratch)
     if bool(results) == bool(reports):
         raise Refused("give one of two inputs: results (what was measured), or report (what other jobs reported)")
     return merge(matches(reports), scratch) if reports else gate(results, scratch)
@@ -153,6 +156,38 @@ def judging() -> list[str]:
     options = [f"--{name}={value}" for name, value in alone.items() if value]
     options += [f"--{name}={line}" for name in ("rules", "baselines", "only", "env") for line in lines(name)]
     return options + (["--strict"] if truth("strict") else [])
+
+
+# --- pairs -------------------------------------------------------------------------------------------------------
+
+
+def pairs(scratch: Path) -> Verdict:
+    """Measure the working tree and its base by turns, and judge the pairs. Raises Refused."""
+    if not given("run"):
+        raise Refused("pairs are measured here: give run, the command of both sides")
+    odd = [name for name in ("report", "rerun", "rerun-results") if given(name)]
+    if odd:
+        raise Refused(f"paired and {odd[0]} exclude each other: pairs are repeated until every rule is answered")
+    if given("fork") == "true":
+        raise Refused(
+            "this is a pull request of a fork, whose code would run beside the base that it is compared with: read it, "
+            "push its commit to a branch here, and start this workflow on that branch",
+            NOT_JUDGED,
+        )
+    kept = KEPT / "pairs"
+    shutil.rmtree(kept, ignore_errors=True)
+    options = ["--paired", f"--base-ref={base_of_pairs()}", f"--keep={kept}", f"--runs={times('pairs')}"]
+    options += [f"--{name}={given(name)}" for name in ("time-budget", "timeout") if given(name)]
+    options += [f"--results={pattern}" for pattern in lines("results")]
+    options += [f"--build={shlex.join(script('build', scratch))}"] if given("build") else []
+    return ask("run", [*options, *judging()], script("run", scratch), scratch)
+
+
+def script(name: str, scratch: Path) -> list[str]:
+    """An input that is a shell command, in a file: `perfgate run` fills in what stands in braces in its words."""
+    place = scratch / f"{name}.sh"
+    place.write_text(given(name) + "\n", encoding="utf-8")
+    return ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(place)]
 
 
 # --- asking perfgate ---------------------------------------------------------------------------------------------
