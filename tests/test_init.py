@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,14 @@ def test_every_proposed_limit_holds_when_it_is_made_a_rule(perfgate: Command, fo
     path.write_text(path.read_text().replace("  # - ", "  - "))
     assert perfgate("rules", "check").out == "rules/training.yaml: 4 rules\n"
     assert perfgate("check", "one.json").code == 0
+
+
+def test_the_commands_to_try_next_name_the_facts_that_the_runs_do_not_hold(perfgate: Command, folder: Path) -> None:
+    run = write_log(folder / "one.log", forward=steady(100))
+    done = perfgate("init", run, "--env", "gpu=NVIDIA H200")
+    shown = [shlex.split(line)[1:] for line in done.out.splitlines() if line.startswith("    perfgate ")]
+    assert [words[0] for words in shown] == ["check", "selftest"]
+    assert [perfgate(*words).code for words in shown] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -145,7 +146,8 @@ def _remove(made: Iterable[Path]) -> None:
 
 
 def _next_with_runs(options: Options) -> list[str]:
-    shown = " ".join(map(inputs.typed_path, options.runs))
+    facts = "".join(f" --env {shlex.quote(inputs.typed_fact(fact))}" for fact in options.env)
+    shown = " ".join(map(inputs.typed_path, options.runs)) + facts
     return [
         f"read {_rules_name(options.suite or SUITE)}, then see that the gate holds:",
         f"    perfgate check {shown}",
