@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,9 +146,11 @@ def machine(scratch: Path, number: int) -> Path | None:
 
 def check(runs: Sequence[str], facts: Sequence[Path | None], scratch: Path) -> Verdict:
     """Judge runs with `perfgate check`."""
-    KEPT.mkdir(exist_ok=True)
-    noted = [shutil.copy(fact, KEPT / fact.name) for fact in facts if fact]
-    return ask("check", [*(f"--env={fact}" for fact in noted), *judging()], runs, scratch)
+    known: Sequence[Path] = [fact for fact in facts if fact]
+    with suppress(OSError):  # where nothing can be kept, reports name what the end of the job removes
+        KEPT.mkdir(exist_ok=True)
+        known = [Path(shutil.copy(fact, KEPT / fact.name)) for fact in known]
+    return ask("check", [*(f"--env={fact}" for fact in known), *judging()], runs, scratch)
 
 
 def judging() -> list[str]:
@@ -174,6 +177,7 @@ def pairs(scratch: Path) -> Verdict:
             "push its commit to a branch here, and start this workflow on that branch",
             NOT_JUDGED,
         )
+    look_for_policy()
     kept = KEPT / "pairs"
     shutil.rmtree(kept, ignore_errors=True)
     options = ["--paired", f"--base-ref={base_of_pairs()}", f"--keep={kept}", f"--runs={times('pairs')}"]
