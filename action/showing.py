@@ -63,8 +63,8 @@ def annotate(report: Path) -> None:
     if not truth("summary"):
         environment.pop("GITHUB_STEP_SUMMARY", None)
     done = show(report, "--github", environment=environment)
-    if truth("annotations"):
-        print(done.stdout, end="", flush=True)
+    if truth("annotations"):  # the verdict itself stands in the log already
+        print("\n".join(line for line in done.stdout.split("\n") if line.startswith("::")), flush=True)
     if done.stderr:
         tell("warning", done.stderr.strip())
 
