@@ -1,7 +1,7 @@
 """The gate of `action.yml`: measure where that is asked for, judge, tell the runner, and exit with the answer.
 
-Inputs come from variables `INPUT_*`, never from the text of a script. The exit code is that of `perfgate check` or
-`perfgate report`; what fails in showing the report is a warning, and changes nothing.
+Inputs come from variables `INPUT_*`, never from the text of a script. The exit code is that of `perfgate check`, of
+`perfgate run --paired` or of `perfgate report`; what fails in showing the report is a warning, and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,34 +9,25 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from workflow import Refused, folded, for_others, given, lines, perfgate, tell, without_commands, write_outputs
+from commits import NOT_JUDGED, base_of_pairs, look_for_policy, measured_head
+from showing import Verdict, outputs, publish
+from workflow import Refused, folded, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
 #: When several hold: internal error, usage, failure, could not judge, nothing.
 ORDER = (4, 2, 1, 3, 0)
-INTERNAL, USAGE, NOT_JUDGED = 4, 2, 3
-#: Where the results of all runs but the last are kept, in the working directory, so that reports can name them.
+INTERNAL = 4
+#: What reports name beside the results, in the working directory: earlier runs, pairs, and the facts of the machine.
 KEPT = Path("perfgate-runs")
-FORMS = ("junit", "json", "html", "markdown", "sarif")
-#: In seconds: showing a report is quick, and must not hold up a verdict.
-LONGEST_RENDERING = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was decided; `report` is the JSON that says so, if any could be written."""
-
-    code: int
-    outcome: str = "error"
-    counts: Mapping[str, int] = field(default_factory=dict)
-    report: Path | None = None
 
 
 def main() -> int:
@@ -65,6 +56,8 @@ def judge(scratch: Path) -> Verdict:
 def decide(scratch: Path) -> Verdict:
     """The verdict on results, or on the reports of other jobs. Raises Refused."""
     results, reports = lines("results"), lines("report")
+    if truth("paired"):
+        return pairs(scratch)
     if bool(results) == bool(reports):
         raise Refused("give one of two inputs: results (what was measured), or report (what other jobs reported)")
     return merge(matches(reports), scratch) if reports else gate(results, scratch)
@@ -78,6 +71,7 @@ def gate(results: Sequence[str], scratch: Path) -> Verdict:
     again, most = given("rerun") or given("run"), times("rerun-count")
     facts = [machine(scratch, 0)]
     if given("run"):
+        look_for_policy()
         set_aside(matches(results), 0)
         if not measure(given("run"), 1):
             raise Refused("what was to be measured failed, so nothing was judged; see its log above", NOT_JUDGED)
@@ -152,11 +146,55 @@ def machine(scratch: Path, number: int) -> Path | None:
 
 def check(runs: Sequence[str], facts: Sequence[Path | None], scratch: Path) -> Verdict:
     """Judge runs with `perfgate check`."""
-    options = [f"--{name}={given(name)}" for name in ("suite", "policy-ref", "head", "missing-baseline") if given(name)]
-    options += [f"--{name}={line}" for name in ("rules", "baselines", "only") for line in lines(name)]
-    options += [f"--env={fact}" for fact in [*filter(None, facts), *lines("env")]]
-    options += ["--strict"] if truth("strict") else []
-    return ask("check", options, runs, scratch)
+    known: Sequence[Path] = [fact for fact in facts if fact]
+    with suppress(OSError):  # where nothing can be kept, reports name what the end of the job removes
+        KEPT.mkdir(exist_ok=True)
+        known = [Path(shutil.copy(fact, KEPT / fact.name)) for fact in known]
+    return ask("check", [*(f"--env={fact}" for fact in known), *judging()], runs, scratch)
+
+
+def judging() -> list[str]:
+    """The options by which runs and pairs are judged. Raises Refused."""
+    alone = {name: given(name) for name in ("suite", "policy-ref", "missing-baseline")} | {"head": measured_head()}
+    options = [f"--{name}={value}" for name, value in alone.items() if value]
+    options += [f"--{name}={line}" for name in ("rules", "baselines", "only", "env") for line in lines(name)]
+    return options + (["--strict"] if truth("strict") else [])
+
+
+# --- pairs -------------------------------------------------------------------------------------------------------
+
+
+def pairs(scratch: Path) -> Verdict:
+    """Measure the working tree and its base by turns, and judge the pairs. Raises Refused."""
+    if not given("run"):
+        raise Refused("pairs are measured here: give run, the command of both sides")
+    odd = [name for name in ("report", "rerun", "rerun-results") if given(name)]
+    if odd:
+        raise Refused(f"paired and {odd[0]} exclude each other: pairs are repeated until every rule is answered")
+    if given("fork") == "true":
+        raise Refused(
+            "this is a pull request of a fork, whose code would run beside the base that it is compared with: read it, "
+            "push its commit to a branch here, and start this workflow on that branch",
+            NOT_JUDGED,
+        )
+    look_for_policy()
+    kept = KEPT / "pairs"
+    shutil.rmtree(kept, ignore_errors=True)
+    options = ["--paired", f"--base-ref={base_of_pairs()}", f"--keep={kept}", f"--runs={times('pairs')}"]
+    options += [f"--{name}={given(name)}" for name in ("time-budget", "timeout") if given(name)]
+    options += [f"--results={pattern}" for pattern in lines("results")]
+    options += [f"--build={shlex.join(script('build', scratch))}"] if given("build") else []
+    return ask("run", [*options, *judging()], script("run", scratch), scratch)
+
+
+def script(name: str, scratch: Path) -> list[str]:
+    """An input that is a shell command, in a file: `perfgate run` fills in what stands in braces in its words."""
+    place = scratch / f"{name}.sh"
+    place.write_text(given(name) + "\n", encoding="utf-8")
+    return ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(place)]
+
+
+# --- asking perfgate ---------------------------------------------------------------------------------------------
 
 
 def merge(reports: Sequence[str], scratch: Path) -> Verdict:
@@ -165,18 +203,19 @@ def merge(reports: Sequence[str], scratch: Path) -> Verdict:
     return ask("report", options, reports, scratch)
 
 
-def ask(command: str, options: Sequence[str], paths: Sequence[str], scratch: Path) -> Verdict:
-    """Run a command that judges, and read the report that it writes."""
+def ask(command: str, options: Sequence[str], words: Sequence[str], scratch: Path) -> Verdict:
+    """Run a command that judges paths, or what the words of a command measure; read the report that it writes."""
     report = scratch / "report.json"
     report.unlink(missing_ok=True)
-    words = perfgate(command, *options, "--no-github", f"--json={report}", "--", *paths)
+    asked = perfgate(command, *options, "--no-github", f"--json={report}", "--", *words)
     with without_commands():
-        code = subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
+        code = subprocess.run(asked, env=for_others(), stdin=subprocess.DEVNULL, check=False).returncode
     code = code if code in ORDER else INTERNAL
     try:
         document = json.loads(report.read_bytes())
         return Verdict(code, document["outcome"], document["counts"], report)
     except (OSError, ValueError, KeyError):
+        tell("error", f"perfgate {command} ended with {code} and judged nothing; it says why in the log")
         return Verdict(code or INTERNAL)
 
 
@@ -194,83 +233,6 @@ def with_jobs(verdict: Verdict) -> Verdict:
             code = min(verdict.code, NOT_JUDGED, key=ORDER.index)
             verdict = replace(verdict, code=code, outcome="error" if code == NOT_JUDGED else verdict.outcome)
     return verdict
-
-
-def truth(name: str) -> bool:
-    """An input that is true or false. Raises Refused."""
-    text = given(name).lower() or "false"
-    if text not in ("true", "false"):
-        raise Refused(f"the input {name} is true or false, not {text!r}")
-    return text == "true"
-
-
-# --- telling -----------------------------------------------------------------------------------------------------
-
-
-def publish(verdict: Verdict) -> list[str]:
-    """Show the report wherever that was asked for; returns the forms that were written."""
-    if verdict.report is None:
-        return []
-    try:
-        written = [form for form in FORMS if given(form) and write(form, verdict.report)]
-        annotate(verdict.report)
-    except Exception as error:  # whatever happens here, the verdict stands
-        tell("warning", f"the report could not be shown in full: {error}")
-        return [form for form in FORMS if given(form) and os.path.isfile(given(form))]
-    return written
-
-
-def write(form: str, report: Path) -> bool:
-    """Write the report in one form; whether that was possible."""
-    place = Path(given(form))
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)  # an old one must not be taken for this one
-    except OSError as error:
-        tell("warning", f"the {form} report could not be written to {place}: {error}")
-        return False
-    done = show(report, "--no-github", f"--{form}={place}")
-    if not place.is_file():
-        tell("warning", f"the {form} report could not be written to {place}: {done.stderr.strip()}")
-    return place.is_file()
-
-
-def annotate(report: Path) -> None:
-    """Annotations on stdout, and the summary of the step."""
-    environment = dict(os.environ)
-    if not truth("summary"):
-        environment.pop("GITHUB_STEP_SUMMARY", None)
-    done = show(report, "--github", environment=environment)
-    if truth("annotations"):
-        print(done.stdout, end="", flush=True)
-    if done.stderr:
-        tell("warning", done.stderr.strip())
-
-
-def show(report: Path, *options: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `perfgate report` on the report; it ends with the code of the report, which says nothing here."""
-    return subprocess.run(
-        perfgate("report", "--quiet", *options, "--", str(report)),
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=LONGEST_RENDERING,
-        check=False,
-    )
-
-
-def outputs(verdict: Verdict, written: Sequence[str]) -> dict[str, str]:
-    """The outputs of the step, by their names in `action.yml`."""
-    counts = verdict.counts
-    return {
-        "outcome": verdict.outcome,
-        "exit-code": str(verdict.code),
-        "counts": json.dumps(counts, sort_keys=True),
-        "failed": str(counts.get("fail", 0)),
-        "inconclusive": str(counts.get("inconclusive", 0) + counts.get("suspect", 0)),
-        **{f"{form}-path": given(form) for form in written},
-    }
 
 
 if __name__ == "__main__":

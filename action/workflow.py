@@ -33,6 +33,14 @@ def lines(name: str) -> list[str]:
     return [line.strip() for line in given(name).splitlines() if line.strip()]
 
 
+def truth(name: str) -> bool:
+    """An input that is true or false. Raises Refused."""
+    text = given(name).lower() or "false"
+    if text not in ("true", "false"):
+        raise Refused(f"the input {name} is true or false, not {text!r}")
+    return text == "true"
+
+
 def tell(level: str, text: str) -> None:
     """Print a command with text: `error`, `warning` and `notice` annotate the job, `group` folds its log."""
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

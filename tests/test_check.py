@@ -150,6 +150,17 @@ def test_no_baseline_says_which_command_makes_one(perfgate: Command, folder: Pat
     assert 'perfgate baseline approve new.log --reason "..."' in done.out
 
 
+def test_the_command_that_approves_gives_no_place_away(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    run = write_log(folder / "new.log", forward=steady(100))
+    facts = folder / "facts.json"
+    facts.write_text('{"gpu": "NVIDIA H200"}')
+    _, found = report(perfgate, run, "--env", facts, "--env", "site=/here")
+    command = 'perfgate baseline approve new.log --reason "..." --env facts.json --env site=/here'
+    assert found["verdicts"][0]["next_step"] == f"make one: {command}"
+    assert found["approve_command"] == command
+
+
 @pytest.mark.parametrize("policy", ["warn", "skip"])
 def test_a_missing_baseline_may_be_accepted(perfgate: Command, folder: Path, policy: str) -> None:
     write_rules(folder, "forward within 5% of baseline", "forward under 1 s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,14 @@ def test_every_proposed_limit_holds_when_it_is_made_a_rule(perfgate: Command, fo
     path.write_text(path.read_text().replace("  # - ", "  - "))
     assert perfgate("rules", "check").out == "rules/training.yaml: 4 rules\n"
     assert perfgate("check", "one.json").code == 0
+
+
+def test_the_commands_to_try_next_name_the_facts_that_the_runs_do_not_hold(perfgate: Command, folder: Path) -> None:
+    run = write_log(folder / "one.log", forward=steady(100))
+    done = perfgate("init", run, "--env", "gpu=NVIDIA H200")
+    shown = [shlex.split(line)[1:] for line in done.out.splitlines() if line.startswith("    perfgate ")]
+    assert [words[0] for words in shown] == ["check", "selftest"]
+    assert [perfgate(*words).code for words in shown] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -189,10 +198,12 @@ def test_the_workflow_is_valid_and_gives_nothing_away(perfgate: Command, folder:
     assert document["permissions"] == {}
     (job,) = document["jobs"].values()
     assert "if" not in job  # a job that is skipped satisfies a required check
-    scripts = [step["run"] for step in job["steps"] if "run" in step]
-    assert not [script for script in scripts if "${{" in script]
-    assert any("perfgate check train.log --policy-ref" in script for script in scripts)
-    assert all("@" in step["uses"] and len(step["uses"].split("@")[1]) == 40 for step in job["steps"] if "uses" in step)
+    checkout, gate = job["steps"]
+    assert len(checkout["uses"].split("@")[1]) == 40
+    assert gate == {
+        "uses": "OWNER/perfgate@COMMIT",
+        "with": {"run": "python train.py > train.log", "results": "train.log"},
+    }
 
 
 def test_without_runs_there_is_a_rule_to_change(perfgate: Command, folder: Path) -> None:

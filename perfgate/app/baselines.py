@@ -58,7 +58,7 @@ def approve_command(options: Options) -> str:
     words += ["--baselines", inputs.typed_path(options.baselines)] if options.baselines != "baselines" else []
     words += ["--suite", options.suite] if options.suite else []
     words += ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
-    words += [word for fact in options.env for word in ("--env", fact)]
+    words += [word for fact in map(inputs.typed_fact, options.env) for word in ("--env", fact)]
     return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from perfgate.app.baselines import Loaded, Options
 from perfgate.app.candidates import Candidates, read_measured
 from perfgate.app.errors import Refused
 from perfgate.app.policy import open_store
-from perfgate.app.starting_files import rule_file, starter, workflow
+from perfgate.app.starting_files import WORKFLOW_TEXT, rule_file, starter
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.judge.proposals import propose
 from perfgate.judge.verdicts import Case, judge
@@ -25,8 +26,8 @@ from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
 
 SUITE = "training"
 RULES, BASELINES, WORKFLOW = "rules", "baselines", ".github/workflows/perf.yml"
-#: What the workflow checks where no run says it.
-_RUN = "train.log"
+
+_COMMIT = f"fill in what {WORKFLOW} leaves to you (TODO), and commit all of it to the main branch"
 
 Files = dict[str, bytes]
 
@@ -68,7 +69,7 @@ def _names(place: str) -> str:
 def _without_runs(suite: str) -> Files:
     text = starter(suite)
     _loaded(text, suite)
-    return {_rules_name(suite): text.encode(), WORKFLOW: workflow([_RUN]).encode()}
+    return {_rules_name(suite): text.encode(), WORKFLOW: WORKFLOW_TEXT.encode()}
 
 
 def _rules_name(suite: str) -> str:
@@ -94,8 +95,7 @@ def _from_runs(options: Options, suite: str) -> Files:
         _refuse_blocked(candidates.reloaded())
         stored = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path for path in _files(Path(folder))}
         kept = {name: path.read_bytes() for name, path in stored.items()}
-    checked = workflow([_RUN]).encode()
-    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: checked}
+    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: WORKFLOW_TEXT.encode()}
 
 
 def _loaded(text: str, suite: str) -> Ruleset:
@@ -146,12 +146,13 @@ def _remove(made: Iterable[Path]) -> None:
 
 
 def _next_with_runs(options: Options) -> list[str]:
-    shown = " ".join(map(inputs.typed_path, options.runs))
+    facts = "".join(f" --env {shlex.quote(inputs.typed_fact(fact))}" for fact in options.env)
+    shown = " ".join(map(inputs.typed_path, options.runs)) + facts
     return [
         f"read {_rules_name(options.suite or SUITE)}, then see that the gate holds:",
         f"    perfgate check {shown}",
         f"    perfgate selftest {shown}",
-        f"put your measurement into {WORKFLOW}, and commit all of it to the main branch",
+        _COMMIT,
     ]
 
 
@@ -160,5 +161,5 @@ def _next_without() -> list[str]:
         f"name your metrics in {RULES}/, then store a first run and check the next one:",
         '    perfgate baseline approve RUN --reason "first baseline"',
         "    perfgate check RUN",
-        f"put your measurement into {WORKFLOW}, and commit all of it to the main branch",
+        _COMMIT,
     ]

@@ -44,6 +44,11 @@ def typed_path(path: str) -> str:
         return os.path.basename(path)
 
 
+def typed_fact(option: str) -> str:
+    """What was given to `--env`, as it is typed in the working directory."""
+    return typed_path(option) if os.path.exists(option) else option
+
+
 # --- runs --------------------------------------------------------------------------------------------------------
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-import perfgate
 from perfgate.judge.proposals import MOST, MOST_OF_A_UNIT, TOLERANCES, Proposal, Proposals
 from perfgate.model import Plan
 from perfgate.rules.writing import WrittenRule, render
@@ -84,12 +82,8 @@ def _counted(runs: int) -> str:
     return f"{runs} run" if runs == 1 else f"{runs} runs"
 
 
-def workflow(runs: Sequence[str]) -> str:
-    """A GitHub Actions workflow that judges pull requests; `runs` are the files that it gives to `check`."""
-    return _WORKFLOW.replace("@VERSION@", perfgate.__version__).replace("@RUNS@", " ".join(runs))
-
-
-_WORKFLOW = """\
+#: The workflow of docs/github-actions.md, with the reasons for its lines.
+WORKFLOW_TEXT = """\
 # Judges every pull request. The job fails when a rule does (1), and when nobody could judge (3): that is no pass.
 name: perf
 
@@ -108,7 +102,7 @@ concurrency:
 
 jobs:
   gate:
-    # The kind of machine that the baseline was measured on; on another one, check says so and exits with 3.
+    # The kind of machine that the baseline was measured on; on another one, the job says so and fails.
     # Let strangers' pull requests run on your own machines only after approval (Settings, Actions, General).
     runs-on: [self-hosted, gpu]
     # A program that hangs must not hold the GPU for six hours, which is the default.
@@ -121,12 +115,11 @@ jobs:
           # The whole history: the rules and baselines of the base are read from it.
           fetch-depth: 0
           persist-credentials: false
-      # The same version every day: an upgrade is a pull request of its own.
-      - run: python -m pip install perfgate==@VERSION@
-      # TODO: your own measurement, which has to write the runs that the next step names.
-      - run: ./measure.sh
-      # By the rules and baselines of the base, so that a pull request cannot loosen what it is judged by.
-      - run: perfgate check @RUNS@ --policy-ref "$BASE" --junit perfgate.xml
-        env:
-          BASE: ${{ github.event.pull_request.base.sha || github.event.merge_group.base_sha }}
+      # TODO: where perfgate lives for you, and the commit of a release: an upgrade is a pull request of its own.
+      - uses: OWNER/perfgate@COMMIT
+        with:
+          # TODO: your own measurement, in the Python that trains, and what it writes. It is judged by the rules and
+          # baselines of the base, so that a pull request cannot loosen them.
+          run: python train.py > train.log
+          results: train.log
 """

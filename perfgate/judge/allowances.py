@@ -35,4 +35,7 @@ def _under(question: Question, asks: Change, found: Finding, allowance: Allowanc
         return replace(found, notes=(*found.notes, f"{words} was allowed, and does not settle it"))
     reason = "allowed" if eased.outcome == "pass" else eased.reason
     message = f"allowed up to {words} until {allowance.expires} ({allowance.reason}): {eased.message}"
-    return replace(eased, reason=reason, message=message, fields={**eased.fields, "allowed_by": allowance.by})
+    # A pass shows no message, and this one is beyond what its rule says.
+    notes = (f"allowed by {allowance.by}: {allowance.reason}", *eased.notes)
+    fields = {**eased.fields, "allowed_by": allowance.by}
+    return replace(eased, reason=reason, message=message, notes=notes, fields=fields)

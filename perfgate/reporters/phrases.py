@@ -60,7 +60,7 @@ def is_news(verdict: Verdict) -> bool:
 
 def is_told(verdict: Verdict) -> bool:
     """Whether there is more to say of a verdict than its row: the notes of a plain pass are for `--verbose`."""
-    return verdict.outcome != "pass" or verdict.improved
+    return verdict.outcome != "pass" or verdict.improved or verdict.reason == "allowed"
 
 
 def is_warning(verdict: Verdict) -> bool:

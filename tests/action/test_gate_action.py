@@ -31,6 +31,8 @@ PULL_REQUEST = {
     "sha": "1" * 40,
     "event": {"pull_request": {"head": {"sha": "2" * 40}}},
 }
+#: The name that git gives to nothing.
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 PUSH = {"base_ref": "", "sha": "1" * 40, "event": {}}
 
 
@@ -122,6 +124,7 @@ def test_a_pass(action: Action, limit: Path) -> None:
     assert "forward" in result.steps["gate"].summary
     assert result.steps["gate"].annotations == []
     assert result.steps["gate"].obeyed == []
+    assert result.log.count("1 passed (exit 0)") == 1
 
 
 def test_a_failure_is_red_and_marks_the_rule(action: Action, limit: Path) -> None:
@@ -368,11 +371,27 @@ def test_a_pull_request_is_judged_by_its_base(action: Action, repository: Reposi
     result = action(PULL_REQUEST, results="new.json")
     assert (result.conclusion, result.outputs["exit-code"]) == ("failure", "1")
     assert "loosens" in result.log
+    assert "--env perfgate-runs/env-0.json" in result.log
+    assert str(folder / ".runner") not in result.log
     assert action(PULL_REQUEST, results="new.json", policy_ref="").outputs["exit-code"] == "0"
     repository.git("update-ref", "-d", "refs/remotes/origin/main")
     lost = action(PULL_REQUEST, results="new.json")
     assert lost.outputs["exit-code"] == "3"
     assert "fetch-depth: 0" in lost.log
+    assert levels(lost) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"), [("origin/absent", "fetch-depth: 0"), ("empty", "does not hold rules or more")]
+)
+def test_what_could_not_be_judged_is_not_measured(
+    script: Action, repository: Repository, policy: str, words: str
+) -> None:
+    repository.git("update-ref", "refs/heads/empty", repository.git("commit-tree", "-m", "empty", EMPTY_TREE))
+    result = script(run="touch measured", results="new.json", policy_ref=policy, rules="rules\nmore")
+    assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("error", "3")
+    assert words in result.log
+    assert not Path("measured").exists()
 
 
 # --- the verdict on a matrix -------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ import pytest
 import yaml
 from emulator import ROOT
 
+from perfgate.app.starting_files import WORKFLOW_TEXT
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
 PAGE = ROOT / "docs" / "github-actions.md"
@@ -105,6 +107,10 @@ def test_the_examples_are_what_this_repository_runs(name: str, text: str) -> Non
     shown = load(text)
     assert shown["jobs"] == own["jobs"]
     assert {**shown, "on": None} == {**own, "on": None}
+
+
+def test_the_first_example_is_what_init_writes() -> None:
+    assert load(EXAMPLES[0]) == load(WORKFLOW_TEXT)
 
 
 def test_the_gate_of_gpus_starts_by_hand_only_and_its_example_does_not() -> None:

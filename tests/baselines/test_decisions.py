@@ -45,6 +45,7 @@ def test_an_allowance_stands_in_for_the_tolerance(rules: Path, perfgate: Command
     done = check(perfgate, slow)
     assert done.code == 0
     assert "allowed up to 25% by ada until 2026-06-30 (meant)" in " ".join(done.out.split())
+    assert "note: allowed by ada: meant" in " ".join(perfgate("check", slow, "--head", HEAD).out.split())
     report = json.loads(perfgate("check", slow, "--head", HEAD, "--json", "-").out)
     forward = next(verdict for verdict in report["verdicts"] if verdict["metric"] == "forward")
     assert (forward["outcome"], forward["reason"], forward["allowed_by"]) == ("pass", "allowed", "ada")

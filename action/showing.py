@@ -1,0 +1,95 @@
+"""What was decided, and how the runner is told: reports in files, annotations, the summary and outputs of the step.
+
+Nothing here changes a verdict: what fails in showing it is a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workflow import given, perfgate, tell, truth
+
+FORMS = ("junit", "json", "html", "markdown", "sarif")
+#: In seconds: showing a report is quick, and must not hold up a verdict.
+LONGEST_RENDERING = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided; `report` is the JSON that says so, if any could be written."""
+
+    code: int
+    outcome: str = "error"
+    counts: Mapping[str, int] = field(default_factory=dict)
+    report: Path | None = None
+
+
+def publish(verdict: Verdict) -> list[str]:
+    """Show the report wherever that was asked for; returns the forms that were written."""
+    if verdict.report is None:
+        return []
+    try:
+        written = [form for form in FORMS if given(form) and write(form, verdict.report)]
+        annotate(verdict.report)
+    except Exception as error:  # whatever happens here, the verdict stands
+        tell("warning", f"the report could not be shown in full: {error}")
+        return [form for form in FORMS if given(form) and os.path.isfile(given(form))]
+    return written
+
+
+def write(form: str, report: Path) -> bool:
+    """Write the report in one form; whether that was possible."""
+    place = Path(given(form))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)  # an old one must not be taken for this one
+    except OSError as error:
+        tell("warning", f"the {form} report could not be written to {place}: {error}")
+        return False
+    done = show(report, "--no-github", f"--{form}={place}")
+    if not place.is_file():
+        tell("warning", f"the {form} report could not be written to {place}: {done.stderr.strip()}")
+    return place.is_file()
+
+
+def annotate(report: Path) -> None:
+    """Annotations on stdout, and the summary of the step."""
+    environment = dict(os.environ)
+    if not truth("summary"):
+        environment.pop("GITHUB_STEP_SUMMARY", None)
+    done = show(report, "--github", environment=environment)
+    if truth("annotations"):  # the verdict itself stands in the log already
+        print("\n".join(line for line in done.stdout.split("\n") if line.startswith("::")), flush=True)
+    if done.stderr:
+        tell("warning", done.stderr.strip())
+
+
+def show(report: Path, *options: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `perfgate report` on the report; it ends with the code of the report, which says nothing here."""
+    return subprocess.run(
+        perfgate("report", "--quiet", *options, "--", str(report)),
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=LONGEST_RENDERING,
+        check=False,
+    )
+
+
+def outputs(verdict: Verdict, written: Sequence[str]) -> dict[str, str]:
+    """The outputs of the step, by their names in `action.yml`."""
+    counts = verdict.counts
+    return {
+        "outcome": verdict.outcome,
+        "exit-code": str(verdict.code),
+        "counts": json.dumps(counts, sort_keys=True),
+        "failed": str(counts.get("fail", 0)),
+        "inconclusive": str(counts.get("inconclusive", 0) + counts.get("suspect", 0)),
+        **{f"{form}-path": given(form) for form in written},
+    }
