@@ -1,0 +1,24 @@
+"""How Sphinx builds these pages; `python -m sphinx -W --keep-going -b html docs docs/_build` does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent / "_extensions"), str(Path(__file__).parent.parent)]
+
+from perfgate import __version__ as version
+
+project = "perfgate"
+author = "The perfgate authors"
+release = version
+extensions = ["myst_parser", "references"]
+exclude_patterns = ["_build"]
+nitpicky = True
+myst_heading_anchors = 3
+#: What code blocks may be marked as; a word that Pygments does not know is a warning.
+highlight_language = "text"
+html_theme = "furo"
+html_title = "perfgate"
+html_show_sphinx = False
+html_copy_source = False
