@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent / "_extensions"), str(Path(__file__).parent.parent)]
+from perfgate import __version__
 
-from perfgate import __version__ as version
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "perfgate"
 author = "The perfgate authors"
-release = version
+release = __version__
 extensions = ["myst_parser", "references"]
 exclude_patterns = ["_build"]
 nitpicky = True

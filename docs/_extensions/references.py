@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
@@ -39,6 +40,16 @@ _MEASURES = {
     "FLOP/s": "operations a second",
     "1": "shares and ratios",
 }
+#: Of the published measurement: what stands on the page about verdicts.
+_DETECTORS = (
+    "perfgate 5%",
+    "perfgate 5%, three new runs",
+    "perfgate 2%",
+    "benchstat, steps",
+    "pytest-benchmark mean:5%",
+    "github-action-benchmark 200%",
+    "5% on medians",
+)
 _BETTER = {"s": "lower", "B": "lower", "1/s": "higher", "B/s": "higher", "FLOP/s": "higher"}
 
 
@@ -196,7 +207,7 @@ def sentence_grammar() -> str:
 def formats() -> str:
     """Every format, and what rules can name of it."""
     rows = [[f"`{found.name}`", found.title, found.metrics] for found in FORMATS]
-    return table(["`--format`", "is", "metrics"], rows)
+    return table(["format", "is", "metrics"], rows)
 
 
 def signs() -> str:
@@ -227,6 +238,19 @@ def reading_limits() -> str:
     return table(["limit", "default", "is"], rows)
 
 
+# --- what was measured --------------------------------------------------------------------------------------------
+
+
+def score() -> str:
+    """The figures of the published measurement that a reader asks for first, of the noise that nothing was tuned on."""
+    page = (Path(__file__).parent.parent / "detection.md").read_text(encoding="utf-8")
+    lines = page.partition("<!-- table held-out -->")[2].partition("<!-- end -->")[0].strip().splitlines()
+    head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines)
+    found = {row[0].strip("*"): dict(zip(head, row, strict=True)) for row in rows}
+    columns = ("same code", "+5 %", "+10 %", "+10 % passed")
+    return table(["fails", *columns], [[name, *(found[name][column] for column in columns)] for name in _DETECTORS])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "fields_of_a_file": fields_of_a_file,
@@ -240,6 +264,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "formats": formats,
     "signs": signs,
     "limits": reading_limits,
+    "score": score,
 }
 
 

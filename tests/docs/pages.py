@@ -28,7 +28,7 @@ from conftest import Done
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
-_BLOCK = re.compile(r"((?:^<!-- .*? -->\n)*)^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"((?:^<!-- .*? -->\n)*)^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _START = re.compile(r"^<!-- start: (\S+) -->$", re.MULTILINE)
 _FILE = re.compile(r"[\w./-]*[./][\w./-]*")
 _EXIT = re.compile(r"\(exit (\d)\)\s*\Z")
@@ -75,8 +75,10 @@ def start(page: str) -> Path | None:
 
 def commands(block: Block) -> Iterator[Shown]:
     """The commands of a block, each with its output."""
-    prompted = "$ " + "\n$ ".join(re.sub(r"\\\n", "\n> ", block.text).splitlines()) if block.language == "sh" else ""
-    for part in re.split(r"^\$ ", re.sub(r"^\$ > ", "> ", prompted, flags=re.M) or block.text, flags=re.M)[1:]:
+    if block.language == "sh":
+        yield from (Shown(command, "") for command in re.split(r"(?<!\\)\n", block.text.strip()))
+        return
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         first, *rest = part.splitlines()
         typed = [first]
         while rest and rest[0].startswith("> "):
@@ -128,8 +130,9 @@ class Terminal:
     def _bash(self, command: str) -> Done:
         environment = {**os.environ, **self.environment}
         script = f"set -e\n{command}\n"
-        done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=False)
-        return Done(done.returncode, done.stdout, done.stderr)
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(["bash", "-c", script], env=environment, text=True, check=False, **both)
+        return Done(done.returncode, done.stdout, "")
 
 
 def follow(page: Path, terminal: Terminal) -> int:
@@ -154,6 +157,8 @@ def _do(terminal: Terminal, this: Shown, following: Shown | None, where: str, me
     expected = int(ends[1]) if ends else 0
     if following is not None and following.command == "echo $?":
         expected = int(following.output)
-    assert terminal.code == expected or this.command == "echo $?", f"{where}: {this.command} ended with {terminal.code}:\n{said}"
+    assert terminal.code == expected or this.command == "echo $?", (
+        f"{where}: {this.command} ended with {terminal.code}:\n{said}"
+    )
     if this.output:
         assert is_as_shown(said, this.output, measured), f"{where}: {this.command} said:\n{said}"

@@ -6,14 +6,12 @@ import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-import yaml
 from conftest import Done, steady, write_log, write_rules
 from pages import DOCS, ROOT, Block, Shown, Terminal, blocks, commands, follow, is_as_shown, start
 
@@ -29,7 +27,7 @@ SLEEPING = ("tutorial.md", "how-to/from-pytest-benchmark.md")
 
 #: A clock that only sleep moves, by about as much as it was asked to: what a page measures does not depend on who
 #: else uses this machine, and takes no time.
-CLOCK = '''\
+CLOCK = """\
 import random, sys, time
 
 now, source = [10**9], random.Random(str(sys.argv))
@@ -38,12 +36,12 @@ def sleep(seconds):
     now[0] += round(1e9 * seconds * (1.02 + 0.005 * source.gauss(0, 1)))
 
 time.sleep, time.perf_counter_ns = sleep, lambda: now[0]
-'''
+"""
 
 
 @pytest.fixture
 def terminal(perfgate: Command, page: str, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
-    """A terminal that knows perfgate and Python, whose git belongs to nobody; SLEEPING pages have a clock of their own."""
+    """A terminal that has perfgate, Python with a clock of its own for some pages, and nobody's git."""
     home = tmp_path_factory.mktemp("home")
     (home / "perfgate").write_text(f'#!/bin/sh\nexec {sys.executable} -m perfgate "$@"\n')
     clock = f'PYTHONPATH="{home / "clock"}:$PYTHONPATH"' if page in SLEEPING else ""
@@ -87,3 +85,72 @@ def test_what_a_page_shows_is_what_happens(page: str, folder: Path, terminal: Te
 
 def not_run(page: str) -> list[Block]:
     return [block for block in blocks(TEXTS[page]) if block.not_run is not None]
+
+
+def test_what_is_not_run_is_little_and_says_why() -> None:
+    found = [f"{page}:{block.line}: {block.not_run}" for page in TEXTS for block in not_run(page)]
+    assert len(found) <= 5, f"run it, or show less: {found}"
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_commands_stand_in_blocks_that_are_run(page: str) -> None:
+    text = TEXTS[page]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert not re.findall(r"^ {4}(?:\$ )?perfgate .*", prose, re.MULTILINE)
+    assert all(block.language for block in blocks(text)), "a block says what language it is in"
+    for block in blocks(text):
+        if block.language == "python":
+            ast.parse(block.text)
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options of the command that some words begin with. Fails where there is no such command."""
+    command: click.Command = main
+    context = click.Context(main)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words.pop(0))
+        assert found is not None
+        command = found
+    return {"--help", *(option for found in command.params for option in (*found.opts, *found.secondary_opts))}
+
+
+@pytest.mark.parametrize("page", [*TEXTS, "../README.md", "../SECURITY.md"])
+def test_commands_that_are_mentioned_exist(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for said in re.findall(r"`perfgate ([a-z][^`]*)`", text):
+        words = said.partition(" -- ")[0].split()
+        options = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert options <= options_of(words), f"perfgate {said}"
+
+
+# --- the runner itself --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "measured", "same"),
+    [
+        ("a\nb\n", "a\nb", False, True),
+        ("a\nb\n", "a\nc", False, False),
+        ("a\nb\nc\n", "a\n...\nc", False, True),
+        ("a\nb\nc\n", "...\nc", False, True),
+        ("a\nc\n", "a\n...\nd", False, False),
+        ("2026-11-21-f191f312/20261121T224907Z-01.json", "2026-01-01-1ff48c63/20260101T000000Z-01.json", False, True),
+        ("30.43 ms  +0.1%", "31.5 ms  +0.2%", False, False),
+        ("30.43 ms  +0.1% ·━●━│·", "31.5 ms  -0.2%   ·━━━●━│·", True, True),
+        ("30.43 ms  fail", "31.5 ms  pass", True, False),
+    ],
+)  # fmt: skip
+def test_outputs_are_compared(said: str, shown: str, measured: bool, same: bool) -> None:
+    assert is_as_shown(said, shown, measured) is same
+
+
+def test_blocks_and_commands_are_found() -> None:
+    page = (
+        "<!-- a.py -->\n```python\nx\n```\n```{toctree}\n```\n<!-- not run: needs a GPU -->\n<!-- measured -->\n"
+        "```console\n$ a \\\n> b\nc\n$ d\n```\n```sh\ne \\\n  f\ng\n```\n"
+    )
+    first, _, second, third = blocks(page)
+    assert (first.file, first.text) == ("a.py", "x\n")
+    assert (second.not_run, second.measured, second.line) == ("needs a GPU", True, 9)
+    assert list(commands(second)) == [Shown("a \\\nb", "c"), Shown("d", "")]
+    assert list(commands(third)) == [Shown("e \\\n  f", ""), Shown("g", "")]
