@@ -16,9 +16,12 @@ extensions = ["myst_parser", "references"]
 exclude_patterns = ["_build"]
 nitpicky = True
 myst_heading_anchors = 3
-#: What code blocks may be marked as; a word that Pygments does not know is a warning.
 highlight_language = "text"
+smartquotes = False  # `--json` is an option, not a dash
 html_theme = "furo"
 html_title = "perfgate"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 html_show_sphinx = False
 html_copy_source = False

@@ -1,7 +1,8 @@
 """The parts of the pages that the code itself holds, as Markdown.
 
 Where a page says `<!-- generated: NAME -->`, Sphinx reads what `PARTS[NAME]` returns: nothing is written twice, and a
-new command, setting, unit or format stands in the reference as soon as it exists.
+new command, setting, unit or format stands in the reference as soon as it exists. `<!-- FILE -->` before a block gives
+it a caption.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from perfgate.units import BASE_UNITS, UNITS
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+#: The comment that names the file which a block is.
+_FILE = re.compile(r"^<!-- ([\w./-]*[./][\w./-]*) -->\n```(\w+)\n", re.MULTILINE)
 _PLACE = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 #: What each base unit measures.
 _MEASURES = {
@@ -89,7 +92,7 @@ def _command(name: str, command: click.Command) -> str:
         f"```text\n{name} {usage}\n```",
         _prose(more),
         table(["option", "does"], [[f"`{option}`", _plain(does)] for option, does in options]) if options else "",
-        f"For example:\n\n```text\n$ {example}\n```" if example else "",
+        f"For example:\n\n```console\n$ {example}\n```" if example else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -269,8 +272,9 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def fill(text: str) -> str:
-    """A page with its generated parts. Raises KeyError for one that nothing generates."""
-    return _PLACE.sub(lambda place: PARTS[place[1]](), text)
+    """A page with its generated parts and the names of its files. Raises KeyError for a part that nothing generates."""
+    named = _FILE.sub(r"```{code-block} \2\n:caption: \1\n\n", text)
+    return _PLACE.sub(lambda place: PARTS[place[1]](), named)
 
 
 def _read(_: Sphinx, __: str, source: list[str]) -> None:
