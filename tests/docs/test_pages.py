@@ -7,15 +7,18 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from conftest import Done, steady, write_log, write_rules
+import yaml
+from conftest import Done, Repository, steady, write_log, write_rules
 from pages import DOCS, ROOT, Block, Shown, Terminal, blocks, commands, follow, is_as_shown, start
 
 from perfgate.cli import main
+from perfgate.rules.grammar import parse_sentence
 
 Command = Callable[..., Done]
 
@@ -101,6 +104,45 @@ def test_commands_stand_in_blocks_that_are_run(page: str) -> None:
     for block in blocks(text):
         if block.language == "python":
             ast.parse(block.text)
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_sentences_are_rules(page: str) -> None:
+    for said in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", TEXTS[page], flags=re.MULTILINE | re.DOTALL)):
+        whole = re.fullmatch(r"[\w\"*].* (?:within|under|over|at most|at least) \S*\d.*", said)
+        if whole and not said.startswith(("within", "at ", "perfgate")):
+            parse_sentence(said)
+
+
+SCRIPTS = {
+    "GitLab": "\n".join(
+        yaml.safe_load(next(block.text for block in blocks(TEXTS["other-ci.md"]) if block.file))["perf-gate"]["script"]
+    ),
+    "Jenkins": textwrap.dedent(re.findall(r"sh '''\n(.*?)'''", TEXTS["other-ci.md"], re.DOTALL)[0]).replace(
+        "\\\\", "\\"
+    ),
+}
+
+
+@pytest.mark.parametrize("page", ["other-ci.md"])
+@pytest.mark.parametrize("system", SCRIPTS)
+def test_the_script_of_another_system_runs(system: str, page: str, folder: Path, terminal: Terminal) -> None:
+    write_rules(folder, "forward p95 under 1 s")
+    write_log(folder / "stored.log", forward=steady(100))
+    (folder / "train.py").write_text("print(open('stored.log').read())")
+    repository = Repository(folder)
+    repository.git("add", "rules")
+    repository.git("commit", "-q", "-m", "rules")
+    repository.git("remote", "add", "origin", str(folder))
+    repository.git("fetch", "-q", "origin")
+    script = re.sub(r"^.*(?:-m venv|pip\W+install|^PATH=).*$", "", SCRIPTS[system], flags=re.MULTILINE)
+    terminal.environment["CI_MERGE_REQUEST_TARGET_BRANCH_NAME"] = "main"
+    terminal.environment["CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"] = repository.git("rev-parse", "HEAD")
+    said = terminal.type(script)
+    assert terminal.code == 0, said
+    assert "PASS  1 passed" in said
+    assert Path("perfgate.xml").exists()
+    assert Path("perfgate.json").exists()
 
 
 def options_of(words: list[str]) -> set[str]:
