@@ -7,7 +7,8 @@ import math
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.sentence import Change, Clause, Limit, Selector, is_per_run, selectors
 
-_STATISTICS = {
+#: Every statistic but the percentiles, in words.
+STATISTICS = {
     "median": "the median",
     "mean": "the mean",
     "min": "the smallest value",
@@ -18,7 +19,8 @@ _STATISTICS = {
     "cv": "the standard deviation as a share of the mean",
     "trimmed_mean": "the mean without the lowest and highest fifth",
 }
-_RANKS = {
+#: Every choice of a rank, in words.
+RANKS = {
     "each": "every rank by itself, with a verdict for each",
     "worst": "the rank that is worst in each run",
     "slowest": "the slowest rank of each run",
@@ -47,7 +49,7 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
     if is_per_run(sentence.subject):
         return f"computes {sentence.subject_text} once for each run, after its warm-up"
     statistic = sentence.statistic
-    words = _STATISTICS.get(statistic or "") or (f"the {statistic[1:]}th percentile" if statistic else None)
+    words = STATISTICS.get(statistic or "") or (f"the {statistic[1:]}th percentile" if statistic else None)
     words = words or "the median (of an aggregate the mean, of a single value the value)"
     derived = [
         f"{s.pattern} = {ruleset.metrics[s.pattern].text}"
@@ -58,7 +60,7 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
     each = (
         " for every metric that matches" if isinstance(sentence.subject, Selector) and sentence.subject.is_glob else ""
     )
-    ranks = _RANKS[sentence.rank or "worst"]
+    ranks = RANKS[sentence.rank or "worst"]
     return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks, {ranks}"
 
 

@@ -43,7 +43,8 @@ from perfgate.rules.sentence import (
 from perfgate.rules.tokens import SentenceError, Token
 from perfgate.units import Quantity
 
-_COMPARATORS: dict[tuple[str, ...], Comparator] = {
+#: The words of a comparator, and the comparator.
+COMPARATORS: dict[tuple[str, ...], Comparator] = {
     ("under",): "under",
     ("below",): "under",
     ("<",): "under",
@@ -246,7 +247,7 @@ class _Parser(Cursor):
         return Clause(asks, self.text[start : self.tokens[self.position - 1].end])
 
     def comparator(self) -> Comparator:
-        for words, comparator in _COMPARATORS.items():
+        for words, comparator in COMPARATORS.items():
             if self.accept(*words):
                 return comparator
         if self.token.kind == "end":
