@@ -22,8 +22,8 @@ from perfgate.rules.grammar import parse_sentence
 
 Command = Callable[..., Done]
 
-PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
-TEXTS = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+PAGES = [*sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts), ROOT / "README.md"]
+TEXTS = {Path(os.path.relpath(path, DOCS)).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
 #: The pages whose programs sleep where others work.
 SLEEPING = ("tutorial.md", "how-to/from-pytest-benchmark.md")
@@ -92,7 +92,7 @@ def not_run(page: str) -> list[Block]:
 
 def test_what_is_not_run_is_little_and_says_why() -> None:
     found = [f"{page}:{block.line}: {block.not_run}" for page in TEXTS for block in not_run(page)]
-    assert len(found) <= 5, f"run it, or show less: {found}"
+    assert len(found) <= 9, f"run it, or show less: {found}"
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -135,7 +135,12 @@ def test_the_script_of_another_system_runs(system: str, page: str, folder: Path,
     repository.git("commit", "-q", "-m", "rules")
     repository.git("remote", "add", "origin", str(folder))
     repository.git("fetch", "-q", "origin")
-    script = re.sub(r"^.*(?:-m venv|pip\W+install|^PATH=).*$", "", SCRIPTS[system], flags=re.MULTILINE)
+    installed = folder / "tools" / "perfgate" / "bin"
+    installed.mkdir(parents=True)
+    shutil.copy(Path(terminal.environment["HOME"]) / "perfgate", installed)
+    terminal.environment["WORKSPACE_TMP"] = str(folder / "tools")
+    terminal.environment["VENV"] = str(installed.parent)
+    script = re.sub(r"^.*(?:-m venv|pip\W+install).*$", "", SCRIPTS[system], flags=re.MULTILINE)
     terminal.environment["CI_MERGE_REQUEST_TARGET_BRANCH_NAME"] = "main"
     terminal.environment["CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"] = repository.git("rev-parse", "HEAD")
     said = terminal.type(script)
@@ -156,7 +161,7 @@ def options_of(words: list[str]) -> set[str]:
     return {"--help", *(option for found in command.params for option in (*found.opts, *found.secondary_opts))}
 
 
-@pytest.mark.parametrize("page", [*TEXTS, "../README.md", "../SECURITY.md"])
+@pytest.mark.parametrize("page", [*TEXTS, "../SECURITY.md"])
 def test_commands_that_are_mentioned_exist(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     for said in re.findall(r"`perfgate ([a-z][^`]*)`", text):
