@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import shutil
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -84,6 +85,18 @@ RUNNABLE = [page for page, text in TEXTS.items() if any(block.language in ("cons
 def test_what_a_page_shows_is_what_happens(page: str, folder: Path, terminal: Terminal) -> None:
     prepare(page, folder)
     assert follow(DOCS / page, terminal) or not_run(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["tutorial.md"])
+def test_the_tutorial_needs_nothing_but_python(page: str, folder: Path, terminal: Terminal) -> None:
+    """In an environment of its own, installed for real."""
+    for words in (["venv", folder / "venv"], ["pip", "--python", folder / "venv", "install", "-q", ROOT]):
+        subprocess.run([sys.executable, "-m", *map(str, words)], check=True)
+    programs = os.pathsep.join([str(folder / "venv" / "bin"), os.environ["PATH"]])
+    home = terminal.environment["HOME"]
+    alone = {"HOME": home, "PATH": programs, "PYTHONPATH": f"{home}/clock"}
+    assert follow(DOCS / page, Terminal(None, alone))
 
 
 def not_run(page: str) -> list[Block]:
