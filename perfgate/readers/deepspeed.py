@@ -4,7 +4,7 @@ This module walks a log; `timers`, `iterations` and `deepspeed_lines`, `_memory`
 of lines.
 
 Sources: deepspeedai/DeepSpeed `deepspeed/utils/timer.py` and `runtime/engine.py` (v0.1 to v0.18),
-mlfoundations/open_clip `training/train.py`; `formats.md` 1.1 to 1.3 tells the generations apart.
+mlfoundations/open_clip `training/train.py`.
 Units: s, 1/s and B.
 
     [Rank 0] rank=0 time (ms) | forward: 359.87 | backward: 1026.01 | step: 161.82        until v0.10.0

@@ -8,7 +8,7 @@
     Breakdown with straggler effect
     Comm. Op            Message Size        Count               Total comm lat(ms)  Total straggler(ms) ...
 
-Source: deepspeedai/DeepSpeed `deepspeed/utils/comms_logging.py` (v0.7 to v0.19); `formats.md` 1.4. Only the first rank
+Source: deepspeedai/DeepSpeed `deepspeed/utils/comms_logging.py` (v0.7 to v0.19). Only the first rank
 prints. The label `size` is the message's as printed (its MB is 1024**2 bytes, rounded), and `caller` is there where the
 logger was told to debug.
 

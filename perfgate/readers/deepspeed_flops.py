@@ -7,7 +7,7 @@
     fwd latency:                                                            347.38 us
     fwd FLOPS per GPU = fwd flops per GPU / fwd latency:                    386.16 MFLOPS
 
-Source: deepspeedai/DeepSpeed `deepspeed/profiling/flops_profiler/profiler.py` (v0.3 to v0.19); `formats.md` 1.4. Of a
+Source: deepspeedai/DeepSpeed `deepspeed/profiling/flops_profiler/profiler.py` (v0.3 to v0.19). Of a
 label the part before `=` counts, for what follows it changes with the version. Numbers have 2 decimals. The profiles of
 modules below the summary are not read: they are nested, and their latencies may be wrong (`1.8 Gs`).
 

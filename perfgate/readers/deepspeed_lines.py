@@ -3,8 +3,7 @@
     steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0
     |E2E latency=7.99s |Gather latency=0.00s (0.00%) |Generate time=5.26s (65.81%) |...|CurSamplesPerSec=8.01 |...
 
-Sources: deepspeedai/DeepSpeed `runtime/pipe/engine.py`, DeepSpeedExamples `dschat/utils/perf.py`; `formats.md` 1.3 and
-1.4.
+Sources: deepspeedai/DeepSpeed `runtime/pipe/engine.py`, DeepSpeedExamples `dschat/utils/perf.py`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     After Building Model                                                                                since v0.18.3
     MA 1.73 GB         Max_MA 1.73 GB         CA 1.75 GB         Max_CA 2 GB
 
-Source: deepspeedai/DeepSpeed `deepspeed/runtime/utils.py`; `formats.md` 1.4. The metrics are `memory.allocated`,
+Source: deepspeedai/DeepSpeed `deepspeed/runtime/utils.py`. The metrics are `memory.allocated`,
 `memory.peak_allocated`, `memory.reserved` and `memory.peak_reserved` (B), and the label `at` is the caller's message:
 lines of two places are never one series. A peak is that since the line before, for every line resets it. GB is 1024**3
 bytes, rounded to 2 digits, and `Max_CA` to whole ones. The memory of the host, on the next line, is of all its

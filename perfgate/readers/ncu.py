@@ -8,7 +8,7 @@
     "","",..,"","usecond","Mbyte"
     "0","4711",..,"gemm(float *, int)",..,"9.0","41.28","2.5"
 
-`formats.md` section 8; outputs in public repositories. A metric is `kernel.NAME.METRIC`, with one
+Source: outputs in public repositories. A metric is `kernel.NAME.METRIC`, with one
 value for each launch, in their order; a metric that stands in two sections is `METRIC#2` in the second. Numbers are
 printed in the user's locale: the first that leaves no doubt tells the decimal mark, and until it is known a number
 like `117.344` is refused. Units: s, B, 1/s, B/s, and 1 for shares and counts.

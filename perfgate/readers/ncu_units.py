@@ -1,7 +1,7 @@
 """Units as Nsight Compute prints them: `usecond`, `Kbyte`, `Gbyte/second`, `cycle/nsecond`, `%`, `inst`.
 
 ncu picks a prefix that fits each value, so one metric may be in usecond in one launch and in msecond in the next; all
-become base units here. Prefixes, those of bytes too, are decimal. Source: `formats.md` section 8; outputs in public
+become base units here. Prefixes, those of bytes too, are decimal. Source: outputs in public
 repositories.
 """
 

@@ -14,7 +14,7 @@ s here, sizes B, in order of start. The device is a label where a table has seve
 recorded are absent.
 
 Source: NVIDIA's SQLite Export Schema Reference of Nsight Systems (2020 to 2025), and for the names the queries of
-`nsys stats`; `formats.md` section 8. Not checked on a file that the tool wrote.
+`nsys stats`. Not checked on a file that the tool wrote.
 """
 
 from __future__ import annotations

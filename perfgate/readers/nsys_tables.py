@@ -6,7 +6,7 @@
     ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):                                                           since 2023
     Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name
 
-Source: `formats.md` section 8; outputs of 2020 to 2026.3 in public repositories.
+Source: outputs of 2020 to 2026.3 in public repositories.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The rule, not the header, tells where columns are: headers may be wider than their columns. A cell that is wider pushes
 the rest of its row to the right, as `str.format` does. Source: pytorch/pytorch `torch/autograd/profiler_util.py`,
-`_build_table`, 1.5 to 2.13; `formats.md` section 3. Units: s, B (the printed Kb and KB are both 1024 bytes), FLOP, 1.
+`_build_table`, 1.5 to 2.13. Units: s, B (the printed Kb and KB are both 1024 bytes), FLOP, 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Bytes of text -> numbered lines, as `formats.md` section 0 asks: terminals, progress bars and killed jobs included.
+r"""Bytes of text -> numbered lines; the output of terminals, of progress bars and of killed jobs included.
 
 Lines end at `\n` and at `\r`; numbers count only `\n`, as editors do. Escape sequences (ECMA-48 CSI and OSC) and
 NUL bytes are dropped, and bytes that are no UTF-8 become U+FFFD. Memory is bounded: a longer line than the limit

@@ -4,7 +4,7 @@
     {"small": {"times": [...]}, "medium": {"times": [...]}}        [{"name": "small", "times": [...]}, ...]
     ProfilingResult(computation='forward', times=[0.0785, 0.0738], profile_steps=2)
 
-`formats.md` section 7 (seed 002). The metric is `computation`, else the name, else `time`; the name is the label. In a
+The metric is `computation`, else the name, else `time`; the name is the label. In a
 log the name is what the last line `Running profile for: NAME` said. Results that nothing tells apart get the label
 `index`. Means and medians beside the times are not read: they follow from them. Units: s.
 """

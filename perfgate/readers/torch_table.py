@@ -4,7 +4,7 @@
     OP.device_memory  OP.self_device_memory  OP.flops  OP.calls
 
 of every row that is printed, a name that comes again being `OP#2`, in the same table or in a later one. The sums under
-a table are not read: they leave out idle time, and what they count has changed with the version (`formats.md` 3.3).
+a table are not read: they leave out idle time, and what they count has changed with the version.
 """
 
 from __future__ import annotations
