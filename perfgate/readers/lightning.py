@@ -1,8 +1,8 @@
 r"""Reports of Lightning's profilers: SimpleProfiler, AdvancedProfiler and PyTorchProfiler, 0.x to 2.6.
 
 Source: Lightning-AI/pytorch-lightning `src/lightning/pytorch/profilers/`, before 2.0 `pytorch_lightning/profiler`. A
-report begins with `FIT Profiler Report`, without the stage before 1.3, and other tools print the table of SimpleProfiler
-without any title. The label `stage` is Lightning's own name of it (`fit`, `validate`, ...).
+report begins with `FIT Profiler Report`, without the stage before 1.3, and other tools print the table of
+SimpleProfiler without any title. The label `stage` is Lightning's own name of it (`fit`, `validate`, ...).
 
 AdvancedProfiler and PyTorchProfiler print sections, `Profile stats for: ACTION[ rank: 0]`, of `function_stats` and of
 `op_table`. PyTorchProfiler before 1.3 has a section for each action: the label `action` tells their operators apart.
