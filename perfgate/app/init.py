@@ -19,7 +19,7 @@ from perfgate.app.starting_files import rule_file, starter, workflow
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.judge.proposals import propose
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline
+from perfgate.model import Baseline, Problem
 from perfgate.rules.loading import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
 
@@ -39,10 +39,10 @@ def init(options: Options) -> list[str]:
     """
     suite = options.suite or SUITE
     _refuse_existing()
-    files = _from_runs(options, suite) if options.runs else _without_runs(suite)
+    files, noticed = _from_runs(options, suite) if options.runs else (_without_runs(suite), ())
     _write(files)
     lines = [f"wrote {name}" for name in files]
-    return [*lines, "", *(_next_with_runs(options) if options.runs else _next_without())]
+    return [*map(str, noticed), *lines, "", *(_next_with_runs(options) if options.runs else _next_without())]
 
 
 def _refuse_existing() -> None:
@@ -75,9 +75,9 @@ def _rules_name(suite: str) -> str:
     return f"{RULES}/{suite}.yaml"
 
 
-def _from_runs(options: Options, suite: str) -> Files:
-    """All files, in the order in which a person would read them. Raises Refused."""
-    runs, facts = read_measured(options, DEFAULT_IDENTITY)
+def _from_runs(options: Options, suite: str) -> tuple[Files, tuple[Problem, ...]]:
+    """All files, in the order in which a person would read them, and warnings. Raises Refused."""
+    runs, facts, noticed = read_measured(options, DEFAULT_IDENTITY)
     runs = runs[-RUNS_KEPT:]
     found = propose(runs, surroundings.today())
     if not found.rules:
@@ -95,7 +95,7 @@ def _from_runs(options: Options, suite: str) -> Files:
         stored = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path for path in _files(Path(folder))}
         kept = {name: path.read_bytes() for name, path in stored.items()}
     checked = workflow([_RUN]).encode()
-    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: checked}
+    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: checked}, noticed
 
 
 def _loaded(text: str, suite: str) -> Ruleset:
