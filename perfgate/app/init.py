@@ -14,6 +14,7 @@ from perfgate.app.approvals import Decision, open_level
 from perfgate.app.baselines import Loaded, Options
 from perfgate.app.candidates import Candidates, read_measured
 from perfgate.app.errors import Refused
+from perfgate.app.outputs import create_file
 from perfgate.app.policy import open_store
 from perfgate.app.starting_files import rule_file, starter, workflow
 from perfgate.baselines.levels import RUNS_KEPT, History
@@ -128,12 +129,12 @@ def _write(files: Files) -> None:
                 if not parent.exists():
                     parent.mkdir()
                     made.append(parent)
-            with open(name, "xb") as file:
-                made.append(Path(name))
-                file.write(data)
+            create_file(name, data)
+            made.append(Path(name))
     except OSError as error:
         _remove(reversed(made))
-        raise Refused(f"nothing was written, for {error.filename} cannot be: {error.strerror or error}") from None
+        place = error.filename2 or error.filename
+        raise Refused(f"nothing was written, for {place} cannot be: {error.strerror or error}") from None
     except BaseException:
         _remove(reversed(made))
         raise
