@@ -48,7 +48,7 @@ class Moments:
 
         def opening(file: Any, mode: str = "r", *more: Any, **named: Any) -> Any:
             found = opened(file, mode, *more, **named)
-            if set(mode) & set("wxa+") and (isinstance(file, int) and file > 2 or self._is_inside(file)):
+            if set(mode) & set("wxa+") and ((isinstance(file, int) and file > 2) or self._is_inside(file)):
                 self._moment(f"opened {file}")  # it is there, and empty
             return found
 
@@ -113,7 +113,7 @@ def strikes(fault: str) -> Callable[[str], None]:
     """What happens at a moment."""
 
     def full(what: str) -> None:
-        if what.split()[0] not in FREEING:
+        if what.split(maxsplit=1)[0] not in FREEING:
             raise OSError(errno.ENOSPC, "No space left on device", what)
 
     number = {"killed": signal.SIGKILL, "terminated": signal.SIGTERM}.get(fault)
