@@ -2,9 +2,9 @@
 
     python interrupted.py FOLDER killed|terminated|full MOST WORDS...
 
-Works on copies of FOLDER, and prints a JSON list, one row a moment: what was about to happen, how the command ended,
-what it said, every file that was left, and how the same command ends right after, with the files of that. A program of
-its own, for it forks: perfgate is imported once, in a process without threads. MOST is how many of the moments are tried.
+Works on copies of FOLDER, and tries MOST of the moments. Prints a JSON list, one row a moment: what was about to
+happen, how the command ended, what it said, every file that was left, and how the same command ends right after. A
+program of its own, for it forks: perfgate is imported once, in a process without threads.
 """
 
 from __future__ import annotations
@@ -137,15 +137,14 @@ def main() -> None:
             row: dict[str, Any] = {"code": code, "said": said, "files": files_of(work)}
             row["verified"] = ended(work, ["baseline", "verify"])[:2] if (work / "baselines").exists() else (0, "")
             row["again"] = ended(work, words)[:2]
-            row["after"] = files_of(work)
             shutil.rmtree(work)
             return row, seen
 
         whole, seen = attempt(Moments(work, None, lambda what: None))
         rows.append({"moment": "", **whole})
         step = max(1, len(seen) / most)
-        for at in sorted({int(i * step) for i in range(most)} & {*range(len(seen))}):
-            rows.append({"moment": seen[at], **attempt(Moments(work, at, strikes(fault)))[0]})
+        tried = sorted({int(i * step) for i in range(most)} & {*range(len(seen))})
+        rows += [{"moment": seen[at], **attempt(Moments(work, at, strikes(fault)))[0]} for at in tried]
     print(json.dumps(rows))
 
 
