@@ -166,6 +166,8 @@ class _Line:
         # Most printed objects hold no times, and need no more than a look.
         while call and (json is None or call.start() < json.start()) and (end := self._without_times(call)):
             self.at = end
+            if end == len(self.text):
+                return None
             json, call = _NEXT_JSON.match(self.text, end) or self.next(_JSON), self.next(_CALL)
         found = call if call and (json is None or call.start() < json.start()) else json
         if found is None:
