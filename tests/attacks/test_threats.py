@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +55,11 @@ def test_nothing_is_a_share_of_zero(perfgate: Command, folder: Path, unit: str) 
 # --- globs ------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def seconds(most: int) -> Iterator[None]:
-    """Less than `ends` allows: a glob is matched a million times."""
-    signal.setitimer(signal.ITIMER_VIRTUAL, most)
-    yield
-
-
 @pytest.mark.parametrize("glob", ["*a" * 40 + "b", "a*" * 60, "*[a]" * 40 + "?" * 40, "?*" * 50 + "b"])
 def test_a_pathological_glob_ends(glob: str) -> None:
     ruleset, problems = load_rules([("rules.yaml", f"version: 1\nrules:\n  - '{glob} under 1 s'\n".encode())])
     assert ruleset is not None, problems
-    with ends(), seconds(5):
+    with ends():
         assert isinstance(glob_matches(glob, "a" * 2000), bool)
 
 
@@ -108,7 +100,8 @@ def test_no_chain_of_approvals_leaves_the_budget(
         done = perfgate("baseline", "approve", run, "--reason", f"step {i}")
         assert done.code == (0 if forward <= 112 else 1), (forward, done.said)
         accepted += [forward] if done.code == 0 else []
-    assert max(accepted) <= 112 < 113
+    assert accepted
+    assert max(accepted) <= 112
     assert perfgate("baseline", "verify").code == 0
 
 
@@ -127,8 +120,8 @@ def test_a_ref_that_moves_meanwhile_decides_nothing(
 
     def moved(options: Any) -> Any:
         write_rules(folder, "forward under 1 h")
+        shutil.rmtree(folder / "baselines" / "default")
         repository.commit("rules that allow everything, while a check is under way")
-        repository.git("reset", "-q", "--hard", "HEAD")
         return reading(options)
 
     monkeypatch.setattr(inputs, "read_facts", moved)
