@@ -44,6 +44,8 @@ class Limits:
     runs: int = 1_000
     #: Problems of one file; those of one series beyond the first twenty are only counted.
     problems: int = 5_000
+    #: The name of a series with its labels, a fact, or what is said of them: names of kernels take some kilobytes.
+    name_bytes: int = 64 << 10
     #: Environment facts of one run.
     facts: int = 1_000
     #: Verdicts of one check: rules times the metrics and labels that they match.

@@ -94,6 +94,7 @@ MET = [
     ("series", 1, log, 3, 3),
     ("runs", 1, two_runs, 3, 3),
     ("problems", 1, results, 3, 3),
+    ("name_bytes", 5, results, 3, 3),
     ("facts", 1, results, 3, 3),
     ("verdicts", 1, log, 0, 3),
     ("rule_bytes", 20, log, 0, 2),
@@ -163,6 +164,12 @@ HOSTILE = {
     "one NaN behind many numbers": '{"times": [' + "1," * 100_000 + "NaN]}",
     "documents on one line": '{"times": [1]}\n' + _repeated(': {"a":1}') + "\n",
     "calls on one line": '{"times": [1]}\n' + _repeated(" A(b=1)") + "\n",
+    "results in a log": _repeated('result: {"name": "n#", "times": [0.5, 0.75]}\n'),
+    "printed results": _repeated("P(computation='f#', times=[0.5, 0.25])\n"),
+    "quotes where a table was": "Time (%),Total Time (ns),Instances,Avg (ns),Name\n" + '"\n' * 100_000,
+    "a name that goes on": '{"schema": "perfgate.results/1", "series": [{"metric": "'
+    + "x" * 200_000
+    + '", "unit": "s", "values": [1]}]}',
     "names of timers": _repeated("[Rank 0] time (ms) | t#: 1.23\n"),
     "ranks": _repeated("[Rank #] time (ms) | forward: 1.23\n"),
     "runs": _repeated("[Rank 0] time (ms) | forward: 1.23\nDeepSpeed info: version=0.9, x\n"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from perfgate.app import surroundings
@@ -14,7 +14,7 @@ from perfgate.baselines.files import Level
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.judge.health import unhealthy
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, Verdict
+from perfgate.model import Baseline, SourceFile, Verdict
 from perfgate.rules.sentence import glob_matches
 
 
@@ -46,12 +46,18 @@ def open_level(found: Candidates, decision: Decision) -> list[str]:
         return found.write(level, found.store, keep_all=decision.keep_all, only=level.adopts)
 
 
-def propose(options: Options, folder: str) -> list[str]:
+def propose(options: Options, folder: str, judged: Collection[SourceFile]) -> list[str]:
     """Write the files that an approval would add to another folder; returns the lines to print. Raises Refused.
 
-    The level follows the one of the policy, so that the files fit into the base.
+    The level follows the one of the policy, so that the files fit into the base. The runs are read once more: what is
+    proposed is what was `judged`, or nothing.
     """
+    if "-" in options.runs:
+        raise Refused("--propose reads the runs a second time, which standard input does not allow: give a file")
     found, target = read_candidates(options, policy_source(options.policy_ref)).reloaded(), open_store(folder)
+    changed = [file.path for run in found.runs for file in run.files if file not in judged]
+    if changed:
+        raise Refused(f"{changed[0]} has changed since it was judged: nothing was proposed; check it again", 3)
     commit = options.head or surroundings.head_commit()
     level = _level(found, Decision(f"as measured at {commit[:12]}" if commit else "as measured"))
     with locked(target):
@@ -75,10 +81,11 @@ def add(
             raise Refused(f"{baseline.missing}; open a level first: {approve_command(options)}", 3)
         found.refuse_known(history)
         _refuse_unhealthy(found)
-        eased = _judged(found)
+        verdicts = _judged(found)
+        eased = [verdict for verdict in verdicts if verdict.allowed_by is not None]
         if eased:
             return found.write(_allowed_level(found, eased), found.store, keep_all=keep_all, by=by)
-        return _add(found, history, by, rotate, keep_all)
+        return [*_widening(verdicts), *_add(found, history, by, rotate, keep_all)]
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
@@ -148,15 +155,24 @@ def _is_beyond(verdict: Verdict) -> bool:
     return verdict.outcome == "fail" or worse > verdict.tolerance
 
 
-def _judged(found: Candidates) -> list[Verdict]:
-    """The verdicts that pass because of an allowance. Raises Refused where runs fail their own rules."""
+def _judged(found: Candidates) -> tuple[Verdict, ...]:
+    """The verdicts of the runs. Raises Refused where they fail their own rules."""
     verdicts = judge(_case(found, found.loaded.baseline))
     bad = [verdict for verdict in verdicts if verdict.exit_code and verdict.reason != "no-baseline"]
     if bad:
         words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
         command = approve_command(found.options)
         raise Refused(f"not added, for it does not pass its own rules:\n{words}\nif that is meant: {command}", 1)
-    return [verdict for verdict in verdicts if verdict.allowed_by is not None]
+    return verdicts
+
+
+def _widening(verdicts: Iterable[Verdict]) -> list[str]:
+    """A warning for each comparison that such noisy runs leave open: as a base they leave later ones open, too."""
+    return [
+        f"warning: {v.message}: such a run widens every later interval; if it was disturbed, remove its file"
+        for v in verdicts
+        if v.kind == "change" and v.outcome == "inconclusive"
+    ]
 
 
 def _allowed_level(found: Candidates, eased: list[Verdict]) -> Level:

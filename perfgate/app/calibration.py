@@ -33,7 +33,7 @@ def calibrate_runs(options: Options) -> list[str]:
         why = said or ["no rule compares with stored runs: write one, such as `forward within 5% of baseline`"]
         raise Refused("\n".join(["nothing was calibrated, and nothing is stored", *why]), 3)
     with locked(candidates.store):
-        return [*map(prior_line, priors), *said, _write(candidates, priors)]
+        return [*map(str, candidates.noticed), *map(prior_line, priors), *said, _write(candidates, priors)]
 
 
 def _write(candidates: Candidates, priors: Sequence[CalibratedPrior]) -> str:

@@ -17,7 +17,7 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import Store, UnsafeName, WritableStore
 from perfgate.judge.evidence import Evidence, find_subjects
 from perfgate.judge.pairs import is_paired
-from perfgate.model import Baseline, Fact, Key, Run
+from perfgate.model import Baseline, Fact, Key, Problem, Run
 from perfgate.rules.ruleset import Ruleset
 
 
@@ -35,6 +35,8 @@ class Candidates:
     loaded: Loaded
     #: The commit whose allowances count.
     head: str | None
+    #: What whoever approves should know: facts that contradict each other.
+    noticed: tuple[Problem, ...] = ()
 
     @property
     def environment(self) -> str:
@@ -84,7 +86,7 @@ class Candidates:
 
         `only` are the metrics to store: an approval of some metrics says nothing of the others.
         """
-        lines = self._absent_metrics()
+        lines = [*map(str, self.noticed), *self._absent_metrics()]
         is_named = naming(self.ruleset)
 
         def is_kept(key: Key) -> bool:
@@ -137,23 +139,26 @@ def read_candidates(options: Options, source: PolicySource | None = None, head: 
     ruleset, problems, _ = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
-    runs, facts = read_measured(options, ruleset.identity)
+    runs, facts, noticed = read_measured(options, ruleset.identity)
     store, known = open_store(options.baselines), source.store(options.baselines)
-    return Candidates(options, ruleset, runs, facts, store, known, Loaded(Baseline(), History({})), head)
+    return Candidates(options, ruleset, runs, facts, store, known, Loaded(Baseline(), History({})), head, noticed)
 
 
-def read_measured(options: Options, identity: Sequence[str]) -> tuple[tuple[Run, ...], dict[str, Fact]]:
-    """The runs with the facts of their machine. Raises Refused for what cannot become a baseline."""
+def read_measured(
+    options: Options, identity: Sequence[str]
+) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
+    """The runs, the facts of their machine, and warnings of these. Raises Refused for what cannot become a baseline."""
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), identity)
-    damaged = [p for run in runs for p in run.problems if p.severity == "error"] + clashes
+    found = [*(problem for run in runs for problem in run.problems), *clashes]
+    damaged = [problem for problem in found if problem.severity == "error"]
     if damaged:
         words = "\n".join(str(problem) for problem in damaged)
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
     if any(map(is_paired, runs)):
         raise Refused("pairs hold a base of their own, and cannot become a baseline: give runs of the new code alone")
     _refuse_ranks_as_runs(runs)
-    return runs, facts
+    return runs, facts, tuple(clashes)
 
 
 def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:

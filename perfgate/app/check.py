@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from perfgate.app import inputs, surroundings
 from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, naming
 from perfgate.app.evidence import collected, levels, past_runs
-from perfgate.app.pairs import with_pairs
+from perfgate.app.pairs import refusal_of_pairs, with_pairs
 from perfgate.app.policy import policy_source, read_rules
 from perfgate.app.policy_changes import own_baseline, policy_changes
 from perfgate.evidence import Evidence
@@ -33,6 +33,8 @@ class CheckRequest:
     strict: bool = False
     #: How often these rules are asked while runs are added: each look has its share of the false alarms.
     looks: int = 1
+    #: Whether the pairs were made by this very command, and not brought along.
+    own_pairs: bool = False
     #: Whether a report is asked for that shows the runs behind the verdicts.
     with_evidence: bool = False
 
@@ -50,7 +52,8 @@ def check(request: CheckRequest) -> Report:
     command = approve_command(options)
     head = options.head or surroundings.head_commit()
     loaded = load_baseline(source.store(options.baselines), ruleset, facts, command, head)
-    new, baseline, unpaired = with_pairs(runs, loaded.baseline)
+    refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
+    new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
     case = Case(
         ruleset=shared_among(ruleset, request.looks) if request.looks > 1 else ruleset,
         new=new,

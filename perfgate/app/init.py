@@ -15,12 +15,13 @@ from perfgate.app.approvals import Decision, open_level
 from perfgate.app.baselines import Loaded, Options
 from perfgate.app.candidates import Candidates, read_measured
 from perfgate.app.errors import Refused
+from perfgate.app.outputs import create_file
 from perfgate.app.policy import open_store
 from perfgate.app.starting_files import WORKFLOW_TEXT, rule_file, starter
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.judge.proposals import propose
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline
+from perfgate.model import Baseline, Problem
 from perfgate.rules.loading import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
 
@@ -40,10 +41,10 @@ def init(options: Options) -> list[str]:
     """
     suite = options.suite or SUITE
     _refuse_existing()
-    files = _from_runs(options, suite) if options.runs else _without_runs(suite)
+    files, noticed = _from_runs(options, suite) if options.runs else (_without_runs(suite), ())
     _write(files)
     lines = [f"wrote {name}" for name in files]
-    return [*lines, "", *(_next_with_runs(options) if options.runs else _next_without())]
+    return [*map(str, noticed), *lines, "", *(_next_with_runs(options) if options.runs else _next_without())]
 
 
 def _refuse_existing() -> None:
@@ -76,9 +77,9 @@ def _rules_name(suite: str) -> str:
     return f"{RULES}/{suite}.yaml"
 
 
-def _from_runs(options: Options, suite: str) -> Files:
-    """All files, in the order in which a person would read them. Raises Refused."""
-    runs, facts = read_measured(options, DEFAULT_IDENTITY)
+def _from_runs(options: Options, suite: str) -> tuple[Files, tuple[Problem, ...]]:
+    """All files, in the order in which a person would read them, and warnings. Raises Refused."""
+    runs, facts, noticed = read_measured(options, DEFAULT_IDENTITY)
     runs = runs[-RUNS_KEPT:]
     found = propose(runs, surroundings.today())
     if not found.rules:
@@ -95,7 +96,7 @@ def _from_runs(options: Options, suite: str) -> Files:
         _refuse_blocked(candidates.reloaded())
         stored = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path for path in _files(Path(folder))}
         kept = {name: path.read_bytes() for name, path in stored.items()}
-    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: WORKFLOW_TEXT.encode()}
+    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: WORKFLOW_TEXT.encode()}, noticed
 
 
 def _loaded(text: str, suite: str) -> Ruleset:
@@ -128,12 +129,12 @@ def _write(files: Files) -> None:
                 if not parent.exists():
                     parent.mkdir()
                     made.append(parent)
-            with open(name, "xb") as file:
-                made.append(Path(name))
-                file.write(data)
+            create_file(name, data)
+            made.append(Path(name))
     except OSError as error:
         _remove(reversed(made))
-        raise Refused(f"nothing was written, for {error.filename} cannot be: {error.strerror or error}") from None
+        place = error.filename2 or error.filename
+        raise Refused(f"nothing was written, for {place} cannot be: {error.strerror or error}") from None
     except BaseException:
         _remove(reversed(made))
         raise

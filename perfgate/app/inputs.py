@@ -241,15 +241,27 @@ def _facts_file(path: str) -> dict[str, Fact]:
 def merge_facts(
     runs: Iterable[Run], given: Mapping[str, Fact], identity: Sequence[str]
 ) -> tuple[dict[str, Fact], list[Problem]]:
-    """The facts of all runs and of `--env`, which wins; runs whose identity differs are an error."""
+    """The facts of all runs and of `--env`, which wins, and is said to; runs whose identity differs are an error."""
     facts: dict[str, Fact] = {}
-    problems: list[Problem] = []
+    problems: dict[tuple[str, str], Problem] = {}
     for run in runs:
         for name, value in run.environment.items():
-            if name in facts and fact_text(facts[name]) != fact_text(value) and name in identity and name not in given:
-                message = (
-                    f"the runs are of different environments: {name} is {fact_text(facts[name])} and {fact_text(value)}"
-                )
-                problems.append(Problem("error", message, Location(run.source)))
+            held = given.get(name, facts.get(name, value))
+            counts = name in identity or (name in given and name != THROTTLE)  # of which both readings count
+            if counts and fact_text(held) != fact_text(value):
+                problems.setdefault((name, fact_text(value)), _clash(run, name, held, name in given))
             facts.setdefault(name, value)
-    return dict(sorted({**facts, **given}.items())), problems
+    slowed = _throttling(facts, given)
+    return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())
+
+
+def _clash(run: Run, name: str, held: Fact, is_given: bool) -> Problem:
+    """A run that says otherwise than another one, or than `--env`: nobody may hide a machine behind another's name."""
+    values = f"{fact_text(held)} and {fact_text(run.environment[name])}"
+    if not is_given:
+        message = f"the runs are of different environments: {name} is {values}"
+        return Problem("error", message, Location(run.source))
+    message = (
+        f"--env and the run contradict each other: {name} is {values}; --env counts, so leave it out if it is wrong"
+    )
+    return Problem("warning", message, Location(run.source))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 
 from perfgate.app.errors import Refused
@@ -102,14 +103,34 @@ def replace_file(path: str, data: bytes) -> None:
         with open(path, "wb") as file:
             file.write(data)
         return
-    path = os.path.realpath(path)
+    with _beside(os.path.realpath(path), data) as temporary:
+        os.replace(temporary, os.path.realpath(path))
+
+
+def create_file(path: str, data: bytes) -> None:
+    """Write a new file in one step: a reader sees all of it or none. Raises OSError, also where there is one."""
+    with _beside(path, data) as temporary:
+        try:
+            os.link(temporary, path)  # which, other than a renaming, replaces nothing
+        except OSError:
+            if os.path.lexists(path):
+                raise
+            os.replace(temporary, path)  # a file system that has no links
+        else:
+            os.unlink(temporary)
+
+
+@contextmanager
+def _beside(path: str, data: bytes) -> Iterator[str]:
+    """A hidden file with these bytes in the folder of another; it is removed where the block fails."""
     folder, name = os.path.split(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        yield temporary
     except BaseException:
-        os.unlink(temporary)
+        with suppress(OSError):
+            os.unlink(temporary)
         raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfgate.app.errors import Refused
@@ -38,6 +38,7 @@ class PairRequest:
 def run_pairs(request: RunRequest, pairs: PairRequest, tell: Tell) -> Report:
     """Run pairs until the verdicts are settled. Raises Refused for usage errors, and where the base cannot be had."""
     folder = folder_of(request)
+    request = replace(request, check=replace(request.check, own_pairs=True))
     try:
         with signals(), _sides(pairs) as sides, Referee() as referee:
             measuring = _Measuring(request, pairs, folder, sides, referee, tell)

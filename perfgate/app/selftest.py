@@ -32,7 +32,8 @@ def selftest(options: Options) -> SelfTest:
         raise Refused("\n".join(str(problem) for problem in problems))
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
-    wrong = [p for run in runs for p in run.problems if p.severity == "error"] + clashes
+    found = [problem for run in runs for problem in run.problems] + clashes
+    wrong = [problem for problem in found if problem.severity == "error"]
     if wrong:
         raise Refused("these runs cannot be tested with:\n" + "\n".join(map(str, wrong)), 3)
     loaded = load_baseline(open_store(options.baselines), ruleset, facts, approve_command(options))
@@ -41,5 +42,6 @@ def selftest(options: Options) -> SelfTest:
     baseline, against = loaded.baseline, f"baseline {loaded.baseline.place}"
     if not baseline.runs:
         baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, for {baseline.missing}"
+    problems += [problem for problem in clashes if problem.severity == "warning"]
     proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
     return SelfTest(proofs, against, tuple(problems), exit_code(proofs))

@@ -59,7 +59,7 @@ def check(
     if propose is not None:
         from perfgate.app.approvals import propose as write
 
-        hint(write(options, propose))
+        hint(write(options, propose, report.inputs))
     return code
 
 

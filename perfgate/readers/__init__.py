@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from perfgate.limits import OverLimit
@@ -50,10 +52,26 @@ class Recognition:
     def _runs(self, found: Format) -> tuple[Run, ...]:
         """What the reader of the format finds; of a file beyond a limit, why it is not read."""
         try:
-            return found.read(self.document)
+            runs = found.read(self.document)
+            self._check_names(runs)
+            return runs
         except OverLimit as over:
             problems = (*self.document.problems, *over.before[:MAX_FAULTS], over.problem)
             return (Run(self.document.name, found.name, (), problems),)
+
+    def _check_names(self, runs: Iterable[Run]) -> None:
+        """Refuse what no table could show. Raises OverLimit."""
+        limits = self.document.limits
+        for run in runs:
+            texts = chain(
+                (str(series.key) for series in run.series),
+                (problem.message for problem in run.problems),
+                (f"{name} {value}" for name, value in run.environment.items()),
+                (run.commit or "",),
+            )
+            if any(len(text) > limits.name_bytes for text in texts):
+                message = limits.beyond("name_bytes", "a name in this file is longer")
+                raise OverLimit(self.document.problem("error", message))
 
 
 def read(source: Source, format: str | None = None) -> tuple[Run, ...]:

@@ -21,13 +21,17 @@ _JSON = re.compile(r'(?:^|[:=>]\s)\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
 _NEXT_JSON = re.compile(r'\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
 _CALL = re.compile(r"\b(?=[A-Z]\w*\((?:\s*$|\s*\w+=))")
 
-_JSON_TOKEN = re.compile(
-    r'\s*(?:"(?:[^"\\]|\\.)*"|[\[\]{}:,]|-?(?:\d[\d.eE+-]*|Infinity|inf)\b|NaN\b|nan\b|true\b|false\b|null\b)'
-)
-_CALL_TOKEN = re.compile(
-    r"""\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[\](){}:,]|[-+]?(?:\d[\d.eE+-]*|nan\b|inf\b)"""
+_JSON_WORD = r'\s*(?:"(?:[^"\\]|\\.)*"|[:,]|-?(?:\d[\d.eE+-]*|Infinity|inf)\b|NaN\b|nan\b|true\b|false\b|null\b)'
+_CALL_WORD = (
+    r"""\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[:,]|[-+]?(?:\d[\d.eE+-]*|nan\b|inf\b)"""
     r"""|True\b|False\b|None\b|[A-Za-z_]\w*(?:=|(?=\()))"""
 )
+#: Words up to and with the next bracket. None is ever tried in two ways, for a look ahead is not gone back into; and
+#: so many at most are remembered, for the case that no bracket comes.
+_JSON_WORDS = re.compile(rf"(?:(?=({_JSON_WORD}))\1){{0,64}}(?:\s*[\[\]{{}}])?")
+_CALL_WORDS = re.compile(rf"(?:(?=({_CALL_WORD}))\1){{0,64}}(?:\s*[\[\](){{}}])?")
+#: A printed object whose fields are no lists and no objects.
+_FLAT_CALL = re.compile(rf"[A-Z]\w*\((?:(?=({_CALL_WORD}))\1){{0,64}}\s*\)")
 
 
 #: Numbers that were printed; source code has names there.
@@ -74,7 +78,7 @@ class _Open:
 
     def __init__(self, line: int, is_json: bool, limits: Limits) -> None:
         self.line = line
-        self._token = _JSON_TOKEN if is_json else _CALL_TOKEN
+        self._words = _JSON_WORDS if is_json else _CALL_WORDS
         self._is_json = is_json
         self._limits = limits
         self._parts: list[str] = []
@@ -90,8 +94,8 @@ class _Open:
     def feed(self, line: str, begin: int) -> int | None:
         """Up to where a line from `begin` on belongs to it: to the end of either; None if the line breaks it off."""
         at = begin
-        while token := self._token.match(line, at):
-            at = token.end()
+        while (words := self._words.match(line, at)) and words.end() > at:
+            at = words.end()
             if line[at - 1] in "[{(":
                 self._depth += 1
             elif line[at - 1] in "]})":
@@ -159,11 +163,22 @@ class _Line:
         json = _NEXT_JSON.match(self.text, self.at) if self.at else None
         json = json or self.next(_JSON)
         call = self.next(_CALL)
+        # Most printed objects hold no times, and need no more than a look.
+        while call and (json is None or call.start() < json.start()) and (end := self._without_times(call)):
+            self.at = end
+            if end == len(self.text):
+                return None
+            json, call = _NEXT_JSON.match(self.text, end) or self.next(_JSON), self.next(_CALL)
         found = call if call and (json is None or call.start() < json.start()) else json
         if found is None:
             return None
         self.at = found.end()
         return _Open(self.number, found is json, limits)
+
+    def _without_times(self, call: re.Match[str]) -> int | None:
+        """Where a printed object ends that is whole and flat, and in which nobody looks for anything."""
+        flat = _FLAT_CALL.match(self.text, call.start())
+        return None if flat is None or "times" in flat[0] or ":" in flat[0] else flat.end()
 
 
 def embedded(

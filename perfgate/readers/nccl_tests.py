@@ -111,7 +111,7 @@ class _Table:
         self.header: list[str] = []
         self.units: list[str] = []
         self.values: list[_Value] = []
-        self.average: tuple[str, int] | None = None
+        self.averages: list[tuple[str, int]] = []
         self.ranks = 0
         self.bench = all_reduce_bench.AllReduceBench()
 
@@ -127,8 +127,11 @@ class _Table:
         if self.ranks:
             self.run.facts |= {"gpu_count": self.ranks, "world_size": self.ranks}
         _add(self.run, self.collective, self.values)
-        if self.average:
-            _average(self.run, self.collective, *self.average)
+        for printed, line_number in self.averages[:1]:
+            _average(self.run, self.collective, printed, line_number)
+        for _, line_number in self.averages[1:]:  # of several runs in one log
+            key = Key(f"{self.collective}.avg_busbw")
+            self.run.refuse(key, "printed once more: give each run its own file", line_number)
         return self.run.run()
 
     def _line(self, line_number: int, line: str) -> None:
@@ -142,7 +145,7 @@ class _Table:
             self.ranks += 1
             self.run.fact("gpu", found[1].strip(), line_number)
         elif found := _AVERAGE.search(line):
-            self.average = (found[1], line_number)
+            self.averages.append((found[1], line_number))
         elif found := _FAILED.search(line):
             self.run.say_some("error", "the test failed", line_number, f": {found[0].strip('# ')[:120]}")
         elif not self.header and (found := _PROGRAM.search(line)):

@@ -38,7 +38,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
 _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
 _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
-_LONGEST_NOTICE = 4096
+#: In characters: no header is shorter, either, and lines of a hostile file may well be.
+_SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
 _EMPTY = read_only(np.empty(0))
 
 
@@ -66,7 +67,8 @@ class _Reports:
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """One line of text: part of a table, a notice, or something else. One without a line end may be cut."""
-        header = header_of(self._previous, line) if ended else None
+        short = self._table is None and len(line) < _SHORTEST_NOTICE
+        header = header_of(self._previous, line) if ended and not short else None
         self._previous = line
         if header and self.table(header[0], number):
             self._split = header[1]
@@ -159,7 +161,7 @@ class _Reports:
 
     def _other(self, number: int, line: str) -> None:
         """A line outside of tables: what the next table is, or why there is none."""
-        if len(line) > _LONGEST_NOTICE:
+        if not _SHORTEST_NOTICE <= len(line) <= _LONGEST_NOTICE:
             return
         skipped = _SKIPPED.search(line)
         if skipped:

@@ -33,8 +33,18 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
     if old.identity != new.identity:
         words = f"changes what tells environments apart: {', '.join(old.identity)} → {', '.join(new.identity)}"
         found.append(PolicyChange("changes", None, None, words, new.rules[0].at if new.rules else old.rules[0].at))
+    found += _of_pairs(old, new)
     order: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
     return sorted(found, key=lambda change: order.index(change.kind))
+
+
+def _of_pairs(old: Ruleset, new: Ruleset) -> Iterator[PolicyChange]:
+    """Whether results may bring their own base along."""
+    if old.pairs != new.pairs:
+        order = ("refuse", None, "accept")
+        kind: ChangeKind = "loosens" if order.index(new.pairs) > order.index(old.pairs) else "tightens"
+        words = f"{kind} pairs: {old.pairs or 'default'} → {new.pairs or 'default'}"
+        yield PolicyChange(kind, None, None, words, new.rules[0].at if new.rules else old.rules[0].at)
 
 
 def _called(rule: Rule) -> str:

@@ -93,13 +93,18 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
                 first = metrics[metric.name].at
                 problems.append(Problem("error", f"{metric.name!r} is defined otherwise at {first}", metric.at))
             metrics.setdefault(metric.name, metric)
-    identities = {loader.identity for loader in loaders if loader.identity}
-    if len(identities) > 1:
-        at = loaders[-1].document.location(("environment",))
-        problems.append(Problem("error", "the files of one suite name different environment identities", at))
-    identity = next(iter(identities), DEFAULT_IDENTITY)
+    identity = _agreed(loaders, "identity", ("environment",), "name different environment identities", problems)
+    pairs = _agreed(loaders, "pairs", ("pairs",), "disagree on `pairs:`", problems)
     files = tuple(loader.document.name for loader in loaders)
-    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files), problems
+    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity or DEFAULT_IDENTITY, files, pairs), problems
+
+
+def _agreed(loaders: list[_FileLoader], name: str, key: Path, clash: str, problems: list[Problem]) -> Any:
+    """What the files of a suite say once for all of them, or None; two that say otherwise are a problem."""
+    said = [loader for loader in loaders if getattr(loader, name)]
+    if len({getattr(loader, name) for loader in said}) > 1:
+        problems.append(Problem("error", f"the files of one suite {clash}", said[-1].document.location(key)))
+    return getattr(said[0], name) if said else None
 
 
 class _FileLoader:
@@ -110,6 +115,7 @@ class _FileLoader:
         self.problems: list[Problem] = list(document.problems)
         self.suite = "default"
         self.identity: tuple[str, ...] = ()
+        self.pairs: Any = None
         self.rules: list[Rule] = []
         self.metrics: dict[str, DerivedMetric] = {}
 
@@ -124,8 +130,8 @@ class _FileLoader:
             self.suite = data["suite"]
         self.load_metrics(data.get("metrics"))
         self.load_rules(data)
-        if not self.problems and data.get("environment"):
-            self.identity = tuple(data["environment"].get("identity", DEFAULT_IDENTITY))
+        if not self.problems:
+            self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
         return self.problems
 
     def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:

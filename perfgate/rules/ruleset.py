@@ -11,6 +11,8 @@ from perfgate.model import Better, Location, Severity
 from perfgate.rules.conditions import Condition
 from perfgate.rules.sentence import Change, Clause, Expression, Sentence
 
+PairsChoice = Literal["accept", "refuse"]
+
 DEFAULT_IDENTITY = ("gpu", "gpu_count", "world_size")
 
 
@@ -96,3 +98,5 @@ class Ruleset:
     identity: tuple[str, ...] = DEFAULT_IDENTITY
     #: The files, for messages.
     files: tuple[str, ...] = ()
+    #: Whether results may bring their own base along, as pairs; None where nobody said it.
+    pairs: PairsChoice | None = None

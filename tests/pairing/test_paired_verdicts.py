@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Done, steady, write_results, write_rules
+from conftest import Done, Repository, steady, write_results, write_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import noisy_pair
@@ -206,6 +206,35 @@ def test_pairs_are_no_baseline(perfgate: Command, folder: Path) -> None:
     done = perfgate("baseline", "approve", *write_pairs(folder, 0.0), "--reason", "first")
     assert done.code == 2
     assert "pairs hold a base of their own" in done.err
+
+
+@pytest.mark.parametrize(
+    ("head", "words", "code", "said"),
+    [
+        ("", (), 0, "passed"),
+        ("", ("--policy-ref", "main"), 3, "whose rules do not say `pairs: accept`"),
+        ("", ("--policy-ref", "main", "--missing-baseline", "skip"), 3, "whose rules do not say `pairs: accept`"),
+        ("pairs: accept\n", ("--policy-ref", "main"), 0, "passed"),
+        ("pairs: refuse\n", (), 3, "the rules say `pairs: refuse`"),
+        ("pairs: refuse\n", ("--policy-ref", "main"), 3, "the rules say `pairs: refuse`"),
+    ],
+)
+def test_a_pull_request_does_not_bring_its_own_base(
+    perfgate: Command, folder: Path, head: str, words: tuple[str, ...], code: int, said: str
+) -> None:
+    write_rules(folder, "step.time within 5% of baseline", "step.time under 1 min", head=head)
+    repository = Repository(folder)
+    repository.git("add", "rules")
+    repository.git("commit", "-q", "-m", "rules")
+    if words:  # what the pull request says of its own pairs is nothing
+        write_rules(folder, "step.time within 5% of baseline", head="pairs: accept\n")
+    done = perfgate("check", *write_pairs(folder, 0.0), *words, "--verbose")
+    assert (done.code, said in " ".join(done.said.split())) == (code, True), done.said
+
+
+def test_the_new_side_of_refused_pairs_is_held_to_limits(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "step.time under 1 ns", head="pairs: refuse\n")
+    assert perfgate("check", *write_pairs(folder, 0.0)).code == 1
 
 
 def test_a_label_called_side_is_the_users_own(perfgate: Command, folder: Path) -> None:

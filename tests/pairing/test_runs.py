@@ -146,7 +146,7 @@ def test_a_slower_new_side_fails_and_the_base_is_a_clean_checkout(perfgate: Comm
     repository.git("add", "train.py")
     repository.commit("the base")
     hooked(folder, factor="2")
-    done = perfgate(*PAIRED, "--base-ref", "main", "--", sys.executable, "train.py")
+    done = perfgate(*PAIRED, "--base-ref", "main", "--policy-ref", "main", "--", sys.executable, "train.py")
     assert done.code == 1, done.said
     assert "in the paired base" in said(done)
     assert repository.git("worktree", "list").count("\n") == 0

@@ -221,3 +221,9 @@ def test_damaged_files():
 def test_a_header_with_the_unit_of_the_size():
     text = HEAD.replace("   size ", "size(B) ") + "  8  2  float  sum  -1  10.0  0.50  0.75  0  12.0  0.25  0.5  0\n"
     assert values_of(run_of(text, "nccl-tests"))['collective.time{place="out", size="8"}'] == [10 / 1e6]
+
+
+def test_of_two_averages_none_is_taken_for_the_other():
+    run = run_of(HEAD + "# Avg bus bandwidth    : 0.25\n" + HEAD + "# Avg bus bandwidth    : 0.5\n", "nccl-tests")
+    assert values_of(run)["collective.avg_busbw"] == [0.25e9]
+    assert "give each run its own file" in errors(run)[0]

@@ -45,6 +45,19 @@ def test_sentences(old: str, new: str, kind: str | None) -> None:
     assert (found[0].split(":")[0] if found else None) == kind
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "pairs: accept\n", ["loosens: loosens pairs: default → accept"]),
+        ("pairs: refuse\n", "", ["loosens: loosens pairs: refuse → default"]),
+        ("pairs: accept\n", "pairs: refuse\n", ["tightens: tightens pairs: accept → refuse"]),
+        ("pairs: accept\n", "pairs: accept\n", []),
+    ],
+)
+def test_pairs(old: str, new: str, said: list[str]) -> None:
+    assert kinds(f"  - x under 50 ms\n{old}", f"  - x under 50 ms\n{new}") == said
+
+
 RULE = "  - id: tail\n    assert: x under 50 ms\n"
 
 

@@ -146,6 +146,10 @@ BETWEEN = [
         "b.yaml:3:14: the files of one suite name different environment identities",
     ),
     (
+        ("rules: [x < 1]\npairs: accept", "rules: [x < 1]\npairs: refuse"),
+        "b.yaml:3:8: the files of one suite disagree on `pairs:`",
+    ),
+    (
         ("rules: [x < 1]\nsuite: s", "rules: [x < 1]"),
         "a.yaml: the rules speak of several suites (default, s): choose one with --suite",
     ),
