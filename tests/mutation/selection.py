@@ -17,7 +17,7 @@ from mutants import Mutant
 #: Where the last measurement is kept, below the root.
 KEPT = Path("build") / "mutation.json"
 #: Seconds that the tests of one mutant take together at most; a test that takes longer than LONGEST is not run.
-MOST, LONGEST = 5.0, 2.0
+MOST, LONGEST = 2.0, 2.0
 
 #: A test: its seconds, and its lines by module. Tests by file, each with the digest that they hold for.
 Lines = dict[str, list[int]]
@@ -31,23 +31,24 @@ class Tests:
         found = {nodeid: test for part in measurement.values() for nodeid, test in part["tests"].items()}
         self.seconds = {nodeid: test["seconds"] for nodeid, test in found.items() if test["seconds"] <= LONGEST}
         self._items = {item.nodeid: item for item in items if item.nodeid in self.seconds}
-        self._by_line: dict[tuple[str, int], list[str]] = {}
+        self._by_line: dict[str, dict[int, list[str]]] = {}
         for nodeid in self._items:
             for module, lines in found[nodeid]["lines"].items():
                 for line in lines:
-                    self._by_line.setdefault((module, line), []).append(nodeid)
+                    self._by_line.setdefault(module, {}).setdefault(line, []).append(nodeid)
 
-    def that_run(self, mutant: Mutant, kills: Counter[str]) -> list[pytest.Item]:
-        """Those that run the lines of a mutant, or any of its module where it is set at import; the deadliest first."""
-        first, last = mutant.lines if mutant.function else (0, 1 << 30)
-        reached = {
-            nodeid
-            for (module, line), nodeids in self._by_line.items()
-            if module == mutant.module and first <= line <= last
-            for nodeid in nodeids
-        }
+    def that_run(self, mutant: Mutant, kills: Counter[tuple[str, str]]) -> list[pytest.Item]:
+        """Those that run the lines of a mutant, or any of its module for what is set at import: best killers first."""
+        lines = self._by_line.get(mutant.module, {})
+        first, last = mutant.lines if mutant.function else (min(lines, default=0), max(lines, default=0))
+        reached = {nodeid for line in range(first, last + 1) for nodeid in lines.get(line, ())}
         spent, chosen = 0.0, []
-        for nodeid in sorted(reached, key=lambda nodeid: (-kills[nodeid], self.seconds[nodeid], nodeid)):
+
+        def weakness(nodeid: str) -> tuple[float, str]:
+            """Seconds for each of its kills; a test that has none yet gets a start of a fifth."""
+            return (self.seconds[nodeid] + 0.005) / (kills[mutant.module, nodeid] + 0.2), nodeid
+
+        for nodeid in sorted(reached, key=weakness):
             spent += self.seconds[nodeid]
             if spent <= MOST:
                 chosen.append(self._items[nodeid])
