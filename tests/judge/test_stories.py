@@ -1,0 +1,322 @@
+"""Whole stories: everything that is said of runs of known making, in golden files that are read before a commit.
+
+A line of a golden file is one verdict, proof or plan without what is empty, its numbers to five digits.
+UPDATE_GOLDEN=1 writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import steady
+
+from perfgate.judge.drift import drifts
+from perfgate.judge.evidence import Evidence
+from perfgate.judge.noise import calibrate
+from perfgate.judge.plans import plans
+from perfgate.judge.selftest import self_test
+from perfgate.judge.verdicts import Case, judge, judge_with_evidence
+from perfgate.limits import DEFAULT
+from perfgate.model import Allowance, Baseline, CalibratedPrior, Key, Location, Problem, Run, Series, read_only
+from perfgate.rules.loading import load_rules
+from perfgate.rules.ruleset import Ruleset
+
+GOLDEN = Path(__file__).parent / "golden"
+
+HEAD = """\
+version: 1
+suite: gpt
+metrics:
+  comm_share: backward_allreduce / (forward + backward)
+  both: forward + backward
+rules:
+"""
+RULES = {
+    "changes": """\
+  - forward within 5% of baseline and within 12% of anchor
+  - {id: tail, assert: forward p90 within 8% of baseline, why: stalls hurt, on_inconclusive: fail}
+  - {assert: backward within 5% and 2 ms of baseline, severity: warning}
+  - forward_backward within 5% of baseline
+  - step.time within 5% of baseline
+  - samples_per_second at least 95% of baseline
+  - memory within 1% of baseline
+  - memory within 1 MB of baseline
+  - comm_share within 10% of baseline
+  - comm_share within 2 pp of baseline
+  - both within 5% of baseline
+  - timer.* within 5% of baseline
+  - timer.0? within 2% of baseline
+  - loss within ±5% of baseline
+  - {assert: loss within 5% of baseline, better: lower}
+  - zero within 5% of baseline
+  - {assert: zero within 1 ms of baseline}
+  - {assert: load within 5% of baseline, confidence: 90%, power: 0.9}
+  - fast within 5% of baseline
+  - modes within 5% of baseline
+  - gpu.utilization within 1 pp of baseline
+  - '* within 1 ms of baseline'
+""",
+    "limits": """\
+  - both under 1 s
+  - backward p90 under 212 ms
+  - gpu.utilization at least 85%
+  - p90(forward) / p50(forward) under 1.1
+  - p95(backward) under 300 ms
+  - forward mean under 100 ms
+  - forward p95 under 101 ms
+  - forward p99 under 1 s
+  - forward p10 over 90 ms
+  - forward max under 1 s
+  - forward min at least 0.2 s
+  - forward stddev under 3 ms
+  - load mean at most 200 ms
+  - load p95 under 1 s
+  - load count at least 40
+  - '[bls]* under 1 h'
+""",
+    "policies": """\
+  - {assert: slow within 5% of baseline, expect_fail: {reason: known, until: "2026-06-01"}}
+  - {assert: fast within 5% of baseline, on_improvement: fail}
+  - {assert: slow within 5% of baseline, expect_fail: {reason: known, until: "2025-06-01"}}
+  - {assert: forward under 50 ms, when: {gpu: "*A100*"}}
+  - {assert: forward under 150 ms, when: {gpu: "*H100*", world_size: ">= 2"}}
+  - {assert: forward under 150 ms, when: {colour: red}}
+  - {assert: gone under 1 s, on_missing: warn}
+  - {assert: gone within 5% of baseline, on_missing: skip}
+  - forwrd within 5% of baseline
+  - 'forward{stage="x"} under 1 s'
+  - {assert: forward within 5% of baseline, min_runs: 9}
+  - {assert: young within 5% of baseline}
+  - {assert: forward count at least 40, min_samples: 60}
+  - memory under 1 s
+  - forward under 50
+  - forward at least 95% of baseline
+  - damaged under 1 s
+  - flipped within 5% of baseline
+""",
+    "ranks": """\
+  - backward on the slowest rank at most 1.02x the median rank
+  - backward on the fastest rank within 5% of the median rank
+  - backward on the median rank within ±1% of the slowest rank
+  - backward on each rank within 5% of baseline
+  - backward on the median rank within 5% of baseline
+  - backward across ranks p90 under 300 ms
+  - backward on the fastest rank under 190 ms
+""",
+}
+
+
+def ruleset(text: str) -> Ruleset:
+    """The rules of one file."""
+    found, problems = load_rules([("rules.yaml", (HEAD + text).encode())])
+    assert found is not None, problems
+    return found
+
+
+def series(metric: str, unit: str, values: list[float], **labels: str) -> Series:
+    """Samples in order of time."""
+    return Series(Key.of(metric, **labels), unit, "samples", read_only(np.array(values)))
+
+
+def run(seed: int, *, ranks: int = 3, slower: float = 1.0, faster: float = 1.0, new: bool = False, n: int = 60) -> Run:
+    """A run of a training job, with all kinds of metrics; `slower` and `faster` scale some of them."""
+    between = float(np.exp(0.004 * np.random.default_rng(seed).standard_normal()))
+
+    def times(centre: float, of: int, spread: float = 0.01) -> list[float]:
+        return [3 * centre, *steady(centre * between, n=n, spread=spread, seed=100 * seed + of)]
+
+    inner, reduce = times(0.15, 0), times(0.05 * slower, 1)
+    rows = [series("forward", "s", times(0.1, r + 2), rank=str(r)) for r in range(ranks)]
+    rows += [series("backward", "s", times(0.2 * (1 + 0.03 * r), r + 7), rank=str(r)) for r in range(ranks)]
+    rows += [series("backward_allreduce", "s", times(0.04 * slower, r + 12), rank=str(r)) for r in range(ranks)]
+    rows += [
+        series("step.kernel", "s", inner),
+        series("step.communication", "s", reduce),
+        series("step.time", "s", [a + b for a, b in zip(inner, reduce, strict=True)]),
+        series("forward_backward", "s", times(0.3 * slower, 20)),
+        series("samples_per_second", "1/s", times(900 / slower, 21)),
+        series("memory", "B", [4e9 * slower] * n),
+        series("loss", "1", times(3.3, 22)),
+        series("zero", "s", [0.0] * n),
+        series("slow", "s", times(0.01 * slower, 23)),
+        series("fast", "s", times(0.01 / faster, 24)),
+        series("gpu.utilization", "1", times(0.9 / slower, 25, 0.002)),
+        series("flipped", "s" if new else "1/s", times(1, 26)),
+        series("young", "s", times(0.005, 27)[: 20 if new else n]),
+        series("modes", "s", [0.1 + 0.02 * (i % 2) for i in range(n)]),
+    ]
+    rows += [series(f"timer.{i:02}", "s", times(0.001 * (1 + i), 30 + i, 0.03)) for i in range(12)]
+    printed = {"mean": 0.2 * slower * between, "count": 40.0, "total": 8.0}
+    rows.append(Series(Key("load"), "s", "aggregate", read_only(np.array([])), aggregate=printed))
+    if new:
+        rows.append(series("damaged", "s", [1.0, 2.0, 1.0, 1.0, 1.0]))
+    problem = Problem("error", "NaN", Location("new.json", 7), Key("damaged"))
+    return Run(f"gpt/h100/level/run{seed}.json", "test", tuple(rows), (problem,) if new else ())
+
+
+FACTS = {"gpu": "NVIDIA H100", "world_size": 3, "clocks_locked": False}
+TODAY = date(2026, 1, 1)
+
+
+def case(rules: str, *new: Run, runs: int = 5, **fields: Any) -> Case:
+    """Rules, new runs, and a level of stored ones of which the first two are the anchor."""
+    stored = tuple(run(seed) for seed in range(runs))
+    baseline = Baseline("gpt/h100/level", stored, stored[:2], unknown_facts=("driver",))
+    return Case(ruleset(rules), new, baseline, TODAY, facts=FACTS, **fields)
+
+
+def told(value: Any) -> Any:
+    """What is not empty of a verdict, a proof or a plan; numbers to five digits, as other libraries may round."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {str(name): told(one) for name, one in value.items() if one not in (None, False, (), [], {})}
+    return [told(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def check_golden(name: str, *rows: Any) -> None:
+    """Compare with a golden file, a line for each row."""
+    lines = [json.dumps(told(row), ensure_ascii=False, default=str) for row in rows]
+    path, text = GOLDEN / f"{name}.jsonl", "".join(f"{line}\n" for line in lines)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it anew"
+
+
+def verdicts(asked: Case) -> list[dict[str, Any]]:
+    """What is said of a case; of the runs behind it only how many there are."""
+    return [{**asdict(verdict), "runs": len(verdict.runs), "why": verdict.why} for verdict in judge(asked)]
+
+
+MAKINGS: dict[str, dict[str, Any]] = {
+    "unchanged": {},
+    "slow": {"slower": 1.3, "faster": 1.4},
+    "slightly_slower": {"slower": 1.06},
+}
+
+
+@pytest.mark.parametrize("theme", RULES)
+@pytest.mark.parametrize("making", MAKINGS)
+def test_one_new_run(making: str, theme: str) -> None:
+    check_golden(f"{theme}-{making}", *verdicts(case(RULES[theme], run(50, new=True, **MAKINGS[making]))))
+
+
+SHORT = """\
+  - forward within 5% of baseline and within 12% of anchor
+  - step.time within 5% of baseline
+  - slow within 4% and 0.4 ms of baseline
+  - gpu.utilization within 5% of baseline
+  - memory within 1% of baseline
+  - backward p90 under 212 ms
+  - backward on the slowest rank at most 1.02x the median rank
+  - young within 5% of baseline
+"""
+CALIBRATED = tuple(
+    CalibratedPrior(Key(metric), "median", "worst", 0.004, 6.0, 5) for metric in ("forward", "step.time", "slow")
+)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("new", [2, 3])
+def test_several_new_runs(new: int, strict: bool) -> None:
+    asked = case(SHORT, *(run(50 + i, new=True, slower=1.06) for i in range(new)), strict=strict)
+    check_golden(f"several-{new}{'-strict' * strict}", *verdicts(asked))
+
+
+def test_a_calibrated_prior() -> None:
+    asked = case(SHORT, run(50, new=True, slower=1.06))
+    check_golden("calibrated", *verdicts(replace(asked, baseline=replace(asked.baseline, priors=CALIBRATED))))
+
+
+def test_one_base_run_and_none() -> None:
+    one, none = case(SHORT, run(50, new=True), runs=1), case(SHORT, run(50, new=True), runs=0)
+    missing = replace(none, baseline=replace(none.baseline, missing="no level fits", next_step="make one"))
+    warned, skipped = (replace(none, missing_baseline=policy) for policy in ("warn", "skip"))
+    for name, asked in {"one": one, "none": none, "missing": missing, "warn": warned, "skip": skipped}.items():
+        check_golden(f"base-{name}", *verdicts(asked))
+
+
+def test_what_was_allowed() -> None:
+    said = {"by": "ada", "reason": "worth it"}
+    allowed = [
+        Allowance("step.*", 0.4, expires=TODAY, **said),
+        Allowance("slow", 0.01, expires=TODAY, **said),
+        Allowance("forward*", 0.4, expires=TODAY, **said),
+        Allowance("memory", 0.4, expires=date(2025, 12, 31), **said),
+        Allowance("gpu.utilization", 0.2, expires=TODAY, **said),
+    ]
+    asked = case(SHORT, run(50, new=True, slower=1.3))
+    check_golden("allowed", *verdicts(replace(asked, baseline=replace(asked.baseline, allowances=tuple(allowed)))))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_other_ranks_than_before(ranks: int) -> None:
+    check_golden(f"ranks-{ranks}", *verdicts(case(RULES["ranks"], run(50, ranks=ranks), run(51, ranks=3))))
+
+
+def test_a_run_without_what_another_holds() -> None:
+    other = replace(run(51), series=run(51).series[5:])
+    check_golden("partial", *verdicts(case(SHORT, run(50), other)))
+
+
+def test_a_short_run() -> None:
+    check_golden("short", *verdicts(case(SHORT, run(50, n=20))))
+
+
+def test_only_some_rules_and_metrics() -> None:
+    asked = case(RULES["changes"], run(50, new=True), only=("timer.01", "both *"))
+    check_golden("only", *verdicts(asked))
+
+
+def test_a_hot_machine() -> None:
+    hot = {**FACTS, "throttle_reasons": "sw_thermal_slowdown, gpu_idle"}
+    rules = "  - forward under 1 s\n  - {assert: forward under 1 s, on_throttled: error}\n"
+    check_golden("hot", *verdicts(replace(case(rules, run(50)), facts=hot)))
+
+
+def test_more_verdicts_than_the_limit() -> None:
+    asked = case("  - timer.* under 1 s\n", run(50), limits=replace(DEFAULT, verdicts=3))
+    check_golden("too_many", *verdicts(asked))
+
+
+def test_the_runs_behind_a_verdict() -> None:
+    asked = case(SHORT, run(50, new=True, slower=1.3, n=30))
+    past = replace(asked, baseline=replace(asked.baseline, past=(run(9),)))
+    check_golden("evidence", *(asdict(shown) for shown in judge_with_evidence(past)[1]))
+
+
+def test_self_test() -> None:
+    check_golden("selftest", *(asdict(proof) for proof in self_test(case(SHORT, run(50, new=True)))))
+
+
+def test_plan() -> None:
+    calibrated = case(SHORT)
+    calibrated = replace(calibrated, baseline=replace(calibrated.baseline, priors=CALIBRATED[1:]))
+    for name, asked in {"plan": calibrated, "plan-one": case(SHORT, runs=1)}.items():
+        shown = [asdict(plan) for plan in plans(asked)]
+        check_golden(name, *({**plan, "points": plan["points"][:3] + plan["points"][-2:]} for plan in shown))
+
+
+def test_calibrate() -> None:
+    priors, complaints = calibrate(case(SHORT, *(run(50 + i) for i in range(6))))
+    check_golden("calibrate", *map(asdict, priors), *complaints)
+
+
+@pytest.mark.parametrize(("name", "creep"), [("creep", 0.02), ("creep-down", -0.02)])
+def test_creep(name: str, creep: float) -> None:
+    later = tuple(run(20 + i, slower=1 + creep * i) for i in range(12))
+    rules = (
+        "  - slow within 5% of baseline\n  - samples_per_second within 5% of baseline\n  - fast within 5% of baseline\n"
+    )
+    asked = case(rules, later[-1])
+    asked = replace(asked, baseline=replace(asked.baseline, runs=(*asked.baseline.runs, *later[:-1]), anchor=()))
+    found = drifts(asked, Evidence.of(asked.new, asked.baseline, asked.ruleset.metrics))
+    check_golden(name, *(asdict(problem) for problem in found))
