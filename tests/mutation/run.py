@@ -105,7 +105,7 @@ class Trial:
                 self.killed[mutant.module] += 1
             else:
                 self.survivors.append(mutant)
-                print(f"{number}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
+                print(f"{number} {time.monotonic() - end + self.time:.0f}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
         return True
 
     def _tests(self, session: pytest.Session) -> Tests:

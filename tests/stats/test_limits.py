@@ -166,10 +166,11 @@ def test_several_runs_are_worth_what_their_overdispersion_leaves(shift):
 
 def test_a_run_that_remembers_is_worth_less():
     wander = np.cumsum(np.random.default_rng(3).normal(size=200))
-    for bound in (float(np.median(wander)), 1e9):
-        expected = 200 / time_constant_at(wander, wander >= bound)
-        assert limit([wander], 0.5, bound).n_effective == pytest.approx(expected)
-        assert expected < 60
+    for x in (wander, wander.round()):
+        for bound in (*np.quantile(x, np.linspace(0, 1, 40)), 1e9):
+            expected = 200 / time_constant_at(x, x >= bound)
+            assert limit([x], 0.5, bound).n_effective == pytest.approx(expected)
+            assert expected < 60
 
 
 def test_a_mean_that_is_hardly_known_has_one_degree_of_freedom():

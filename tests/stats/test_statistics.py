@@ -181,3 +181,7 @@ def test_the_noise_is_the_variance_of_the_influence(name, influence):
         assert found.n_effective == pytest.approx(len(x) / time_constant(y))
         assert found.variance == pytest.approx(y.var(ddof=1) / found.n_effective)
         assert found.log_variance == pytest.approx(found.variance / found.value**2)
+
+
+def test_two_values_have_a_variance():
+    assert STATISTICS["mean"].estimate(np.array([1.0, 3.0])).variance == 1.0

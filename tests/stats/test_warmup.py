@@ -22,6 +22,7 @@ LENGTHS = [
     ("a normal start, higher is better", [1.0, 1.0, 1.0], "higher", 0, True),
     ("a factor of 1.2 is no start, higher is better", [10.0, 12.0, 12.0, 12.0], "higher", 0, True),
     ("a cold start of five", [9.0, 1.0, 1.0, 1.0, 1.0], "lower", 1, True),
+    ("the median of all others counts", [1.3, 1.2, 1.0], "lower", 0, True),
     ("six values", [1.0] * 6, "lower", 1, True),
     ("seven values", [9.0, 9.0, 9.0, 1.0, 1.0, 1.0, 1.0], "lower", 1, True),
     ("flat", FLAT, "lower", 1, True),
@@ -30,10 +31,14 @@ LENGTHS = [
     ("five fast steps, higher is better", [1.0] * 5 + FLAT, "higher", 5, True),
     ("five fast steps, neither", [1.0] * 5 + FLAT, "neither", 5, True),
     ("a stall right after the start", [50.0, 10.0, 10.0, 50.0, *FLAT], "lower", 4, True),
+    ("settles at the last moment", [50.0] * 5 + FLAT[:15], "lower", 5, True),
+    ("settles too late", [50.0] * 6 + FLAT[:14], "lower", 5, False),
     ("never settles", [50.0] * 20 + FLAT, "lower", 15, False),
     ("a later stall is no warm-up", [*FLAT[:20], 500.0, *FLAT[20:]], "lower", 1, True),
     ("all equal", [7.0] * 20, "lower", 1, True),
     ("a thousandth is rounding", [7.02, 7.02, 7.02] + [7.0] * 17, "lower", 1, True),
+    ("a thousandth is rounding, higher is better", [6.98, 6.98, 6.98] + [7.0] * 17, "higher", 1, True),
+    ("more than four is not, higher is better", [6.97, 6.97, 6.97] + [7.0] * 17, "higher", 3, True),
     ("more than four thousandths is not", [7.03, 7.03, 7.03] + [7.0] * 17, "lower", 3, True),
 ]
 
