@@ -105,7 +105,7 @@ class Trial:
                 self.killed[mutant.module] += 1
             else:
                 self.survivors.append(mutant)
-                print(f"{number} {time.monotonic() - end + self.time:.0f}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
+                print(f"{number}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
         return True
 
     def _tests(self, session: pytest.Session) -> Tests:
@@ -182,7 +182,7 @@ def main() -> int:
     """Try as many mutants as the time allows; 1 where one survives, or is no longer there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600, help="time for mutants, measuring the tests not included")
-    parser.add_argument("--only", action="append", metavar="MODULE", help="modules by a part of their name (repeatable)")
+    parser.add_argument("--only", action="append", metavar="MODULE", help="modules by a part of the name (repeatable)")
     parser.add_argument("--seed", type=int, default=1, help="of the order, and so of which are tried")
     parser.add_argument("--list", action="store_true", help="print the mutants, and try none")
     options = parser.parse_args()
