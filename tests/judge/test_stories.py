@@ -17,11 +17,13 @@ import numpy as np
 import pytest
 from conftest import steady
 
+from perfgate.judge.breakdown import breakdown, movers
 from perfgate.judge.drift import drifts
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.noise import calibrate
 from perfgate.judge.plans import plans
-from perfgate.judge.selftest import self_test
+from perfgate.judge.proposals import propose
+from perfgate.judge.selftest import exit_code, self_test
 from perfgate.judge.verdicts import Case, judge, judge_with_evidence
 from perfgate.limits import DEFAULT
 from perfgate.model import Allowance, Baseline, CalibratedPrior, Key, Location, Problem, Run, Series, read_only
@@ -219,6 +221,34 @@ SHORT = """\
   - backward on the slowest rank at most 1.02x the median rank
   - young within 5% of baseline
 """
+RANK_RATIOS = """\
+  - memory on the slowest rank at most 1.1x the median rank
+  - backward on the slowest rank at most 1.04x the fastest rank
+  - backward on the slowest rank within 5 ms of the median rank
+  - backward on the slowest rank within 1% and 9 ms of the median rank
+  - backward on the slowest rank within ±1% of the fastest rank
+  - backward on the fastest rank within ±1% of the slowest rank
+  - backward on the median rank within ±9% of the slowest rank
+  - backward on the fastest rank at least 99% of the median rank
+  - backward on the slowest rank within 9% of the fastest rank
+  - backward p90 on the slowest rank at most 1.1x the median rank
+  - rate on the slowest rank at least 97% of the median rank
+  - rate on the slowest rank within 2% of the fastest rank
+  - idle on the slowest rank at most 1.1x the fastest rank
+  - {assert: backward on the slowest rank at most 1.1x the median rank, min_runs: 3}
+"""
+
+
+@pytest.mark.parametrize("new", [1, 2])
+def test_ranks_held_against_ranks(new: int) -> None:
+    def held(seed: int) -> Run:
+        rates = [series("rate", "1/s", [100.0 - r * (1 + 0.01 * seed)] * 20, rank=str(r)) for r in range(4)]
+        idle = [series("idle", "s", [float(r)] * 20, rank=str(r)) for r in range(2)]
+        return replace(run(seed, n=20), series=(*run(seed, n=20).series, *rates, *idle))
+
+    check_golden(f"rank_ratios-{new}", *verdicts(case(RANK_RATIOS, *(held(50 + i) for i in range(new)), runs=0)))
+
+
 CALIBRATED = tuple(
     CalibratedPrior(Key(metric), "median", "worst", 0.004, 6.0, 5) for metric in ("forward", "step.time", "slow")
 )
@@ -244,17 +274,40 @@ def test_one_base_run_and_none() -> None:
         check_golden(f"base-{name}", *verdicts(asked))
 
 
-def test_what_was_allowed() -> None:
-    said = {"by": "ada", "reason": "worth it"}
-    allowed = [
-        Allowance("step.*", 0.4, expires=TODAY, **said),
-        Allowance("slow", 0.01, expires=TODAY, **said),
-        Allowance("forward*", 0.4, expires=TODAY, **said),
-        Allowance("memory", 0.4, expires=date(2025, 12, 31), **said),
-        Allowance("gpu.utilization", 0.2, expires=TODAY, **said),
-    ]
-    asked = case(SHORT, run(50, new=True, slower=1.3))
-    check_golden("allowed", *verdicts(replace(asked, baseline=replace(asked.baseline, allowances=tuple(allowed)))))
+ALLOWED = [
+    # metric, up to, expires; slower by; outcome and reason of `step.time within 5% of baseline`
+    (None, 0.0, TODAY, 1.3, "fail interval"),
+    ("step.time", 0.2, TODAY, 1.3, "pass allowed"),
+    ("step.*", 0.2, TODAY, 1.3, "pass allowed"),
+    ("step.tim", 0.2, TODAY, 1.3, "fail interval"),
+    ("step.time", 0.2, date(2025, 12, 31), 1.3, "fail interval"),
+    ("step.time", 0.01, TODAY, 1.3, "fail interval"),
+    ("step.time", 0.06, TODAY, 1.3, "suspect interval"),
+    ("step.time", 0.075, TODAY, 1.3, "inconclusive interval"),
+    ("step.time", 0.2, TODAY, 1.2, "pass allowed"),  # it was inconclusive
+    ("step.time", 0.2, TODAY, 1.23, "pass allowed"),  # it was a suspicion
+    ("step.time", 0.2, TODAY, 1.0, "pass interval"),
+]
+
+
+@pytest.mark.parametrize(("metric", "up_to", "expires", "slower", "expected"), ALLOWED)
+def test_what_was_allowed(metric: str | None, up_to: float, expires: date, slower: float, expected: str) -> None:
+    given = (Allowance(metric, up_to, "ada", "worth it", expires),) if metric else ()
+    asked = case("  - step.time within 5% of baseline\n", run(50, slower=slower))
+    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=given)))
+    assert f"{found.outcome} {found.reason}" == expected
+    said = " ".join((found.message, *found.notes))
+    assert ("allowed" in said) == (metric in ("step.time", "step.*") and slower > 1)
+    assert (found.allowed_by == "ada") == ("allowed up to" in said)
+
+
+def test_an_allowance_is_for_the_baseline_alone() -> None:
+    given = (Allowance("*", 9.0, "ada", "worth it", TODAY),)
+    rules = "  - step.time within 5% of anchor\n  - slow under 1 ms\n  - slow within 5% of baseline\n"
+    asked = case(rules, *(run(50 + i, slower=1.5) for i in range(5)))
+    found = judge(replace(asked, baseline=replace(asked.baseline, allowances=given)))
+    assert [verdict.reason for verdict in found] == ["interval", "interval", "allowed"]
+    assert [verdict.outcome for verdict in found] == ["fail", "fail", "pass"]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -293,8 +346,64 @@ def test_the_runs_behind_a_verdict() -> None:
     check_golden("evidence", *(asdict(shown) for shown in judge_with_evidence(past)[1]))
 
 
-def test_self_test() -> None:
-    check_golden("selftest", *(asdict(proof) for proof in self_test(case(SHORT, run(50, new=True)))))
+PROVEN = {
+    "changes": """\
+  - step.time within 5% of baseline
+  - slow within 5% and 2 ms of baseline
+  - both within 5% of baseline and within 10% of anchor
+  - samples_per_second at least 95% of baseline
+  - gpu.utilization within ±5% of baseline
+  - memory within 1% of baseline
+  - load within 5% of baseline
+  - {assert: slow within 5% of baseline, severity: warning}
+  - {assert: slow within 5% of baseline, on_missing: skip}
+  - {assert: slow within 5% of baseline, when: {gpu: "*A100*"}}
+  - {assert: slow within 1% of baseline, on_inconclusive: error}
+  - {assert: samples_per_second within 100% of baseline}
+""",
+    "limits": """\
+  - backward p90 under 300 ms
+  - backward on each rank under 300 ms
+  - forward on the fastest rank under 0.2 s
+  - forward min over 50 ms
+  - forward min over 0 s
+  - gpu.utilization at least 80%
+  - forward count at most 100
+  - forward count at least 40
+  - p95(forward) / p50(forward) under 1.1
+  - forward cv under 5%
+  - comm_share under 20%
+  - zero max under 1 ms
+  - load mean under 1 s
+  - backward on the slowest rank at most 1.1x the median rank
+  - {assert: gone under 1 s, on_missing: warn}
+  - {assert: forward p99 under 1 s}
+  - {assert: forward under 1 s, expect_fail: {reason: known, until: "2026-06-01"}}
+""",
+}
+
+
+@pytest.mark.parametrize("theme", PROVEN)
+def test_self_test(theme: str) -> None:
+    proofs = self_test(case(PROVEN[theme], run(50, n=36)))
+    check_golden(f"selftest-{theme}", *(asdict(proof) for proof in proofs))
+    assert exit_code(proofs) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [
+        ("  - slow within 20% of baseline\n", 0),
+        ("  - slow under 1 ms\n", 1),
+        ("  - other under 1 ms\n", 3),
+        ("  - slow within 20% of baseline\n  - other under 1 ms\n", 3),
+        ("  - forward min over 0 s\n  - other under 1 ms\n", 1),
+        ("  - {assert: slow within 20% of baseline, severity: warning}\n", 1),
+        ("  - {assert: slow within 20% of baseline, severity: warning}\n  - step.time under 9 s\n", 0),
+    ],
+)
+def test_the_exit_code_of_a_self_test(rules: str, code: int) -> None:
+    assert exit_code(self_test(case(rules, run(50, n=36)))) == code
 
 
 def test_plan() -> None:
@@ -320,3 +429,73 @@ def test_creep(name: str, creep: float) -> None:
     asked = replace(asked, baseline=replace(asked.baseline, runs=(*asked.baseline.runs, *later[:-1]), anchor=()))
     found = drifts(asked, Evidence.of(asked.new, asked.baseline, asked.ruleset.metrics))
     check_golden(name, *(asdict(problem) for problem in found))
+
+
+PAIRED = """\
+  - {assert: step within 5% of baseline}
+  - step within 1% of baseline
+  - step within 0.5% of baseline
+  - step within 0.1% and 50 ms of baseline
+  - step p75 within 5% of baseline
+  - step mean within ±2% of baseline
+  - memory within 0.1% of baseline
+  - step under 2 s
+  - step within 5% of anchor
+  - gone within 5% of baseline
+"""
+
+
+@pytest.mark.parametrize("pairs", [1, 3])
+@pytest.mark.parametrize("change", [0.0, 0.03, 0.3, -0.3])
+@pytest.mark.parametrize("way", ["one-process", "in-turn", "whole-runs"])
+def test_pairs(way: str, change: float, pairs: int) -> None:
+    def side(number: int, which: str) -> Run:
+        shared = np.array(steady(1.0, n=40, spread=0.05, seed=number))
+        second = np.array([1.0 if (i % 2 == 0) == (which == "base") else 1.002 for i in range(40)])
+        own = np.array(steady(1.0, n=40, spread=0.003, seed=number + (7 if which == "new" else 90)))
+        values = shared * second * own * ((1 + change) if which == "new" else 1.0)
+        rows = (
+            series("step", "s", list(values)),
+            series("memory", "B", [8e9 if which == "new" and change > 0 else 4e9] * 40),
+        )
+        return Run(f"p.json, pair {number}, {which}", "test", rows)
+
+    base, new = (tuple(side(number, which) for number in range(1, pairs + 1)) for which in ("base", "new"))
+    baseline = Baseline(None, base, pairing=way, missing="no anchor in pairs", unknown_facts=("driver",))
+    asked = Case(ruleset(PAIRED), new, baseline, TODAY, facts=FACTS)
+    check_golden(f"pairs-{way}-{change}-{pairs}", *verdicts(asked))
+
+
+def test_first_rules() -> None:
+    found = propose([run(seed, n=24) for seed in range(3)], TODAY)
+    shown = [{**asdict(one), "plans": [plan.detectable for plan in one.plans]} for one in found.rules]
+    check_golden("proposals", *shown, {reason: list(names) for reason, names in found.left_out.items()})
+
+
+def test_where_a_step_spends_its_time() -> None:
+    def trace(seed: int, factor: float, *names: str) -> Run:
+        rows = [series("step.time", "s", [1.0] * 4, rank=str(r)) for r in range(2)]
+        rows += [
+            series(name, "s", [0.1 * factor * (1 + i + r)] * 4, rank=str(r))
+            for i, name in enumerate(names)
+            for r in range(2)
+        ]
+        rows += [series("kernel.bytes", "B", [9.0]), series("step.odd", "s", [float("inf")])]
+        printed = {"mean": 0.2 * factor, "count": 8.0}
+        rows.append(
+            Series(Key("aten::mm.self_device_time"), "s", "aggregate", read_only(np.array([])), aggregate=printed)
+        )
+        rows.append(Series(Key("op.printed"), "s", "aggregate", read_only(np.array([])), aggregate={"total": 3.0}))
+        rows.append(Series(Key("op.nothing"), "s", "aggregate", read_only(np.array([])), aggregate={"mean": 3.0}))
+        rows.append(Series(Key("op.thinned"), "s", "samples", read_only(np.ones(4)), thinned_from=12))
+        return Run(f"run{seed}", "test", tuple(rows))
+
+    names = ("step.kernel", "step.other", "kernel.a", "op.b", "collective.c", "memcpy.d", "api.e", "kernel.gone")
+    base = [trace(1, 1.0, *names), trace(2, 1.1, *names)]
+    new = [trace(3, 1.5, *names[:-1], "kernel.come")]
+    check_golden("breakdown", *map(asdict, breakdown(base, new)))
+    check_golden("movers", *map(asdict, movers(base, new)))
+    assert movers([Run("r", "test", ())], new) == ()
+    assert [part.metric for part in breakdown([], new)] == ["step.other", "step.kernel"]
+    many = [f"kernel.{i:02}" for i in range(25)]
+    assert len(movers([trace(1, 1.0, *many)], [trace(2, 2.0, *many)])) == 20
