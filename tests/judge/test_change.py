@@ -101,6 +101,12 @@ BAD = [
     ({"tolerance": 0.05, "warmup": -1}, "warmup is"),
     ({"tolerance": 0.05, "prior": (0.0, 2.0)}, "prior is"),
     ({"tolerance": 0.05, "prior": (0.01, math.nan)}, "prior is"),
+    ({"tolerance": 0.05, "prior": (0.01, 0.0)}, "prior is"),
+    ({"tolerance": 0.05, "prior": (math.inf, 2.0)}, "prior is"),
+    ({"tolerance": 0.05, "prior": (0.01, math.inf)}, "prior is"),
+    ({"tolerance": 0.05, "power": 0.0}, "power is"),
+    ({"tolerance": math.inf}, "tolerance is"),
+    ({"tolerance": 0.05, "tolerance_absolute": -1}, "tolerance_absolute is"),
     ({"tolerance": 0.05, "min_samples": 0}, "min_samples is"),
 ]
 
@@ -109,6 +115,43 @@ BAD = [
 def test_bad_options_are_refused_even_without_data(options, message):
     with pytest.raises(ValueError, match=message):
         judge_change([], [], **options)
+
+
+GOOD = [
+    {"tolerance": 0.0},
+    {"tolerance_absolute": 0.0},
+    {"tolerance": 2.0, "confidence": 0.501, "power": 0.01, "prior": (1e-9, 0.1), "min_samples": 1},
+    {"tolerance": 0.5, "confidence": 0.999, "power": 0.99, "prior": (9.0, 99.0), "warmup": 0},
+]
+
+
+@pytest.mark.parametrize("options", GOOD)
+def test_good_options_are_accepted(options):
+    assert judge_change([], [], **options).reason == "no-baseline"
+
+
+def test_what_nobody_says_is_that_of_the_contract():
+    said = {
+        "statistic": "median",
+        "better": "lower",
+        "two_sided": False,
+        "confidence": 0.95,
+        "power": 0.8,
+        "warmup": "auto",
+        "prior": (0.01, 2.0),
+        "strict": False,
+        "exact": False,
+        "min_samples": 4,
+    }
+    base, new = [[300.0, *STEADY], [300.0, *STEADY[1:]]], [[300.0, 300.0, *scaled(1.03)]]
+    unsaid = judge_change(base, new, tolerance=0.05)
+    assert unsaid == judge_change(base, new, tolerance=0.05, **said)
+    assert ChangeTerms(tolerance=0.05) == ChangeTerms(tolerance=0.05, tolerance_absolute=None, **said)
+    for name, value in {"statistic": "mean", "better": "higher", "confidence": 0.9, "power": 0.9, "warmup": 0}.items():
+        assert unsaid != judge_change(base, new, tolerance=0.05, **{name: value})
+    assert judge_change([[8] * 4], [[9] * 4], tolerance=0, warmup=0).reason == "interval"
+    assert judge_change([[8] * 3], [[9] * 4], tolerance=0, warmup=0).reason == "too-few-samples"
+    assert judge_change(NUMBERS, [106.5], tolerance=0.05).outcome == "suspect"
 
 
 def test_the_fields_are_those_of_the_contract():

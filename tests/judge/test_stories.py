@@ -20,13 +20,26 @@ from conftest import steady
 from perfgate.judge.breakdown import breakdown, movers
 from perfgate.judge.drift import drifts
 from perfgate.judge.evidence import Evidence
+from perfgate.judge.gathering import _allowed
 from perfgate.judge.noise import calibrate
 from perfgate.judge.plans import plans
 from perfgate.judge.proposals import propose
 from perfgate.judge.selftest import exit_code, self_test
+from perfgate.judge.together import geometric_means
 from perfgate.judge.verdicts import Case, judge, judge_with_evidence
 from perfgate.limits import DEFAULT
-from perfgate.model import Allowance, Baseline, CalibratedPrior, Key, Location, Problem, Run, Series, read_only
+from perfgate.model import (
+    Allowance,
+    Baseline,
+    CalibratedPrior,
+    Estimate,
+    Key,
+    Location,
+    Problem,
+    Run,
+    Series,
+    read_only,
+)
 from perfgate.rules.loading import load_rules
 from perfgate.rules.ruleset import Ruleset
 
@@ -96,6 +109,10 @@ RULES = {
   - 'forward{stage="x"} under 1 s'
   - {assert: forward within 5% of baseline, min_runs: 9}
   - {assert: young within 5% of baseline}
+  - damaged within 5% of baseline
+  - fresh within 5% of baseline
+  - fresh within 5% of anchor
+  - partly within 5% of baseline
   - {assert: forward count at least 40, min_samples: 60}
   - memory under 1 s
   - forward under 50
@@ -157,7 +174,10 @@ def run(seed: int, *, ranks: int = 3, slower: float = 1.0, faster: float = 1.0, 
     rows += [series(f"timer.{i:02}", "s", times(0.001 * (1 + i), 30 + i, 0.03)) for i in range(12)]
     printed = {"mean": 0.2 * slower * between, "count": 40.0, "total": 8.0}
     rows.append(Series(Key("load"), "s", "aggregate", read_only(np.array([])), aggregate=printed))
+    if new or seed == 1:
+        rows.append(series("partly", "s", times(1, 50)))
     if new:
+        rows.append(series("fresh", "s", times(1, 51)))
         rows.append(series("damaged", "s", [1.0, 2.0, 1.0, 1.0, 1.0]))
     problem = Problem("error", "NaN", Location("new.json", 7), Key("damaged"))
     return Run(f"gpt/h100/level/run{seed}.json", "test", tuple(rows), (problem,) if new else ())
@@ -499,3 +519,129 @@ def test_where_a_step_spends_its_time() -> None:
     assert [part.metric for part in breakdown([], new)] == ["step.other", "step.kernel"]
     many = [f"kernel.{i:02}" for i in range(25)]
     assert len(movers([trace(1, 1.0, *many)], [trace(2, 2.0, *many)])) == 20
+
+
+DAMAGE = [
+    # the rule, the series that the problem is about, whether it is an error
+    ("forward under 1 s", Key.of("forward"), True),
+    ("forward under 1 s", Key.of("forward", rank="1"), True),
+    ("forward under 1 s", Key.of("backward"), False),
+    ("forward under 1 s", None, False),
+    ("for* under 1 s", Key.of("forward"), True),
+    ("for* under 1 s", Key.of("slow"), False),
+    ("both under 1 s", Key.of("backward"), True),
+    ("timer.00 / timer.01 under 9", Key.of("timer.01"), True),
+    ("labelled under 9 s", Key.of("labelled", kind="b"), False),
+    ("labelled under 9 s", Key.of("labelled", kind="a"), True),
+    ("labelled under 9 s", Key.of("labelled"), True),
+    ("forward under 1 s", Key.of("forward", kind="x"), True),
+]
+
+
+STOPPED = {
+    # what no change makes fail, and what is said of it
+    "step.time within 5% of baseline": None,
+    "forward min over 0 s": "forward is never below 0, so that nothing breaks this limit",
+    "forward min at least 0 s": "forward is never below 0, so that nothing breaks this limit",
+    "samples_per_second within 100% of baseline": "nothing can fall by more than all of it",
+    "{assert: gone under 1 s, on_missing: warn}": "it is never judged (on_missing: warn)",
+}
+
+
+@pytest.mark.parametrize("rule", STOPPED)
+def test_a_rule_that_cannot_fail_says_why(rule: str) -> None:
+    (proof,) = self_test(case(f"  - {rule}\n", run(50, n=36)))
+    said = STOPPED[rule]
+    assert (proof.state == "unable") == (said is not None)
+    assert proof.reason.startswith(said or "")
+
+
+BEYOND = [
+    # a verdict's fields, and what its rule accepts of the statistic
+    ({"bound": 2.0, "comparator": "under"}, (None, 2.0)),
+    ({"bound": 2.0, "comparator": "at most"}, (None, 2.0)),
+    ({"bound": 2.0, "comparator": "over"}, (2.0, None)),
+    ({"bound": 2, "comparator": "at least"}, (2, None)),
+    ({"tolerance": 0.5, "base": Estimate(2.0, None, None, 1, 1.0, 1)}, (None, 3.0)),
+    ({"tolerance": 0.5, "base": Estimate(2.0, None, None, 1, 1.0, 1), "better": "higher"}, (1.0, None)),
+    ({"tolerance": 0.5, "base": Estimate(2.0, None, None, 1, 1.0, 1), "two_sided": True}, (1.0, 3.0)),
+    ({"tolerance": 0.5, "base": Estimate(None, None, None, 1, 1.0, 1)}, (None, None)),
+    ({"tolerance": 0.5}, (None, None)),
+    ({"base": Estimate(2.0, None, None, 1, 1.0, 1)}, (None, None)),
+    ({}, (None, None)),
+]
+
+
+@pytest.mark.parametrize(("fields", "allowed"), BEYOND)
+def test_what_a_rule_accepts(fields: dict[str, Any], allowed: tuple[float | None, float | None]) -> None:
+    assert _allowed(fields) == allowed
+
+
+def test_ranks_and_stalls_behind_a_verdict() -> None:
+    """Twelve ranks, of which some stall: the one that speaks, and seven from the slowest to the fastest."""
+
+    def stalled(rank: int, unit: str) -> Series:
+        x = np.array([5.0, *steady(1 + rank / 100, n=300, seed=rank)])
+        x[100 + rank] *= 3 if unit in ("s", "B") else 0.3
+        return series("held", unit, list(x), rank=str(rank))
+
+    for unit, limit in (("s", "under 9 s"), ("1/s", "over 0.1 /s"), ("B", "under 1 GB")):
+        new = replace(run(50), series=tuple(stalled(rank, unit) for rank in range(12)))
+        asked = case(f"  - held {limit}\n  - held total {limit.replace('9 s', '1 h')}\n", new)
+        check_golden(f"ranks-behind-{unit.replace('/', '')}", *map(asdict, judge_with_evidence(asked)[1]))
+
+
+@pytest.mark.parametrize(("rule", "key", "error"), DAMAGE)
+@pytest.mark.parametrize("severity", ["error", "warning"])
+def test_a_value_that_was_left_out_is_an_error_of_its_metric(rule: str, key: Any, error: bool, severity: Any) -> None:
+    whole = run(50, n=12)
+    rows = (*whole.series, series("labelled", "s", [1.0] * 12, kind="a", rank="0"))
+    told = Problem(severity, "NaN", Location("new.json", 7), key)
+    found = judge(case(f"  - {rule}\n", replace(whole, series=rows, problems=(told,))))[0]
+    assert (found.reason == "not-a-number") == (error and severity == "error")
+    assert ("a value was left out: new.json:7: NaN" in found.message) == (error and severity == "error")
+
+
+NAMES = [
+    # what a rule asks for; the metrics that are proposed instead
+    ("forwrd", ["forward", "forward_backward"]),
+    ("FORWARD", ["forward", "forward_backward"]),
+    ("ward", ["forward", "backward", "forward_backward", "backward_allreduce"]),
+    ("qqq", []),
+]
+
+
+@pytest.mark.parametrize(("asked", "near"), NAMES)
+def test_the_nearest_names_are_proposed(asked: str, near: list[str]) -> None:
+    (found,) = judge(case(f"  - {asked} under 1 s\n", run(50, n=12)))
+    assert found.reason == "metric-absent"
+    for name in near:
+        assert name in found.message
+    assert ("the nearest are" in found.message) == bool(near)
+
+
+def test_only_so_many_names_are_looked_for() -> None:
+    rules = "".join(f"  - forwar{i} under 1 s\n" for i in range(60))
+    found = judge(case(rules, run(50, n=12)))
+    assert sum("the nearest are" in verdict.message for verdict in found) == 50
+
+
+def test_a_run_that_speaks_of_some_metrics_alone_is_left_out_of_others() -> None:
+    asked = case("  - slow within 5% of baseline\n", run(50))
+    adopted = replace(run(7), series=tuple(one for one in run(7).series if one.key.metric == "fast"))
+    whole, partial = (replace(adopted, partial=partial) for partial in (False, True))
+    for odd, reason, runs in ((whole, "no-baseline", None), (partial, "interval", 5)):
+        stored = (*asked.baseline.runs, odd)
+        (found,) = judge(replace(asked, baseline=replace(asked.baseline, runs=stored)))
+        assert (found.reason, found.base and found.base.runs) == (reason, runs)
+
+
+def test_how_metrics_changed_together() -> None:
+    """The geometric mean of new / base, for each unit that two metrics have."""
+    rules = "".join(f"  - {name} within 5% of baseline\n" for name in ("slow", "fast", "memory", "gone", "step.time"))
+    found = judge(case(rules, run(50, slower=1.3, faster=1.2)))
+    (mean,) = geometric_means(found)
+    ratios = [1 + verdict.change.estimate for verdict in found if verdict.change and verdict.unit == "s"]
+    assert (mean.unit, mean.verdicts) == ("s", 3)
+    assert mean.change == pytest.approx(float(np.prod(ratios)) ** (1 / 3) - 1)
+    assert geometric_means(found[:1]) == ()

@@ -174,7 +174,7 @@ def _other_values(value: object) -> Iterator[object]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int | float):
-        yield value + 1
+        yield value + 1 if value + 1 != value else value * 2
     elif isinstance(value, str) and DECIDES.fullmatch(value):
         yield WORDS.get(value, f"not {value}")
 

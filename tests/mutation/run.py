@@ -90,6 +90,8 @@ class Trial:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try the mutants, in the order given, until the time is over."""
+        if session.testsfailed:
+            raise session.Failed("some tests cannot be collected: see `python -m pytest --collect-only`")
         for name in self.core.paths:
             import_module(name)
         tests, live, kills = self._tests(session), live_functions(str(ROOT / "perfgate")), Counter[tuple[str, str]]()
