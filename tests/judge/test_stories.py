@@ -434,9 +434,17 @@ def test_plan() -> None:
         check_golden(name, *({**plan, "points": plan["points"][:3] + plan["points"][-2:]} for plan in shown))
 
 
-def test_calibrate() -> None:
-    priors, complaints = calibrate(case(SHORT, *(run(50 + i) for i in range(6))))
-    check_golden("calibrate", *map(asdict, priors), *complaints)
+EVERY_RANK = "  - backward on each rank within 5% of baseline\n  - backward p90 across ranks within 5% of baseline\n"
+
+
+@pytest.mark.parametrize("runs", [4, 5, 6])
+def test_calibrate(runs: int) -> None:
+    """Five runs are the fewest; a metric in two units, one that is damaged and one that is absent have no prior."""
+    rules = SHORT + EVERY_RANK + "  - gone within 5% of baseline\n  - flipped within 5% of baseline\n"
+    new = [run(50 + i, n=24) for i in range(runs)]
+    new[1] = replace(new[1], series=tuple(replace(s, unit="s") if s.unit == "1/s" else s for s in new[1].series))
+    priors, complaints = calibrate(case(rules, *new))
+    check_golden(f"calibrate-{runs}", *map(asdict, priors), *complaints)
 
 
 @pytest.mark.parametrize(("name", "creep"), [("creep", 0.02), ("creep-down", -0.02)])
