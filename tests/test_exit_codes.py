@@ -15,7 +15,7 @@ from perfgate.cli.completion import VARIABLE
 
 
 @pytest.fixture(autouse=True)
-def _stdout() -> Iterator[None]:
+def _stdout(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
     """A command may put another stdout in place of one that is broken."""
     before = sys.stdout
     yield
