@@ -38,7 +38,7 @@ def graft(mutant: Mutant, tree: ast.Module, live: Live) -> None:
     if not mutant.function:
         _run_again(mutant.statement, module)
         return
-    for old, new in zip(_functions(before), _functions(_compiled(tree, module)), strict=True):
+    for old, new in _pairs(before, _compiled(tree, module)):
         for function in live.get(old, ()) if old != new else ():
             function.__code__ = new
 
@@ -47,14 +47,12 @@ def _compiled(tree: ast.Module, module: ModuleType) -> CodeType:
     return compile(tree, str(module.__file__), "exec", dont_inherit=True)
 
 
-def _functions(code: CodeType) -> Iterator[CodeType]:
-    """The code of the functions of a module and of its classes, without those inside functions."""
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            if constant.co_flags & inspect.CO_OPTIMIZED:
-                yield constant
-            else:
-                yield from _functions(constant)
+def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Everything that is defined in a piece of code, at any depth, before and after a change of one piece."""
+    before, after = ([one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new))
+    for pair in zip(before, after, strict=True) if len(before) == len(after) else ():
+        yield pair
+        yield from _pairs(*pair)
 
 
 def _run_again(statement: ast.stmt, module: ModuleType) -> None:
@@ -70,8 +68,8 @@ def _run_again(statement: ast.stmt, module: ModuleType) -> None:
 
 
 def _replace(name: str, old: Any, new: Any) -> None:
-    if isinstance(statement_function := inspect.unwrap(new) if callable(new) else None, FunctionType):
-        _take_defaults(inspect.unwrap(old), statement_function)
+    if isinstance(new, FunctionType):
+        _take_defaults(inspect.unwrap(old), inspect.unwrap(new))
     elif isinstance(new, type):
         for attribute, value in vars(new).items():
             known = vars(old).get(attribute)

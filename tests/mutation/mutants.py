@@ -145,7 +145,7 @@ def _telling(nodes: list[ast.AST]) -> ast.AST:
 
 def _text(node: ast.AST) -> str:
     """A piece of a module in one line, of a statement with a body its head."""
-    return ast.unparse(node).split("\n", 1)[0]
+    return next(line for line in ast.unparse(node).split("\n") if not line.startswith("@"))
 
 
 def replacements(node: ast.AST) -> Iterator[ast.AST]:

@@ -16,7 +16,6 @@ cosmic-ray starts pytest anew for every mutant, in the working tree.
 from __future__ import annotations
 
 import argparse
-import ast
 import gc
 import json
 import os
@@ -29,18 +28,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-import yaml
 from graft import Live, graft, live_functions
-from mutants import Mutant, mutants
-from selection import Tests, measured
+from mutants import Mutant
+from scope import ROOT, Core, equivalents
+from selection import Selection, measured
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-#: What decides an outcome or an exit code.
-CORE = ("perfgate/judge/*.py", "perfgate/stats/*.py", "perfgate/cli/entry.py", "perfgate/cli/publishing.py")
 #: Tests of other things, and those that start processes, in which the mutant would not be.
 LEFT_OUT = ("action", "fuzz", "integrations", "mutation", "readers", "recording", "reporters")
 LEFT_OUT_FILES = (
@@ -52,26 +47,6 @@ LEFT_OUT_FILES = (
 PATIENCE, GRACE, MEMORY = 20, 3, 8 << 30
 
 Say: TypeAlias = Callable[[str], object]
-
-
-def equivalents() -> dict[str, str]:
-    """The mutants that nothing can tell from the original, and why."""
-    groups = yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8"))
-    return {mutant: group["why"] for group in groups or () for mutant in group["mutants"]}
-
-
-class Core:
-    """The modules that are mutated: their files and their syntax by name."""
-
-    def __init__(self) -> None:
-        paths = [path for pattern in CORE for path in sorted(ROOT.glob(pattern)) if path.stem != "__init__"]
-        self.paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
-        self.trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in self.paths.items()}
-
-    def mutants(self, only: Sequence[str] = ()) -> list[Mutant]:
-        """All mutants, or those of the modules whose names hold one of these."""
-        chosen = [name for name in self.trees if not only or any(part in name for part in only)]
-        return [mutant for name in chosen for mutant in mutants(name, self.trees[name])]
 
 
 class Trial:
@@ -110,7 +85,7 @@ class Trial:
                 print(f"{number}: survived {len(chosen)} tests: {mutant}", file=sys.__stderr__, flush=True)
         return True
 
-    def _tests(self, session: pytest.Session) -> Tests:
+    def _tests(self, session: pytest.Session) -> Selection:
         """The tests that pass, with what they run; measured in a fork, so that nothing is remembered here."""
 
         def work(say: Say) -> None:
@@ -119,9 +94,9 @@ class Trial:
             say(json.dumps(measured(session.items, self.core.paths, ROOT, failed)))
 
         said, _ = forked(work)
-        return Tests(session.items, json.loads(said))
+        return Selection(session.items, json.loads(said))
 
-    def _killer(self, mutant: Mutant, chosen: Sequence[pytest.Item], tests: Tests, live: Live) -> str:
+    def _killer(self, mutant: Mutant, chosen: Sequence[pytest.Item], tests: Selection, live: Live) -> str:
         """The test that fails, or what else ends the fork; "" where the mutant survives."""
 
         def work(say: Say) -> None:

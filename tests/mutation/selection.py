@@ -26,7 +26,7 @@ Lines = dict[str, list[int]]
 Measurement = dict[str, Any]
 
 
-class Tests:
+class Selection:
     """The tests by the lines that they run."""
 
     def __init__(self, items: Sequence[pytest.Item], measurement: Measurement) -> None:
