@@ -45,6 +45,7 @@ OUTCOMES = [
     ("no run", [], "median", 1, "under", "error no-new-run"),
     ("an empty run", [FOUR, []], "median", 1, "under", "error too-few-samples"),
     ("nan", [FOUR, [math.nan]], "median", 1, "under", "error not-a-number"),
+    ("four samples", [[1.0] * 4], "mean", 2, "under", "pass interval"),
     ("three samples", [FOUR[:3]], "median", 1, "under", "error too-few-samples"),
     ("a sum beyond floats", [[1e308] * 9], "total", 1, "under", "error not-a-number"),
 ]

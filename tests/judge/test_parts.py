@@ -106,3 +106,18 @@ def test_parts_of_any_statistic(statistic: str, told: bool) -> None:
     assert [share.metric for share in found] == (["epoch.load"] if told else [])
     per_run = 40 if statistic == "total" else 1
     assert found[0].new == pytest.approx(9 * per_run, rel=0.05)
+
+
+@pytest.mark.parametrize("statistic", ["median", "mean", "p90", "total"])
+def test_a_part_that_is_taken_twice_a_step_counts_twice(statistic: str) -> None:
+    """Micro-steps: the mean of a part, times how many there are of it for each value of the whole."""
+
+    def steps(seed: int, micro: float) -> Run:
+        values = np.array(steady(micro, n=80, seed=seed))
+        rows = {"epoch.load": values, "epoch": values[::2] + values[1::2]}
+        return Run(f"run{seed}", "test", tuple(Series(Key(k), "s", "samples", read_only(v)) for k, v in rows.items()))
+
+    base, new = [steps(seed, 1.0) for seed in range(3)], [steps(9, 1.5)]
+    (share,) = verdict(f"epoch {statistic} within 20% of baseline", base, new).explained_by
+    times = 80 if statistic == "total" else 2
+    assert (share.base, share.new) == pytest.approx((times, 1.5 * times), rel=0.03)

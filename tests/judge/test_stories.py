@@ -70,7 +70,12 @@ RULES = {
   - timer.0? within 2% of baseline
   - loss within ±5% of baseline
   - {assert: loss within 5% of baseline, better: lower}
+  - samples_per_second within 100% of baseline
+  - becoming within 5% of baseline
   - zero within 5% of baseline
+  - {assert: retries within 1% of baseline, better: lower}
+  - work within ±1% of baseline
+  - forward count within ±5% of baseline
   - {assert: zero within 1 ms of baseline}
   - {assert: load within 5% of baseline, confidence: 90%, power: 0.9}
   - fast within 5% of baseline
@@ -168,6 +173,9 @@ def run(seed: int, *, ranks: int = 3, slower: float = 1.0, faster: float = 1.0, 
         series("fast", "s", times(0.01 / faster, 24)),
         series("gpu.utilization", "1", times(0.9 / slower, 25, 0.002)),
         series("flipped", "s" if new else "1/s", times(1, 26)),
+        series("becoming", "s", [0.5 if new else 0.0] * n),
+        series("retries", "1", [7.0] * n),
+        series("work", "FLOP", [3e12] * n),
         series("young", "s", times(0.005, 27)[: 20 if new else n]),
         series("modes", "s", [0.1 + 0.02 * (i % 2) for i in range(n)]),
     ]
@@ -333,6 +341,7 @@ def test_an_allowance_is_for_the_baseline_alone() -> None:
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_other_ranks_than_before(ranks: int) -> None:
     check_golden(f"ranks-{ranks}", *verdicts(case(RULES["ranks"], run(50, ranks=ranks), run(51, ranks=3))))
+    check_golden(f"ranks-{ranks}-alone", *verdicts(case(RULES["ranks"], run(50, ranks=ranks))))
 
 
 def test_a_run_without_what_another_holds() -> None:
@@ -390,6 +399,8 @@ PROVEN = {
   - gpu.utilization at least 80%
   - forward count at most 100
   - forward count at least 40
+  - backward on each rank under 205 ms
+  - {assert: backward on each rank under 205 ms, severity: warning}
   - p95(forward) / p50(forward) under 1.1
   - forward cv under 5%
   - comm_share under 20%
@@ -432,6 +443,18 @@ def test_plan() -> None:
     for name, asked in {"plan": calibrated, "plan-one": case(SHORT, runs=1)}.items():
         shown = [asdict(plan) for plan in plans(asked)]
         check_golden(name, *({**plan, "points": plan["points"][:3] + plan["points"][-2:]} for plan in shown))
+
+
+def test_plan_without_an_anchor_or_with_damage() -> None:
+    asked = case("  - slow within 5% of anchor\n  - zero within 5% of baseline\n  - gone under 1 s\n", runs=3)
+    found = plans(replace(asked, baseline=replace(asked.baseline, anchor=())))
+    assert [plan.trouble for plan in found] == [
+        "no stored run holds slow",
+        "the stored values have no relative change: hold it to a limit",
+        "the stored runs do not hold gone",
+    ]
+    assert [plan.metric for plan in found] == ["slow", "zero", "gone"]
+    assert [plan.detectable for plan in found] == [None] * 3
 
 
 EVERY_RANK = "  - backward on each rank within 5% of baseline\n  - backward p90 across ranks within 5% of baseline\n"
@@ -553,6 +576,7 @@ STOPPED = {
     "forward min at least 0 s": "forward is never below 0, so that nothing breaks this limit",
     "samples_per_second within 100% of baseline": "nothing can fall by more than all of it",
     "{assert: gone under 1 s, on_missing: warn}": "it is never judged (on_missing: warn)",
+    "{assert: slow p99 within 5% of baseline, on_inconclusive: warn}": "even a thousandfold it is inconclusive",
 }
 
 
@@ -614,14 +638,15 @@ NAMES = [
     # what a rule asks for; the metrics that are proposed instead
     ("forwrd", ["forward", "forward_backward"]),
     ("FORWARD", ["forward", "forward_backward"]),
-    ("ward", ["forward", "backward", "forward_backward", "backward_allreduce"]),
+    ("ward", ["forward", "backward", "forward_backward"]),
+    ("x*WARD*", []),
     ("qqq", []),
 ]
 
 
 @pytest.mark.parametrize(("asked", "near"), NAMES)
 def test_the_nearest_names_are_proposed(asked: str, near: list[str]) -> None:
-    (found,) = judge(case(f"  - {asked} under 1 s\n", run(50, n=12)))
+    (found,) = judge(case(f"  - '{asked} under 1 s'\n", run(50, n=12)))
     assert found.reason == "metric-absent"
     for name in near:
         assert name in found.message
@@ -642,6 +667,34 @@ def test_a_run_that_speaks_of_some_metrics_alone_is_left_out_of_others() -> None
         stored = (*asked.baseline.runs, odd)
         (found,) = judge(replace(asked, baseline=replace(asked.baseline, runs=stored)))
         assert (found.reason, found.base and found.base.runs) == (reason, runs)
+
+
+@pytest.mark.parametrize(("stored", "new", "held"), [(5, 1, 5), (2, 1, 3), (6, 7, 7), (1, 2, 3), (9, 2, 5)])
+def test_the_last_runs_are_held_against_the_anchor(stored: int, new: int, held: int) -> None:
+    """Five at the end of the history, never fewer than the new ones, and none of those that lack the metric."""
+    asked = case("  - slow within 50% of anchor\n", *(run(50 + i) for i in range(new)), runs=stored)
+    lacking = replace(run(7), series=tuple(one for one in run(7).series if one.key.metric == "fast"))
+    for runs in (asked.baseline.runs, (*asked.baseline.runs, lacking)):
+        (found,) = judge(replace(asked, baseline=replace(asked.baseline, runs=runs)))
+        assert found.new is not None
+        assert (found.outcome, found.new.runs) == ("pass", held)
+        last = [
+            one.values[1:]
+            for one in (
+                s for r in (*asked.baseline.runs, *asked.new)[-held:] for s in r.series if s.key.metric == "slow"
+            )
+        ]
+        assert found.new.estimate == pytest.approx(float(np.exp(np.mean([np.log(np.median(x)) for x in last]))))
+
+
+@pytest.mark.parametrize(
+    ("jumps", "warns"), [((1.3,), False), ((1.3, 1.3), False), ((1.3, 1.3, 1.3), True), ((1.004,) * 5, False)]
+)
+def test_a_drift_is_three_runs_in_a_row_at_least(jumps: tuple[float, ...], warns: bool) -> None:
+    asked = case("  - slow within 5% of baseline\n", *(run(20 + i, slower=jump) for i, jump in enumerate(jumps)))
+    asked = replace(asked, baseline=replace(asked.baseline, anchor=()))
+    found = drifts(asked, Evidence.of(asked.new, asked.baseline, {}))
+    assert [problem.severity for problem in found] == ["warning"] * warns
 
 
 def test_how_metrics_changed_together() -> None:
