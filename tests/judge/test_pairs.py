@@ -116,6 +116,13 @@ def test_the_cost_is_the_mean_of_the_pairs_that_tell() -> None:
     assert order_bias(*([one] for one in taken_by_turns(8, 1.5, True)), [True]) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_step_of_no_time_tells_nothing(which: int) -> None:
+    sides = list(taken_by_turns(16, 1.05, True))
+    sides[which] = series("step", [1.0] * 15 + [0.0])
+    assert order_bias([sides[0]], [sides[1]], [True]) is None
+
+
 def test_a_first_quarter_of_warm_up_is_left_out() -> None:
     base, new = taken_by_turns(16, 1.05, True)
     cold = series("step", [9.0] * 4 + [*new.values[4:]])

@@ -32,6 +32,7 @@ from perfgate.model import (
     Allowance,
     Baseline,
     CalibratedPrior,
+    Change,
     Estimate,
     Key,
     Location,
@@ -706,3 +707,5 @@ def test_how_metrics_changed_together() -> None:
     assert (mean.unit, mean.verdicts) == ("s", 3)
     assert mean.change == pytest.approx(float(np.prod(ratios)) ** (1 / 3) - 1)
     assert geometric_means(found[:1]) == ()
+    vanished = [replace(verdict, change=Change(-1.0, None, None)) for verdict in found[:2]]
+    assert geometric_means(vanished) == ()

@@ -17,7 +17,7 @@ from mutants import Mutant
 #: Where the last measurement is kept, below the root.
 KEPT = Path("build") / "mutation.json"
 #: Seconds that the tests of one mutant take together at most; a test that takes longer than LONGEST is not run.
-MOST, LONGEST = 4.0, 4.0
+MOST, LONGEST = 6.0, 4.0
 #: Tests of the judge and of statistics themselves, which are tried before those of whole commands.
 NEAR = ("tests/judge", "tests/stats", "tests/pairing")
 
