@@ -9,7 +9,7 @@ from perfgate.model import Outcome, Problem, Verdict
 from perfgate.rules.ruleset import Settings
 
 #: Reasons that are the rule author's mistake, not the data's: usage, exit 2.
-USAGE_REASONS = ("no-unit", "improving-side", "not-comparable")
+USAGE_REASONS = ("no-unit", "improving-side")
 
 #: When several hold: internal error, usage, failure, could not judge, nothing.
 _ORDER = (4, 2, 1, 3, 0)

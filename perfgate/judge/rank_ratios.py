@@ -21,9 +21,6 @@ from perfgate.units import format_value
 def rank_ratio_finding(question: Question, asks: Change) -> Finding:
     """Judge the ratio of two ranks' statistics, one number a run, against 1 + tolerance. Raises Undecidable."""
     key, reading = question.subject.key, question.reading
-    if question.rank in ("across", "each"):
-        message = f"`{question.clause.text}` compares one rank with another"
-        raise Undecidable("not-comparable", message, "write `on the slowest rank`")
     if any(len(members) < 2 for members in question.new):
         raise Undecidable("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
     question.check_runs(len(question.new), "new")

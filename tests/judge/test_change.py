@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from perfgate import calibrate_prior, judge_change, measure_run
 from perfgate.judge.change import ChangeResult, judge_measured_change
@@ -60,6 +61,11 @@ OUTCOMES = [
         {"tolerance_absolute": 2, "exact": True, "better": "higher"},
         "fail exact",
     ),
+    ("-5 to -4 or -2", [-5], [-4, -2], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
+    ("-6 or -5 to -4", [-6, -5], [-4], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
+    ("-6 or -5 to -4, less", [-6, -5], [-4], {"tolerance_absolute": 1.5, "exact": True}, "inconclusive exact"),
+    ("-6 or -5 to -2", [-6, -5], [-2], {"tolerance_absolute": 2, "exact": True}, "fail exact"),
+    ("5 to 0", [5], [0], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "fail exact"),
     ("-100 to -96", [-100], [-96], {"tolerance": 0.05, "tolerance_absolute": 2, "exact": True}, "pass exact"),
     ("no baseline, no run", [], [], {"tolerance": 0.05}, "error no-baseline"),
     ("no new run", [STEADY], [], {"tolerance": 0.05}, "error no-new-run"),
@@ -100,6 +106,12 @@ BAD = [
     ({"tolerance": 0.05, "warmup": -1}, "warmup is"),
     ({"tolerance": 0.05, "prior": (0.0, 2.0)}, "prior is"),
     ({"tolerance": 0.05, "prior": (0.01, math.nan)}, "prior is"),
+    ({"tolerance": 0.05, "prior": (0.01, 0.0)}, "prior is"),
+    ({"tolerance": 0.05, "prior": (math.inf, 2.0)}, "prior is"),
+    ({"tolerance": 0.05, "prior": (0.01, math.inf)}, "prior is"),
+    ({"tolerance": 0.05, "power": 0.0}, "power is"),
+    ({"tolerance": math.inf}, "tolerance is"),
+    ({"tolerance": 0.05, "tolerance_absolute": -1}, "tolerance_absolute is"),
     ({"tolerance": 0.05, "min_samples": 0}, "min_samples is"),
 ]
 
@@ -108,6 +120,43 @@ BAD = [
 def test_bad_options_are_refused_even_without_data(options, message):
     with pytest.raises(ValueError, match=message):
         judge_change([], [], **options)
+
+
+GOOD = [
+    {"tolerance": 0.0},
+    {"tolerance_absolute": 0.0},
+    {"tolerance": 2.0, "confidence": 0.501, "power": 0.01, "prior": (1e-9, 0.1), "min_samples": 1},
+    {"tolerance": 0.5, "confidence": 0.999, "power": 0.99, "prior": (9.0, 99.0), "warmup": 0},
+]
+
+
+@pytest.mark.parametrize("options", GOOD)
+def test_good_options_are_accepted(options):
+    assert judge_change([], [], **options).reason == "no-baseline"
+
+
+def test_what_nobody_says_is_that_of_the_contract():
+    said = {
+        "statistic": "median",
+        "better": "lower",
+        "two_sided": False,
+        "confidence": 0.95,
+        "power": 0.8,
+        "warmup": "auto",
+        "prior": (0.01, 2.0),
+        "strict": False,
+        "exact": False,
+        "min_samples": 4,
+    }
+    base, new = [[300.0, *STEADY], [300.0, *STEADY[1:]]], [[300.0, 300.0, *scaled(1.03)]]
+    unsaid = judge_change(base, new, tolerance=0.05)
+    assert unsaid == judge_change(base, new, tolerance=0.05, **said)
+    assert ChangeTerms(tolerance=0.05) == ChangeTerms(tolerance=0.05, tolerance_absolute=None, **said)
+    for name, value in {"statistic": "mean", "better": "higher", "confidence": 0.9, "power": 0.9, "warmup": 0}.items():
+        assert unsaid != judge_change(base, new, tolerance=0.05, **{name: value})
+    assert judge_change([[8] * 4], [[9] * 4], tolerance=0, warmup=0).reason == "interval"
+    assert judge_change([[8] * 3], [[9] * 4], tolerance=0, warmup=0).reason == "too-few-samples"
+    assert judge_change(NUMBERS, [106.5], tolerance=0.05).outcome == "suspect"
 
 
 def test_the_fields_are_those_of_the_contract():
@@ -247,3 +296,98 @@ def test_a_change_as_large_as_detectable_is_found_with_the_promised_power():
         *base, new = simulated(seed, 6)
         failed += judge_change(base, [factor * new], tolerance=0.05, prior=prior).outcome == "fail"
     assert 0.7 < failed / 300 < 0.92
+
+
+# What is printed beside an outcome, against the formulas written out.
+
+SIDES = [("lower", False), ("higher", False), ("neither", False), ("lower", True)]
+
+
+@pytest.mark.parametrize(("better", "two_sided"), SIDES)
+@pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.2])
+def test_what_would_be_seen_and_what_would_settle_it(better, two_sided, tolerance):
+    found = judge_change(NUMBERS, [103.0], tolerance=tolerance, better=better, two_sided=two_sided)
+    assert (found.base_runs, found.new_runs, found.degrees_of_freedom) == (5, 1, 6)
+    t = stats.t.ppf(0.95, 6) + stats.t.ppf(0.8, 6)
+    up, down = math.log(1 + tolerance), math.log(1 - tolerance)
+    falls = better == "higher" and not two_sided
+    seen = 1 - math.exp(down - t * found.standard_error) if falls else math.exp(up + t * found.standard_error) - 1
+    assert found.minimum_detectable_change == pytest.approx(seen)
+    spread = found.standard_error / math.sqrt(1 / 5 + 1)
+    reach = {m: stats.t.ppf(0.95, 5 + m) + stats.t.ppf(0.8, 5 + m) for m in range(1, 21)}
+    room = -down if falls else up
+    enough = [m for m, sum_of_t in reach.items() if sum_of_t * spread * math.sqrt(1 / 5 + 1 / m) <= room]
+    assert found.runs_needed == (enough[0] if enough else None)
+
+
+def test_an_interval_is_that_of_the_logarithm():
+    found = judge_change(NUMBERS, [103.0, 104.0], tolerance=0.05, confidence=0.9)
+    reach = stats.t.ppf(0.9, found.degrees_of_freedom) * found.standard_error
+    bounds = [math.exp(found.log_change + sign * reach) - 1 for sign in (-1, 0, 1)]
+    assert [found.low, found.estimate, found.high] == pytest.approx(bounds)
+    assert found.p_no_change == pytest.approx(stats.t.sf(found.log_change / found.standard_error, 7))
+
+
+def test_equal_numbers_without_a_ratio_have_not_changed():
+    found = judge_change([0, 0], [0], tolerance=0.05)
+    assert (found.estimate, found.low, found.high, found.log_change, found.standard_error) == (0, 0, 0, 0, 0)
+    assert (found.base_value, found.new_value) == (0, 0)
+
+
+def test_what_has_no_ratio_still_has_its_values():
+    found = judge_change([-2, -4], [6, 8, 10], tolerance=0.05)
+    assert (found.outcome, found.base_value, found.new_value) == ("error", -3, 8)
+    assert (found.base_runs, found.new_runs, found.standard_error) == (2, 3, None)
+    assert (found.suspect, found.improved) == (False, False)
+
+
+IMPROVED = [
+    # new, better, outcome, improved
+    ([80.0], "lower", "pass", True),
+    ([80.0], "higher", "fail", False),
+    ([125.0], "higher", "pass", True),
+    ([98.0], "lower", "pass", False),
+    ([80.0], "neither", "fail", False),
+]
+
+
+@pytest.mark.parametrize(("new", "better", "outcome", "improved"), IMPROVED)
+def test_an_improvement_beyond_the_tolerance_is_noted(new, better, outcome, improved):
+    found = judge_change(NUMBERS, new, tolerance=0.05, better=better)
+    assert (found.outcome, found.improved) == (outcome, improved)
+
+
+def test_nothing_is_concluded_from_a_thin_tail():
+    slower = judge_change([STEADY] * 3, [scaled(3)], tolerance=0.05, statistic="p95")
+    faster = judge_change([STEADY] * 3, [scaled(0.3)], tolerance=0.05, statistic="p95")
+    assert [(x.outcome, x.reason, x.suspect, x.improved) for x in (slower, faster)] == [
+        ("inconclusive", "thin-tail", False, False)
+    ] * 2
+    assert slower.low > 0.05
+
+
+@pytest.mark.parametrize(("n", "reason"), [(39, "thin-tail"), (40, "interval")])
+@pytest.mark.parametrize(("statistic", "turn"), [("p95", 1), ("p5", -1)])
+def test_a_p95_wants_forty_independent_values(n, reason, statistic, turn):
+    """The values beyond it are spread evenly over the run, so that each counts for itself."""
+    run = [100.0 + turn * (i % 20 == 10) + 0.01 * turn * ((7 * i) % 20) for i in range(n)]
+    assert measure_run(run, statistic, warmup=0).n_effective == n
+    assert judge_change([run], [run], tolerance=0.5, statistic=statistic, warmup=0).reason == reason
+
+
+def test_the_middle_needs_no_tail():
+    assert judge_change([STEADY], [STEADY[:5]], tolerance=0.5, warmup=0).reason == "interval"
+    assert judge_change([STEADY], [STEADY[:5]], tolerance=0.5, warmup=0, statistic="p50").reason == "interval"
+
+
+def test_counts_that_differ_are_compared_with_a_tenth_of_a_percent():
+    exact = judge_change([1000, 1001], [1002], tolerance=0.05, exact=True)
+    assert exact.standard_error == judge_change([1000, 1001], [1002], tolerance=0.05, prior=(0.001, 2)).standard_error
+    assert exact.standard_error < judge_change([1000, 1001], [1002], tolerance=0.05).standard_error
+
+
+@pytest.mark.parametrize(("new", "outcome"), [([106.5], "suspect"), ([106.5] * 2, "suspect"), ([106.0] * 3, "fail")])
+def test_three_runs_convict(new, outcome):
+    base = [100.0, 104.0, 96.0, 102.0, 98.0]
+    found = judge_change(base, new, tolerance=0.05)
+    assert (found.outcome, found.reason) == (outcome, "interval")

@@ -45,6 +45,7 @@ OUTCOMES = [
     ("no run", [], "median", 1, "under", "error no-new-run"),
     ("an empty run", [FOUR, []], "median", 1, "under", "error too-few-samples"),
     ("nan", [FOUR, [math.nan]], "median", 1, "under", "error not-a-number"),
+    ("four samples", [[1.0] * 4], "mean", 2, "under", "pass interval"),
     ("three samples", [FOUR[:3]], "median", 1, "under", "error too-few-samples"),
     ("a sum beyond floats", [[1e308] * 9], "total", 1, "under", "error not-a-number"),
 ]
@@ -66,6 +67,9 @@ BAD = [
     ({"bound": 1.0, "statistic": "p200"}, "unknown statistic"),
     ({"bound": 1.0, "confidence": 0.3}, "confidence is"),
     ({"bound": 1.0, "warmup": "none"}, "warmup is"),
+    ({"bound": 1.0, "confidence": 1.0}, "confidence is"),
+    ({"bound": 1.0, "prior": (0.0, 1.0)}, "prior is"),
+    ({"bound": math.inf}, "bound is"),
     ({"bound": 1.0, "min_samples": 0}, "min_samples is"),
 ]
 
@@ -74,6 +78,69 @@ BAD = [
 def test_bad_options_are_refused_even_without_data(options, message):
     with pytest.raises(ValueError, match=message):
         judge_limit([], **options)
+
+
+def test_what_nobody_says_is_that_of_the_contract():
+    said = {
+        "statistic": "median",
+        "comparator": "under",
+        "confidence": 0.95,
+        "warmup": "auto",
+        "prior": (0.01, 2.0),
+        "min_samples": 4,
+    }
+    assert judge_limit([WARM, FOUR], bound=12.0) == judge_limit([WARM, FOUR], bound=12.0, **said)
+    assert LimitTerms(bound=12.0) == LimitTerms(bound=12.0, **said)
+    assert judge_limit([WARM], bound=12.0) != judge_limit([WARM], bound=12.0, warmup=0)
+    assert judge_limit([WARM], bound=12.0) != judge_limit([WARM], bound=12.0, confidence=0.9)
+    assert judge_limit([[10.0] * 20], bound=10.0).outcome == "fail"
+    runs = [FOUR, WARM[:60], FOUR[3:40]]
+    several = judge_limit(runs, bound=12.0, statistic="mean")
+    assert several == judge_limit(runs, bound=12.0, statistic="mean", prior=(9.0, 2.0))
+    assert several != judge_limit(runs, bound=12.0, statistic="mean", prior=(0.01, 3.0))
+
+
+def test_the_numbers_of_a_percentile():
+    found = judge_limit([FOUR, FOUR[:51]], statistic="p90", bound=12.5, comparator="at most")
+    assert (found.n, found.runs, found.outcome) == (150, 2, "fail")
+    assert found.share == pytest.approx(0.25, abs=0.01)
+    assert found.share_low < found.share < found.share_high
+    assert found.low <= found.estimate == 13.0
+
+
+def test_a_number_among_runs_leaves_them_numbers():
+    """What a single number hides inside is unknown, so the spread between runs has to speak for all of them."""
+    found = judge_limit([FOUR, 11.5], statistic="p95", bound=99.0)
+    assert (found.n, found.n_effective, found.share, found.runs) == (100, None, None, 2)
+    assert found.estimate == (13.0 + 11.5) / 2
+    assert judge_limit([12.0, 11.5], statistic="p95", bound=99.0).n is None
+    assert judge_limit([12.0], statistic="mean", bound=99.0).low == 12.0
+
+
+@pytest.mark.parametrize(
+    ("comparator", "low", "high", "outcome"),
+    [
+        ("under", 11.5, 12.5, "inconclusive"),
+        ("under", 12.5, 12.5, "fail"),
+        ("at most", 12.5, 12.5, "pass"),
+        ("over", 12.5, 12.5, "fail"),
+        ("at least", 12.5, 12.5, "pass"),
+        ("over", 12.5, 13.5, "inconclusive"),
+        ("at most", 11.5, 12.5, "pass"),
+        ("under", 12.5, 13.5, "fail"),
+        ("at least", 11.5, 12.5, "inconclusive"),
+        ("over", 11.5, 12.5, "fail"),
+    ],
+)
+def test_an_interval_that_ends_on_the_bound(comparator, low, high, outcome):
+    runs = [(low + high) / 2] * 2 if low == high else [low, high]
+    found = judge_limit(runs, statistic="mean", bound=12.5, comparator=comparator)
+    if low == high:
+        assert (found.low, found.high, found.outcome) == (low, high, outcome)
+    else:
+        wide = judge_limit(runs, statistic="mean", bound=12.5, comparator=comparator)
+        at = wide.high if high == 12.5 else wide.low
+        assert judge_limit(runs, statistic="mean", bound=at, comparator=comparator).outcome == outcome
 
 
 def test_the_fields_are_those_of_the_contract():

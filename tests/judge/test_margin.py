@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from perfgate.judge.margin import Margin
+from perfgate.judge.margin import SLACK, Margin
 
 OUTCOMES = [
     # worse     low    high   outcome        improved
@@ -34,7 +34,16 @@ def test_outcome(worse, low, high, outcome, improved):
     assert margin.is_improved(low, high) is improved
 
 
+@pytest.mark.parametrize(("worse", "sign"), [("up", 1), ("down", -1)])
+def test_the_room_itself_still_passes(worse, sign):
+    margin, edge = Margin(0.05, -0.05, worse), sign * (0.05 + SLACK)
+    assert margin.compare(edge, edge) == "pass"
+    assert margin.compare(*sorted([edge, sign])) == "inconclusive"
+
+
 def test_rounding_has_room():
+    assert Margin(0.3, -0.3, "down").compare(-0.1 - 0.2, -0.1 - 0.2) == "pass"
+    assert Margin(0.3, -0.1 - 0.2, "down").compare(-0.3, -0.3) == "pass"
     assert Margin(0.1 + 0.2, -0.3, "up").compare(0.3, 0.3) == "pass"
     assert Margin(0.3, -0.3, "up").compare(0.1 + 0.2, 0.1 + 0.2) == "pass"
 

@@ -62,3 +62,11 @@ def test_of_an_autoregression_is_about_the_true_one(coefficient, low, high):
     """(1 + a) / (1 - a) is 1, 3 and 19; the estimate errs to the safe side."""
     found = [time_constant(autoregression(2000, coefficient, seed)) for seed in range(40)]
     assert low <= np.mean(found) <= high
+
+
+@pytest.mark.parametrize("n", [60, 150, 599, 700, 1000])
+def test_a_noisy_slope_is_summed_as_far_as_is_looked(n):
+    """It stays correlated beyond the longest lag: a third of the run, and never more than 200."""
+    z = np.arange(n) / n + np.random.default_rng(n).normal(0, 0.3, n)
+    assert time_constant(z) == pytest.approx(direct(z.tolist()), rel=1e-9)
+    assert time_constant(z) < n / 4

@@ -62,3 +62,33 @@ def test_few_unchanged_histories_warn_and_a_creep_is_found():
     assert sum(found is not None for found in quiet) <= 20
     assert all(found is not None and found <= 35 for found in creeping)
     assert np.median(creeping) <= 22
+
+
+STEPS = [
+    # z of the later runs, side; score, runs and shift of the drift, in standard deviations
+    ([1.0, 1.0], "up", (1.0, 2, 1.0)),
+    ([0.7], "up", (0.2, 1, 0.7)),
+    ([0.4], "up", (0.0, 0, 0.0)),
+    ([3.0, -4.0, 2.0, 1.0], "up", (2.0, 2, 1.5)),
+    ([-1.0, -2.0], "down", (2.0, 2, -1.5)),
+    ([1.0, 1.0], "down", (0.0, 0, 0.0)),
+    ([-1.0, -2.0], "either", (2.0, 2, -1.5)),
+    ([2.0, 1.0], "either", (2.0, 2, 1.5)),
+    ([], "up", (0.0, 0, 0.0)),
+]
+
+
+@pytest.mark.parametrize(("z", "side", "expected"), STEPS)
+def test_a_sum_by_hand(z, side, expected):
+    """Five equal reference runs leave a third of the prior's variance."""
+    spread = math.sqrt(2 * (PRIOR[0] ** 2 + 1e-5) / 6)
+    found = cusum(runs([0.0] * 5), runs([spread * x for x in z]), PRIOR, side)
+    assert (found.score, found.runs, found.shift / spread) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_run_without_a_value_is_passed_over():
+    known = runs([0.01, 0.02])
+    absent = RunMeasure(None, 0, None, None, 0, True)
+    assert cusum(runs([0.0] * 5), [known[0], absent, known[1]], PRIOR, "up") == cusum(
+        runs([0.0] * 5), known, PRIOR, "up"
+    )

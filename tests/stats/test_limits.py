@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from perfgate.stats.autocorrelation import time_constant
 from perfgate.stats.limits import mean_limit, numbers_limit, quantile_limit
 from perfgate.stats.statistics import STATISTICS, Estimate
 
@@ -122,3 +123,64 @@ def test_numbers_are_a_plain_t():
 def test_one_number_is_taken_as_it_is():
     found = numbers_limit([12.0], 0.95)
     assert (found.estimate, found.low, found.high, found.exact) == (12.0, 12.0, 12.0, True)
+
+
+def time_constant_at(x, bad):
+    return max(time_constant(bad.astype(float)), time_constant(stats.rankdata(x)))
+
+
+@pytest.mark.parametrize("q", [0.01, 0.1, 0.5, 0.9, 0.97])
+@pytest.mark.parametrize("n", [4, 5, 6, 30, 77])
+def test_the_bounds_are_those_of_every_count_tried(n, q):
+    """`low` is the f-th largest value, f the least count that fails; `high` the next after the most that passes."""
+    x = np.random.default_rng(n).normal(size=n)
+    found, worth = limit([x], q, 0.5), n / time_constant_at(x, x >= 0.5)
+    shares = [(c * worth / n, worth - c * worth / n) for c in range(n + 1)]
+    fails = [c for c in range(1, n + 1) if stats.beta.ppf(0.05, shares[c][0], shares[c][1] + 1) > 1 - q]
+    passes = [c for c in range(n) if stats.beta.ppf(0.95, shares[c][0] + 1, shares[c][1]) <= 1 - q]
+    descending = sorted(x, reverse=True)
+    assert found.n_effective == pytest.approx(worth)
+    assert found.low == (descending[fails[0] - 1] if fails else None)
+    assert found.high == (descending[passes[-1]] if passes else None)
+    assert found.allowed == 1 - q
+
+
+def test_none_and_all_bad_are_certain_on_their_side():
+    below, beyond = limit([[1.0] * 40], 0.9, 2.0), limit([[3.0] * 40], 0.9, 2.0)
+    assert (below.share, below.share_low, below.share_high) == (0, 0, pytest.approx(1 - 0.05 ** (1 / 40)))
+    assert (beyond.share, beyond.share_low, beyond.share_high) == (1, pytest.approx(0.05 ** (1 / 40)), 1)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 4.0])
+def test_several_runs_are_worth_what_their_overdispersion_leaves(shift):
+    """Pearson's chi-square of the counts over its degrees of freedom divides what the runs are worth."""
+    rng = np.random.default_rng(11)
+    runs = [rng.normal(100 + shift * i, 5, 50 + 10 * i) for i in range(4)]
+    taus = [time_constant_at(x, x >= 104) for x in runs]
+    sizes = [len(x) / tau for x, tau in zip(runs, taus, strict=True)]
+    counts = [(x >= 104).sum() / tau for x, tau in zip(runs, taus, strict=True)]
+    p = sum(counts) / sum(sizes)
+    chi = sum((k - p * size) ** 2 / (size * p * (1 - p)) for k, size in zip(counts, sizes, strict=True))
+    assert limit(runs, 0.5, 104.0).n_effective == pytest.approx(sum(sizes) / max(1, chi / 3))
+
+
+def test_a_run_that_remembers_is_worth_less():
+    wander = np.cumsum(np.random.default_rng(3).normal(size=200))
+    for x in (wander, wander.round()):
+        for bound in (*np.quantile(x, np.linspace(0, 1, 40)), 1e9):
+            expected = 200 / time_constant_at(x, x >= bound)
+            assert limit([x], 0.5, bound).n_effective == pytest.approx(expected)
+            assert expected < 60
+
+
+def test_a_mean_that_is_hardly_known_has_one_degree_of_freedom():
+    found = mean_limit([Estimate(10.0, 1.2, 4.0, None)], 2.0, 0.95)
+    assert found.high - 10 == pytest.approx(2 * stats.t.ppf(0.95, 1))
+    assert not found.exact
+    found = mean_limit([Estimate(10.0, 4.0, 4.0, None)], 2.0, 0.95)
+    assert 10 - found.low == pytest.approx(2 * stats.t.ppf(0.95, 3))
+
+
+def test_an_unknown_variance_counts_as_none():
+    found = mean_limit([Estimate(3.0, 9.0, None, 0.1), Estimate(3.0, 9.0, None, 0.1)], 2.0, 0.95)
+    assert (found.low, found.high, found.n_effective) == (3.0, 3.0, 18.0)

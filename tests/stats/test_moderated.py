@@ -60,6 +60,8 @@ def test_p_by_side():
 def test_without_noise_there_are_no_degrees_of_freedom():
     found = exact_change(1000.0, 1010.0, 3, (0.01, 2.0))
     assert found.bounds(0.95) == (found.log_change, found.log_change)
+    assert (found.standard_error, found.run_variance, found.base_runs, found.prior_runs) == (0.0, 0.0, 3, 2.0)
+    assert exact_change(1000.0, 1000.0, 3, (0.01, 2.0)).p_no_change("up") == 1.0
     assert (found.p_no_change("up"), found.p_no_change("down")) == (0.0, 1.0)
     assert found.detectable(0.95, 0.8) == 0.0
     assert found.runs_needed(0.05, 0.95, 0.8) is None

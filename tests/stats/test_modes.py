@@ -26,6 +26,31 @@ def test_the_cut_is_the_best_of_all():
     assert two_modes(x).low_share == (1 + int(np.argmin(costs))) / len(x)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.15, 0.3, 0.5, 0.8, 0.9])
+@pytest.mark.parametrize("n", [50, 51, 200])
+def test_groups_of_any_size_are_cut_where_the_squares_are_least(n, share):
+    size = math.ceil(share * n)
+    rng = np.random.default_rng(n)
+    low, high = rng.normal(100, 3, size), rng.normal(125, 2, n - size)
+    x = np.sort([*low, *high])
+    costs = [x[:i].var() * i + x[i:].var() * (n - i) for i in range(1, n)]
+    cut = 1 + int(np.argmin(costs))
+    found = two_modes(x)
+    if min(cut, n - cut) < 0.1 * n:
+        assert found is None
+    else:
+        assert (found.low_share, found.high_share) == pytest.approx((cut / n, 1 - cut / n))
+        assert (found.low_centre, found.high_centre) == pytest.approx((x[:cut].mean(), x[cut:].mean()))
+
+
+@pytest.mark.parametrize(("apart", "two"), [(4.05, True), (3.95, False)])
+def test_four_standard_deviations_make_two(apart, two):
+    """Two groups of two values each, a standard deviation of 1 and of 3 around their means."""
+    spread = math.sqrt((1 + 9) / 2)
+    low, high = [9.0, 11.0] * 20, [10 + apart * spread - 3, 10 + apart * spread + 3] * 20
+    assert (two_modes([*low, *high]) is not None) == two
+
+
 ONE_GROUP = {
     "normal": RNG.normal(100, 1, 300),
     "uniform": RNG.uniform(0, 1, 300),

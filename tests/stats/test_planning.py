@@ -11,7 +11,7 @@ from scipy import stats
 
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import moderated_t, run_noise
-from perfgate.stats.planning import RunNoise, values_to_pass
+from perfgate.stats.planning import RunNoise, values_to_pass, values_to_settle
 
 
 def runs(*logs, within=0.0):
@@ -75,3 +75,39 @@ def test_values_to_pass_are_the_published_ones(allowed, values):
     """The "rule of three" tables: 29, 59 and 299 values for 90, 95 and 99 % of a population at 95 % confidence."""
     assert values_to_pass(allowed, 0.95) == values
     assert stats.binom.cdf(0, values, allowed) <= 0.05 < stats.binom.cdf(0, values - 1, allowed)
+
+
+@pytest.mark.parametrize(
+    ("share", "allowed"), [(0.0, 0.05), (0.02, 0.05), (0.2, 0.1), (0.5, 0.1), (1.0, 0.5), (0.04, 0.05)]
+)
+def test_values_to_settle_are_the_first_that_do(share, allowed):
+    """Counted up one by one, the bound leaves `allowed` on one side at most a twentieth earlier, to two digits."""
+
+    def settled(n):
+        k = share * n
+        low = stats.beta.ppf(0.05, k, n - k + 1) if k > 0 else 0.0
+        high = stats.beta.ppf(0.95, k + 1, n - k) if k < n else 1.0
+        return low > allowed or high <= allowed
+
+    first = next(n for n in range(1, 10_000) if settled(n))
+    found = values_to_settle(share, allowed, 0.95)
+    assert first * 0.999 <= found <= first * 1.05 * 1.1
+    assert found < 100 or found % 10 == 0
+
+
+def test_what_lies_on_the_allowed_share_is_never_settled():
+    assert values_to_settle(0.05, 0.05, 0.95) is None
+    assert 1_000_000 < values_to_settle(0.0502, 0.05, 0.95) <= 10_000_000
+
+
+def test_values_to_settle_are_rounded_up_to_two_digits():
+    assert values_to_settle(0.0, 0.0005, 0.95) == 6300  # 5990 would do, and of steps of a twentieth 6211 is the first
+    assert values_to_settle(0.0, 0.5, 0.95) == 5
+
+
+def test_runs_needed_end_at_twenty():
+    reach = [RunNoise(1e-4, 0.0, 5, 2.0).reach(runs, 0.95, 0.8) for runs in (18, 19, 20, 21)]
+    noise = RunNoise(1e-4, 0.0, 5, 2.0)
+    assert noise.runs_needed(reach[1], 0.95, 0.8) == 19
+    assert noise.runs_needed(reach[2], 0.95, 0.8) == 20
+    assert noise.runs_needed(reach[3], 0.95, 0.8) is None

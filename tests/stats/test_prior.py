@@ -42,3 +42,11 @@ def test_it_finds_the_noise_between_runs(spread):
     rng = np.random.default_rng(5)
     runs = [100 * math.exp(rng.normal(0, spread)) + rng.normal(0, 0.5, 50) for _ in range(200)]
     assert calibrate_prior(runs).s0 == pytest.approx(spread, rel=0.15)
+
+
+def test_warm_up_is_slow_unless_higher_is_better():
+    runs = [[50.0] * 5 + list(np.random.default_rng(i).normal(10 + 0.1 * i, 0.1, 40)) for i in range(6)]
+    assert calibrate_prior(runs, "mean") == calibrate_prior(runs, "mean", "auto", "lower")
+    assert calibrate_prior(runs, "mean") == calibrate_prior([run[5:] for run in runs], "mean", 0)
+    assert calibrate_prior(runs, "mean") != calibrate_prior(runs, "mean", "auto", "higher")
+    assert calibrate_prior(runs).s0 == calibrate_prior(runs, "median").s0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from perfgate.stats.autocorrelation import time_constant
 from perfgate.stats.statistics import STATISTICS, Count, Extreme, Quantile, Smooth, parse_statistic
 
 X = np.random.default_rng(3).lognormal(3, 0.2, 83)
@@ -111,3 +112,76 @@ def test_one_value_is_enough(name):
 
 def test_every_statistic_is_of_a_known_kind():
     assert {type(s) for s in STATISTICS.values()} == {Smooth, Quantile, Extreme, Count}
+
+
+def gumbel(*logs):
+    """pi^2 / 6 H^2 with H the mean of the k most extreme logarithms less the next one."""
+    return math.pi**2 / 6 * (sum(logs[:-1]) / (len(logs) - 1) - logs[-1]) ** 2
+
+
+TAILS = [
+    # the k = max(2, min(n - 1, sqrt n)) most extreme values and the next one speak
+    ([8.0], 0.0),
+    ([8.0, 2.0], 0.0),
+    ([8.0, 4.0, 1.0], gumbel(math.log(8), math.log(4), 0)),
+    ([1.0, 8.0, 2.0, 1.0, 4.0], gumbel(math.log(8), math.log(4), math.log(2))),
+    ([1.0] * 12 + [16.0, 8.0, 4.0, 2.0], gumbel(math.log(16), math.log(8), math.log(4), math.log(2), 0)),
+]
+
+
+@pytest.mark.parametrize(("values", "expected"), TAILS)
+def test_the_noise_of_an_extreme_is_that_of_its_tail(values, expected):
+    found = STATISTICS["max"].estimate(np.array(values))
+    assert found.log_variance == pytest.approx(expected)
+    assert found.n_effective == len(values)
+    assert STATISTICS["min"].estimate(1 / np.array(values)).log_variance == pytest.approx(expected)
+
+
+def test_a_tail_down_to_zero_has_no_logarithm():
+    assert STATISTICS["max"].estimate(np.array([3.0, 2.0, 0.0])).log_variance is None
+    assert STATISTICS["min"].estimate(np.array([0.5, 0.6, 0.7])).log_variance is not None
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 40])
+@pytest.mark.parametrize("q", [0.05, 0.5, 0.75, 0.95])
+def test_the_noise_of_a_percentile_is_that_of_the_ranks_around_it(n, q):
+    """Woodruff: half the distance in logarithms between the quantiles one standard error of the rank away."""
+    x = np.random.default_rng(n).lognormal(-3, 0.3, n)
+    value = np.quantile(x, q)
+    effective = n / time_constant((x <= value).astype(float))
+    h = math.sqrt(q * (1 - q) / effective)
+    low, high = np.quantile(x, [max(q - h, 0), min(q + h, 1)])
+    found = parse_statistic(f"p{100 * q:g}").estimate(x)
+    assert (found.value, found.n_effective) == pytest.approx((value, effective))
+    assert found.log_variance == pytest.approx((math.log(high / low) / 2) ** 2, abs=1e-18)
+
+
+def test_a_millionth_stands_for_what_is_at_zero():
+    x = np.array([0.0] * 5 + [2.0] * 6)
+    n_effective = 11 / time_constant(np.ones(11))
+    assert STATISTICS["median"].estimate(x).n_effective == n_effective
+    assert STATISTICS["median"].estimate(x).log_variance == pytest.approx((math.log(1e6) / 2) ** 2)
+
+
+INFLUENCES = {
+    "mean": lambda x: x,
+    "total": lambda x: len(x) * x,
+    "trimmed_mean": lambda x: np.clip(x, np.quantile(x, 0.2), np.quantile(x, 0.8)) / 0.6,
+    "stddev": lambda x: x.std(ddof=1) * ((x - x.mean()) ** 2 / x.var() - 1) / 2,
+    "cv": lambda x: x.std(ddof=1) / x.mean() * (((x - x.mean()) ** 2 / x.var() - 1) / 2 - (x - x.mean()) / x.mean()),
+}
+
+
+@pytest.mark.parametrize(("name", "influence"), INFLUENCES.items())
+def test_the_noise_is_the_variance_of_the_influence(name, influence):
+    """The infinitesimal jackknife, written out: var / n_eff, and over the squared value for the logarithm."""
+    for seed in range(5):
+        x = np.random.default_rng(seed).gamma(4, 0.1, 33 + seed)
+        found, y = STATISTICS[name].estimate(x), influence(x)
+        assert found.n_effective == pytest.approx(len(x) / time_constant(y))
+        assert found.variance == pytest.approx(y.var(ddof=1) / found.n_effective)
+        assert found.log_variance == pytest.approx(found.variance / found.value**2)
+
+
+def test_two_values_have_a_variance():
+    assert STATISTICS["mean"].estimate(np.array([1.0, 3.0])).variance == 1.0

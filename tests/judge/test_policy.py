@@ -1,0 +1,129 @@
+"""Exit codes, one row a case: of one verdict, of one that was stored, and of a whole report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfgate.judge.policy import (
+    report_exit_code,
+    report_outcome,
+    stored_exit_code,
+    verdict_exit_code,
+    worst_exit_code,
+)
+from perfgate.model import Key, Location, Problem, Verdict
+from perfgate.rules.ruleset import Settings
+
+HERE = Location("rules.yaml", 1)
+
+
+def verdict(outcome: Any, reason: str = "interval", code: int = 0, severity: Any = "error") -> Verdict:
+    return Verdict("r", "m", {}, None, outcome, reason, severity, code, "limit", "s", "", "", HERE)
+
+
+VERDICTS = [
+    # outcome       reason             severity   on_inconclusive  exit code
+    ("pass", "interval", "error", None, 0),
+    ("skipped", "when", "error", None, 0),
+    ("fail", "interval", "error", None, 1),
+    ("fail", "interval", "warning", None, 0),
+    ("error", "no-baseline", "error", None, 3),
+    ("error", "metric-absent", "warning", None, 3),
+    ("error", "no-unit", "error", None, 2),
+    ("error", "improving-side", "warning", None, 2),
+    ("suspect", "interval", "error", None, 3),
+    ("suspect", "interval", "warning", None, 0),
+    ("inconclusive", "interval", "error", None, 0),
+    ("inconclusive", "interval", "error", "warn", 0),
+    ("inconclusive", "interval", "error", "fail", 1),
+    ("inconclusive", "interval", "error", "error", 3),
+    ("inconclusive", "interval", "warning", "fail", 0),
+    ("inconclusive", "thin-tail", "error", None, 3),
+    ("inconclusive", "thin-tail", "error", "warn", 0),
+    ("inconclusive", "thin-tail", "warning", None, 0),
+]
+
+
+@pytest.mark.parametrize(("outcome", "reason", "severity", "on_inconclusive", "code"), VERDICTS)
+def test_one_verdict(outcome: Any, reason: str, severity: Any, on_inconclusive: Any, code: int) -> None:
+    settings = Settings(severity=severity, on_inconclusive=on_inconclusive)
+    assert verdict_exit_code(outcome, reason, settings) == code
+
+
+STORED = [
+    # as it was stored: outcome, reason, exit code; and what it is worth
+    ("pass", "interval", 0, 0),
+    ("pass", "interval", 3, 0),
+    ("fail", "interval", 1, 1),
+    ("fail", "interval", 0, 1),
+    ("error", "no-baseline", 0, 3),
+    ("inconclusive", "interval", 0, 0),
+    ("inconclusive", "interval", 1, 1),
+    ("inconclusive", "interval", 3, 3),
+    ("inconclusive", "interval", 2, 0),
+    ("inconclusive", "thin-tail", 0, 0),
+    ("inconclusive", "thin-tail", 4, 3),
+]
+
+
+@pytest.mark.parametrize(("outcome", "reason", "stated", "code"), STORED)
+def test_a_stored_verdict_states_only_what_its_rule_said_of_not_being_able_to_tell(
+    outcome: Any, reason: str, stated: int, code: int
+) -> None:
+    assert stored_exit_code(verdict(outcome, reason, stated)) == code
+
+
+def test_a_stored_warning_stays_one() -> None:
+    assert stored_exit_code(verdict("fail", severity="warning")) == 0
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"), [([], 0), ([0, 3], 3), ([3, 1, 0], 1), ([1, 2, 3], 2), ([2, 4, 1], 4), ([0, 0], 0)]
+)
+def test_the_worst_of_several(codes: list[int], worst: int) -> None:
+    assert worst_exit_code(codes) == worst
+
+
+PASSED, FAILED, OPEN = verdict("pass"), verdict("fail", code=1), verdict("inconclusive")
+SKIPPED, ASKED = verdict("skipped", "when"), verdict("skipped", "no-baseline")
+SUSPECT, ABSENT = verdict("suspect", code=3), verdict("error", "metric-absent", 3)
+UNKNOWN, UNSURE = verdict("error", "no-unit", 2), verdict("inconclusive", code=3)
+BROKEN, OF_A_SERIES = Problem("error", "cut", HERE), Problem("error", "NaN", HERE, Key("m"))
+HINT = Problem("warning", "cut", HERE)
+
+REPORTS = [
+    # verdicts                problems       exit code, outcome
+    ([PASSED], [], "0 pass"),
+    ([PASSED, FAILED], [], "1 fail"),
+    ([PASSED], [BROKEN], "3 error"),
+    ([PASSED], [OF_A_SERIES, HINT], "0 pass"),
+    ([FAILED], [BROKEN], "1 fail"),
+    ([FAILED, UNKNOWN], [], "2 error"),
+    ([], [], "3 error"),
+    ([SKIPPED], [], "3 error"),
+    ([SKIPPED, SKIPPED], [], "3 error"),
+    ([SKIPPED, PASSED], [], "0 pass"),
+    ([SKIPPED, ASKED], [], "0 skipped"),
+    ([ASKED], [], "0 skipped"),
+    ([verdict("skipped", "metric-absent")], [], "0 skipped"),
+    ([OPEN, PASSED], [], "0 inconclusive"),
+    ([verdict("fail", severity="warning")], [], "0 pass"),
+    ([verdict("fail", severity="warning"), SKIPPED], [], "0 pass"),
+    ([SUSPECT, PASSED], [], "3 suspect"),
+    ([SUSPECT, SUSPECT], [], "3 suspect"),
+    ([UNSURE, PASSED], [], "3 inconclusive"),
+    ([SUSPECT, UNSURE], [], "3 error"),
+    ([ABSENT, SUSPECT], [], "3 error"),
+]
+
+
+@pytest.mark.parametrize(("verdicts", "problems", "expected"), REPORTS)
+def test_a_report(verdicts: list[Verdict], problems: list[Problem], expected: str) -> None:
+    code = report_exit_code(verdicts, problems)
+    assert f"{code} {report_outcome(code, verdicts)}" == expected
+
+
+def test_an_internal_error_is_one_whatever_the_verdicts_say() -> None:
+    assert report_outcome(4, [PASSED]) == "error"

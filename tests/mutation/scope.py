@@ -1,0 +1,34 @@
+"""What is mutated, and which of its mutants count for nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+from mutants import Mutant, mutants
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+#: What decides an outcome or an exit code.
+CORE = ("perfgate/judge/*.py", "perfgate/stats/*.py", "perfgate/cli/entry.py", "perfgate/cli/publishing.py")
+
+
+def equivalents() -> dict[str, str]:
+    """The mutants that nothing can tell from the original, and why."""
+    groups = yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8"))
+    return {mutant: group["why"] for group in groups or () for mutant in group["mutants"]}
+
+
+class Core:
+    """The modules that are mutated: their files and their syntax by name."""
+
+    def __init__(self) -> None:
+        paths = [path for pattern in CORE for path in sorted(ROOT.glob(pattern)) if path.stem != "__init__"]
+        self.paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
+        self.trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in self.paths.items()}
+
+    def mutants(self, only: Sequence[str] = ()) -> list[Mutant]:
+        """All mutants, or those of the modules whose names hold one of these."""
+        chosen = [name for name in self.trees if not only or any(part in name for part in only)]
+        return [mutant for name in chosen for mutant in mutants(name, self.trees[name])]
