@@ -44,6 +44,8 @@ WRITERS: dict[str, tuple[list[str], int]] = {
     "init": (["init", "same.json", "slow.json"], 2),
     "run": (["run", "--runs", "1", "--quiet", "--", "cp", "same.json", "{results}"], 2),
 }  # fmt: skip
+#: Those that write in ways of their own; the others share theirs with one of these.
+QUICK = ("approve", "rotate", "reports", "init", "run")
 #: How a command ends. `run` keeps what was measured when it is asked to end.
 CODES = {"killed": (-signal.SIGKILL,), "terminated": (-signal.SIGTERM,), "full": (2,)}
 STOPPED_IN_ORDER = (3, -signal.SIGTERM)
@@ -82,7 +84,9 @@ def prepared(name: str, store: Path, perfgate: Command) -> None:
 
 
 @pytest.mark.parametrize("fault", ["killed", pytest.param("terminated", marks=pytest.mark.slow), "full"])
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WRITERS]
+)
 @pytest.mark.parametrize("most", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_nothing_is_lost_or_half_written(
     store: Path, perfgate: Command, tmp_path_factory: pytest.TempPathFactory, name: str, fault: str, most: int
