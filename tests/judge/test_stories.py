@@ -458,6 +458,44 @@ def test_plan_without_an_anchor_or_with_damage() -> None:
     assert [plan.detectable for plan in found] == [None] * 3
 
 
+UNITS = [
+    # a rule, its reason and exit code
+    ("loss under 5", "interval 0"),
+    ("loss under 5 ms", "unit-mismatch 3"),
+    ("forward under 5", "no-unit 2"),
+    ("forward under 5 GB", "unit-mismatch 3"),
+    ("forward within 5% and 3 of baseline", "no-unit 2"),
+    ("forward count under 500", "exact 0"),
+    ("gpu.utilization at least 10%", "interval 0"),
+    ("gpu.utilization at least 0.1", "interval 0"),
+    ("forward at least 95% of baseline", "improving-side 2"),
+    ("samples_per_second at most 105% of baseline", "improving-side 2"),
+    ("{assert: loss at most 105% of baseline}", "interval 0"),
+    ("{assert: loss at least 95% of baseline}", "interval 0"),
+    ("{assert: forward at least 95% of baseline, better: higher}", "interval 0"),
+    ("{assert: forward at least 95% of baseline, better: neither}", "interval 0"),
+]
+
+
+@pytest.mark.parametrize(("rule", "expected"), UNITS)
+def test_quantities_and_sides_that_fit_a_metric(rule: str, expected: str) -> None:
+    (found,) = judge(case(f"  - {rule}\n", run(50)))
+    assert f"{found.reason} {found.exit_code}" == expected
+
+
+def test_a_limit_over_several_ranks_allows_for_having_picked_one() -> None:
+    """1 - (1 - confidence) / R for an extreme of R ranks, and the confidence itself for any other choice."""
+    rules = "".join(
+        f"  - forward {choice} under 9 s\n" for choice in ("", "on the slowest rank", "on the fastest rank")
+    )
+    rules += "".join(
+        f"  - forward {choice} under 9 s\n" for choice in ("on the median rank", "across ranks", "on each rank")
+    )
+    found = judge(case(rules, run(50, ranks=3), runs=0))
+    held = [verdict.confidence for verdict in found]
+    assert held == pytest.approx([1 - 0.05 / 3] * 3 + [0.95] * 5)
+
+
 EVERY_RANK = "  - backward on each rank within 5% of baseline\n  - backward p90 across ranks within 5% of baseline\n"
 
 
