@@ -483,6 +483,15 @@ def test_quantities_and_sides_that_fit_a_metric(rule: str, expected: str) -> Non
     assert f"{found.reason} {found.exit_code}" == expected
 
 
+def test_a_glob_takes_what_its_statistic_makes_fit() -> None:
+    """Every metric has a count, whatever its own unit is; under a bound in seconds only times remain."""
+    times, all_of_them = (
+        {v.metric for v in judge(case(rule, run(50)))} for rule in ("  - '* under 1 h'\n", "  - '* count under 500'\n")
+    )
+    assert {"forward", "loss", "memory"} <= all_of_them
+    assert times & {"forward", "loss", "memory"} == {"forward"}
+
+
 def test_a_limit_over_several_ranks_allows_for_having_picked_one() -> None:
     """1 - (1 - confidence) / R for an extreme of R ranks, and the confidence itself for any other choice."""
     rules = "".join(
