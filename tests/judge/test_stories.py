@@ -694,6 +694,8 @@ STOPPED = {
     "step.time within 5% of baseline": None,
     "forward min over 0 s": "forward is never below 0, so that nothing breaks this limit",
     "forward min at least 0 s": "forward is never below 0, so that nothing breaks this limit",
+    "load count at most 50": "no change of what it reads makes it fail",
+    "load mean at most 9 s": None,
     "samples_per_second within 100% of baseline": "nothing can fall by more than all of it",
     "{assert: gone under 1 s, on_missing: warn}": "it is never judged (on_missing: warn)",
     "{assert: slow p99 within 5% of baseline, on_inconclusive: warn}": "even a thousandfold it is inconclusive",
