@@ -16,7 +16,7 @@ from mutants import Mutant
 
 #: Where the last measurement is kept, below the root.
 KEPT = Path("build") / "mutation.json"
-#: Seconds that the tests of one mutant take together at most; a test that takes longer than LONGEST is not run.
+#: CPU seconds that the tests of one mutant take together at most; a test that takes longer than LONGEST is not run.
 MOST, LONGEST = 15.0, 5.0
 #: Tests of the judge and of statistics themselves, which are tried before those of whole commands.
 NEAR = ("tests/judge", "tests/stats", "tests/pairing")
@@ -85,9 +85,9 @@ def _run(items: Sequence[pytest.Item], modules: Mapping[str, Path], failed: set[
     tracer.start()
     for item in items:
         tracer.switch_context(item.nodeid)
-        begun = time.perf_counter()
+        begun = time.process_time()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-        seconds[item.nodeid] = time.perf_counter() - begun
+        seconds[item.nodeid] = time.process_time() - begun
     tracer.stop()
     tests = {nodeid: {"seconds": spent, "lines": {}} for nodeid, spent in seconds.items() if nodeid not in failed}
     for module, path in modules.items():
