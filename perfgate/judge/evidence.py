@@ -11,7 +11,7 @@ from perfgate.measure import Measurer, NotAvailable
 from perfgate.model import Baseline, Key, Problem, Run, Series
 from perfgate.rules.evaluation import RunView, component_names
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.sentence import Expression, Selector, Sentence, glob_matches
+from perfgate.rules.sentence import Expression, Selector, Sentence
 
 #: A rank, or a device of a rank: the labels that tell the members of a metric apart.
 Member = tuple[tuple[str, str], ...]
@@ -108,10 +108,6 @@ class Subject:
     def concerned_by(self, left_out: Mapping[str, Sequence[Problem]]) -> list[Problem]:
         """The problems, by the metric that they concern, that touch the subject."""
         found = [problem for name in self.components for problem in left_out.get(name, ())]
-        globs = [name for name in self.components if Selector(name).is_glob]
-        for metric in left_out if globs else ():
-            if metric not in self.components and any(glob_matches(glob, metric) for glob in globs):
-                found += left_out[metric]
         return [problem for problem in found if problem.key is not None and self._has_labels_of(problem.key)]
 
     def _has_labels_of(self, key: Key) -> bool:

@@ -95,7 +95,7 @@ class Extreme:
     def estimate(self, x: FloatArray) -> Estimate:
         """The statistic of n >= 1 values; their order in time does not matter."""
         n = len(x)
-        k = max(2, min(n - 1, math.isqrt(n)))
+        k = max(2, math.isqrt(n))
         tail = np.sort(x)[::-1][: k + 1] if self.largest else np.sort(x)[: k + 1]
         return Estimate(float(tail[0]), float(n), None, self._log_variance(tail))
 

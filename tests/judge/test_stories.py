@@ -458,6 +458,53 @@ def test_plan_without_an_anchor_or_with_damage() -> None:
     assert [plan.detectable for plan in found] == [None] * 3
 
 
+UNITS = [
+    # a rule, its reason and exit code
+    ("loss under 5", "interval 0"),
+    ("loss under 5 ms", "unit-mismatch 3"),
+    ("forward under 5", "no-unit 2"),
+    ("forward under 5 GB", "unit-mismatch 3"),
+    ("forward within 5% and 3 of baseline", "no-unit 2"),
+    ("forward count under 500", "exact 0"),
+    ("gpu.utilization at least 10%", "interval 0"),
+    ("gpu.utilization at least 0.1", "interval 0"),
+    ("forward at least 95% of baseline", "improving-side 2"),
+    ("samples_per_second at most 105% of baseline", "improving-side 2"),
+    ("{assert: loss at most 105% of baseline}", "interval 0"),
+    ("{assert: loss at least 95% of baseline}", "interval 0"),
+    ("{assert: forward at least 95% of baseline, better: higher}", "interval 0"),
+    ("{assert: forward at least 95% of baseline, better: neither}", "interval 0"),
+]
+
+
+@pytest.mark.parametrize(("rule", "expected"), UNITS)
+def test_quantities_and_sides_that_fit_a_metric(rule: str, expected: str) -> None:
+    (found,) = judge(case(f"  - {rule}\n", run(50)))
+    assert f"{found.reason} {found.exit_code}" == expected
+
+
+def test_a_glob_takes_what_its_statistic_makes_fit() -> None:
+    """Every metric has a count, whatever its own unit is; under a bound in seconds only times remain."""
+    times, all_of_them = (
+        {v.metric for v in judge(case(rule, run(50)))} for rule in ("  - '* under 1 h'\n", "  - '* count under 500'\n")
+    )
+    assert {"forward", "loss", "memory"} <= all_of_them
+    assert times & {"forward", "loss", "memory"} == {"forward"}
+
+
+def test_a_limit_over_several_ranks_allows_for_having_picked_one() -> None:
+    """1 - (1 - confidence) / R for an extreme of R ranks, and the confidence itself for any other choice."""
+    rules = "".join(
+        f"  - forward {choice} under 9 s\n" for choice in ("", "on the slowest rank", "on the fastest rank")
+    )
+    rules += "".join(
+        f"  - forward {choice} under 9 s\n" for choice in ("on the median rank", "across ranks", "on each rank")
+    )
+    found = judge(case(rules, run(50, ranks=3), runs=0))
+    held = [verdict.confidence for verdict in found]
+    assert held == pytest.approx([1 - 0.05 / 3] * 3 + [0.95] * 5)
+
+
 EVERY_RANK = "  - backward on each rank within 5% of baseline\n  - backward p90 across ranks within 5% of baseline\n"
 
 
@@ -524,6 +571,78 @@ def test_first_rules() -> None:
     check_golden("proposals", *shown, {reason: list(names) for reason, names in found.left_out.items()})
 
 
+def printed(metric: str, unit: str, **statistics: float) -> Series:
+    """What a source prints of a metric whose values it does not hold."""
+    return Series(Key(metric), unit, "aggregate", read_only(np.array([])), aggregate=statistics)
+
+
+OTHERS = [
+    # rows of every run, and the rules that are proposed for them, with their limits
+    ([("rate", "1/s", 900.0)], {"rate within 3% of baseline": "rate median over 740 /s"}),
+    ([("memory", "B", 4e9)], {"memory within 3% of baseline": "memory median under 4.5 GiB"}),
+    ([("gpu.utilization", "1", 0.5)], {"gpu.utilization within 3% of baseline": "gpu.utilization median over 41%"}),
+    ([("loss", "1", 3.0)], {}),
+    (
+        [("kernel.a", "s", 1.0), ("small", "s", 0.1)],
+        {
+            "small within 3% of baseline": "small median under 130 ms",
+            "kernel.a within 3% of baseline": "kernel.a median under 1.3 s",
+        },
+    ),
+    (
+        [("a", "s", 1.0), ("b", "s", 1.01), ("c", "s", 2.0)],
+        {"c within 3% of baseline": "c median under 2.5 s", "b within 3% of baseline": "b median under 1.3 s"},
+    ),
+    (
+        [("a", "s", 1.0), ("b", "1/s", 1.0)],
+        {"a within 3% of baseline": "a median under 1.3 s", "b within 3% of baseline": "b median over 0.83 /s"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "proposed"), OTHERS)
+def test_first_rules_of_other_metrics(rows: list[tuple[str, str, float]], proposed: dict[str, str]) -> None:
+    def made(seed: int) -> Run:
+        held = [
+            series(name, unit, steady(centre, n=40, spread=0.01 if unit != "B" else 0, seed=seed))
+            for name, unit, centre in rows
+        ]
+        return Run(f"run{seed}", "test", tuple(held))
+
+    found = propose([made(seed) for seed in range(4)], TODAY)
+    assert {one.sentence: one.limit for one in found.rules} == proposed
+    assert list(proposed) == [one.sentence for one in found.rules]
+
+
+def test_what_is_printed_is_ranked_by_its_total() -> None:
+    rows = (
+        printed("counted", "s", mean=0.5, count=10.0),
+        printed("totalled", "s", mean=0.1, count=2.0, total=7.0),
+        printed("mean", "s", mean=1.0),
+        printed("nothing", "s", max=1.0),
+    )
+    runs = [Run(f"run{i}", "test", rows) for i in range(3)]
+    found = propose(runs, TODAY)
+    assert [one.metric for one in found.rules] == ["totalled", "counted", "mean"]
+    values = propose([Run("r", "test", (*rows, Series(Key("value"), "s", "value", read_only(np.array([0.1])))))], TODAY)
+    assert values.rules[0].metric == "value"  # a value before what is printed
+
+
+def test_metrics_that_not_every_run_holds_or_of_two_units_have_no_first_rule() -> None:
+    one = Run(
+        "a",
+        "test",
+        (series("x", "s", steady(1.0, n=40)), series("y", "s", steady(9.0, n=40)), series("z", "s", [1.0] * 9)),
+    )
+    two = Run("b", "test", (series("x", "s", steady(1.0, n=40, seed=2)), series("z", "1/s", [1.0] * 9)))
+    found = propose([one, two], TODAY)
+    assert [rule.metric for rule in found.rules] == ["x"]
+    assert {reason: list(names) for reason, names in found.left_out.items()} == {
+        "not in every run": ["y"],
+        "not of one unit and kind in all runs": ["z"],
+    }
+
+
 def test_where_a_step_spends_its_time() -> None:
     def trace(seed: int, factor: float, *names: str) -> Run:
         rows = [series("step.time", "s", [1.0] * 4, rank=str(r)) for r in range(2)]
@@ -575,6 +694,8 @@ STOPPED = {
     "step.time within 5% of baseline": None,
     "forward min over 0 s": "forward is never below 0, so that nothing breaks this limit",
     "forward min at least 0 s": "forward is never below 0, so that nothing breaks this limit",
+    "load count at most 50": "no change of what it reads makes it fail",
+    "load mean at most 9 s": None,
     "samples_per_second within 100% of baseline": "nothing can fall by more than all of it",
     "{assert: gone under 1 s, on_missing: warn}": "it is never judged (on_missing: warn)",
     "{assert: slow p99 within 5% of baseline, on_inconclusive: warn}": "even a thousandfold it is inconclusive",

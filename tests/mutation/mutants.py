@@ -109,6 +109,8 @@ def _may_decide(node: ast.AST, field: str, child: ast.AST) -> bool:
         return False
     if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
         return False
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
+        return False
     if isinstance(node, ast.Call) and isinstance(child, ast.Constant) and _called(node) in SPOKEN:
         return False
     return not (isinstance(child, ast.keyword) and child.arg in SHOWN)

@@ -120,7 +120,7 @@ def gumbel(*logs):
 
 
 TAILS = [
-    # the k = max(2, min(n - 1, sqrt n)) most extreme values and the next one speak
+    # the k = max(2, sqrt n) most extreme values and the next one speak
     ([8.0], 0.0),
     ([8.0, 2.0], 0.0),
     ([8.0, 4.0, 1.0], gumbel(math.log(8), math.log(4), 0)),

@@ -41,4 +41,5 @@ def test_no_more_than_asked_for_and_the_extremes_among_them(n: int, odd: list[tu
     ],
 )
 def test_a_stall_is_twice_as_slow_as_the_median(values: list[float], better: Better, found: list[int]) -> None:
+    assert len(stalls(np.array(values, dtype=np.float64), better)) == len(values)
     assert np.flatnonzero(stalls(np.array(values, dtype=np.float64), better)).tolist() == found

@@ -25,6 +25,7 @@ LENGTHS = [
     ("the median of all others counts", [1.3, 1.2, 1.0], "lower", 0, True),
     ("six values", [1.0] * 6, "lower", 1, True),
     ("seven values", [9.0, 9.0, 9.0, 1.0, 1.0, 1.0, 1.0], "lower", 1, True),
+    ("eight values", [50.0, 50.0, 10.0, 10.2, 10.1, 10.0, 10.2, 10.1], "lower", 2, True),
     ("flat", FLAT, "lower", 1, True),
     ("five slow steps", [50.0] * 5 + FLAT, "lower", 5, True),
     ("five slow steps, higher is better", [50.0] * 5 + FLAT, "higher", 1, True),

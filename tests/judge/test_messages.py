@@ -1,0 +1,110 @@
+"""The next step of every outcome, one row a case, and how words are counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from perfgate import judge_change, judge_limit
+from perfgate.judge.messages import (
+    change_message,
+    change_next_step,
+    counted,
+    limit_message,
+    limit_next_step,
+    listed,
+    paired_next_step,
+    warmup,
+    what,
+)
+from perfgate.model import Key
+
+PASSED = judge_change([100.0] * 5, [100.0], tolerance=0.05)
+LIMIT = judge_limit([[1.0, 2.0, 1.5] * 20], bound=9.0)
+
+STEPS: list[tuple[dict[str, Any], str, str]] = [
+    # a result's fields; what is said of a change, and of one between pairs
+    ({}, "", ""),
+    ({"improved": True}, "approve it to hold the gain: CMD", ""),
+    ({"outcome": "fail"}, "find what made it worse", "find what made it worse"),
+    ({"outcome": "suspect"}, "run the new side twice more", "make two pairs more"),
+    ({"outcome": "inconclusive", "reason": "thin-tail", "runs_needed": 3}, "run longer, or hold", "3 pairs in all"),
+    ({"outcome": "inconclusive", "runs_needed": 3}, "3 new runs in all", "3 pairs in all"),
+    ({"outcome": "inconclusive", "runs_needed": 2}, "2 new runs in all", "2 pairs in all"),
+    ({"outcome": "inconclusive", "runs_needed": 1}, "an unchanged program", "an unchanged program"),
+    ({"outcome": "inconclusive", "runs_needed": 2, "new_runs": 3}, "an unchanged program", "an unchanged program"),
+    ({"outcome": "inconclusive", "runs_needed": None}, "more base runs", "more steps a pair"),
+]
+
+
+@pytest.mark.parametrize(("fields", "alone", "paired"), STEPS)
+def test_the_next_step_of_a_change(fields: dict[str, Any], alone: str, paired: str) -> None:
+    result = replace(PASSED, **fields)
+    for said, expected in ((change_next_step(result, "CMD"), alone), (paired_next_step(result), paired)):
+        assert said.startswith(expected)
+        assert bool(said) == bool(expected)
+
+
+RELATIONS: list[tuple[dict[str, Any], str]] = [
+    ({}, "0% [-1.2%, +1.2%], within the tolerance of 5%; 5 base runs, 1 new run"),
+    ({"improved": True}, "an improvement beyond the tolerance of 5%"),
+    ({"outcome": "fail", "improved": False}, "beyond the tolerance of 5%"),
+    ({"outcome": "suspect"}, "but one look cannot convict"),
+    ({"outcome": "inconclusive"}, "so the data cannot tell whether it is within 5%"),
+    ({"outcome": "inconclusive", "reason": "thin-tail"}, "the tail is too thin"),
+    ({"reason": "exact"}, "100 s: 0%, within"),
+    ({"estimate": None}, "x is 100 s, as in the base"),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), RELATIONS)
+def test_what_is_said_of_a_change(fields: dict[str, Any], words: str) -> None:
+    said = change_message("x", replace(PASSED, **fields), "base", ("s", "s"), "5%")
+    assert words in said.replace("+0%", "0%")
+
+
+LIMITS: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "it keeps `under 9 s`; 59 values, worth", ""),
+    ({"outcome": "fail"}, "it breaks `under 9 s`", "bring it under 9 s, or change the rule at r.yaml:1"),
+    ({"outcome": "inconclusive"}, "cannot tell whether it is under 9 s", "run longer or give more runs: about 7 "),
+    ({"low": 2.0, "high": 2.0}, "x is 1.5 s: it keeps", ""),
+    ({"low": None, "high": None}, "[unbounded, unbounded] at 95% confidence", ""),
+    ({"n": None}, "it keeps `under 9 s`; 1 run", ""),
+    ({"n_effective": None}, "; 59 values, of 1 run", ""),
+]
+
+
+@pytest.mark.parametrize(("fields", "words", "step"), LIMITS)
+def test_what_is_said_of_a_limit(fields: dict[str, Any], words: str, step: str) -> None:
+    result = replace(LIMIT, **fields)
+    assert words in limit_message("x", result, "under 9 s", "s", "s", confidence=0.95)
+    said = limit_next_step(result, "under 9 s", "r.yaml:1", 7)
+    assert said.startswith(step)
+    assert bool(said) == bool(step)
+
+
+def test_without_a_number_of_values_the_step_names_none() -> None:
+    unsure = replace(LIMIT, outcome="inconclusive")
+    assert limit_next_step(unsure, "under 9 s", "r.yaml:1", None) == "run longer or give more runs"
+
+
+def test_words_are_counted() -> None:
+    assert [counted(n, "run") for n in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
+    assert listed(["a", "b"]) == "a, b"
+    assert listed(list("abcde")) == "a, b, c, d, e"
+    assert listed(list("abcdef")) == "a, b, c, d, e and 1 more"
+    assert listed(list("abcdef"), most=2) == "a, b and 4 more"
+    assert listed([]) == ""
+
+
+def test_a_subject_is_named_with_its_statistic_labels_and_rank() -> None:
+    assert what(Key("x"), None, {}) == "x"
+    assert what(Key.of("x", kind="a"), "p95", {"rank": "3"}) == 'p95 of x{kind="a"} on rank 3'
+
+
+def test_warm_up_is_said_where_there_was_some() -> None:
+    assert (warmup([]), warmup([0, 0])) == ("", "")
+    assert warmup([0, 1]) == ", 1 value dropped as warm-up"
+    assert warmup([2, 1]) == ", 3 values dropped as warm-up"
