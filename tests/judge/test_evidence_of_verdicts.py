@@ -1,0 +1,163 @@
+"""What stands behind a verdict: damage, ranks, names, the anchor, drift and means."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import steady
+from stories import case, check_golden, run, series
+
+from perfgate.judge.drift import drifts
+from perfgate.judge.evidence import Evidence
+from perfgate.judge.gathering import _allowed
+from perfgate.judge.together import geometric_means
+from perfgate.judge.verdicts import judge, judge_with_evidence
+from perfgate.model import (
+    Change,
+    Estimate,
+    Key,
+    Location,
+    Problem,
+    Series,
+)
+
+DAMAGE = [
+    # the rule, the series that the problem is about, whether it is an error
+    ("forward under 1 s", Key.of("forward"), True),
+    ("forward under 1 s", Key.of("forward", rank="1"), True),
+    ("forward under 1 s", Key.of("backward"), False),
+    ("forward under 1 s", None, False),
+    ("for* under 1 s", Key.of("forward"), True),
+    ("for* under 1 s", Key.of("slow"), False),
+    ("both under 1 s", Key.of("backward"), True),
+    ("timer.00 / timer.01 under 9", Key.of("timer.01"), True),
+    ("labelled under 9 s", Key.of("labelled", kind="b"), False),
+    ("labelled under 9 s", Key.of("labelled", kind="a"), True),
+    ("labelled under 9 s", Key.of("labelled"), True),
+    ("forward under 1 s", Key.of("forward", kind="x"), True),
+]
+
+
+BEYOND = [
+    # a verdict's fields, and what its rule accepts of the statistic
+    ({"bound": 2.0, "comparator": "under"}, (None, 2.0)),
+    ({"bound": 2.0, "comparator": "at most"}, (None, 2.0)),
+    ({"bound": 2.0, "comparator": "over"}, (2.0, None)),
+    ({"bound": 2, "comparator": "at least"}, (2, None)),
+    ({"tolerance": 0.5, "base": Estimate(2.0, None, None, 1, 1.0, 1)}, (None, 3.0)),
+    ({"tolerance": 0.5, "base": Estimate(2.0, None, None, 1, 1.0, 1), "better": "higher"}, (1.0, None)),
+    ({"tolerance": 0.5, "base": Estimate(2.0, None, None, 1, 1.0, 1), "two_sided": True}, (1.0, 3.0)),
+    ({"tolerance": 0.5, "base": Estimate(None, None, None, 1, 1.0, 1)}, (None, None)),
+    ({"tolerance": 0.5}, (None, None)),
+    ({"base": Estimate(2.0, None, None, 1, 1.0, 1)}, (None, None)),
+    ({}, (None, None)),
+]
+
+
+@pytest.mark.parametrize(("fields", "allowed"), BEYOND)
+def test_what_a_rule_accepts(fields: dict[str, Any], allowed: tuple[float | None, float | None]) -> None:
+    assert _allowed(fields) == allowed
+
+
+def test_ranks_and_stalls_behind_a_verdict() -> None:
+    """Twelve ranks, of which some stall: the one that speaks, and seven from the slowest to the fastest."""
+
+    def stalled(rank: int, unit: str) -> Series:
+        x = np.array([5.0, *steady(1 + rank / 100, n=300, seed=rank)])
+        x[100 + rank] *= 3 if unit in ("s", "B") else 0.3
+        return series("held", unit, list(x), rank=str(rank))
+
+    for unit, limit in (("s", "under 9 s"), ("1/s", "over 0.1 /s"), ("B", "under 1 GB")):
+        new = replace(run(50), series=tuple(stalled(rank, unit) for rank in range(12)))
+        asked = case(f"  - held {limit}\n  - held total {limit.replace('9 s', '1 h')}\n", new)
+        check_golden(f"ranks-behind-{unit.replace('/', '')}", *map(asdict, judge_with_evidence(asked)[1]))
+
+
+@pytest.mark.parametrize(("rule", "key", "error"), DAMAGE)
+@pytest.mark.parametrize("severity", ["error", "warning"])
+def test_a_value_that_was_left_out_is_an_error_of_its_metric(rule: str, key: Any, error: bool, severity: Any) -> None:
+    whole = run(50, n=12)
+    rows = (*whole.series, series("labelled", "s", [1.0] * 12, kind="a", rank="0"))
+    told = Problem(severity, "NaN", Location("new.json", 7), key)
+    found = judge(case(f"  - {rule}\n", replace(whole, series=rows, problems=(told,))))[0]
+    assert (found.reason == "not-a-number") == (error and severity == "error")
+    assert ("a value was left out: new.json:7: NaN" in found.message) == (error and severity == "error")
+
+
+NAMES = [
+    # what a rule asks for; the metrics that are proposed instead
+    ("forwrd", ["forward", "forward_backward"]),
+    ("FORWARD", ["forward", "forward_backward"]),
+    ("ward", ["forward", "backward", "forward_backward"]),
+    ("x*WARD*", []),
+    ("qqq", []),
+]
+
+
+@pytest.mark.parametrize(("asked", "near"), NAMES)
+def test_the_nearest_names_are_proposed(asked: str, near: list[str]) -> None:
+    (found,) = judge(case(f"  - '{asked} under 1 s'\n", run(50, n=12)))
+    assert found.reason == "metric-absent"
+    for name in near:
+        assert name in found.message
+    assert ("the nearest are" in found.message) == bool(near)
+
+
+def test_only_so_many_names_are_looked_for() -> None:
+    rules = "".join(f"  - forwar{i} under 1 s\n" for i in range(60))
+    found = judge(case(rules, run(50, n=12)))
+    assert sum("the nearest are" in verdict.message for verdict in found) == 50
+
+
+def test_a_run_that_speaks_of_some_metrics_alone_is_left_out_of_others() -> None:
+    asked = case("  - slow within 5% of baseline\n", run(50))
+    adopted = replace(run(7), series=tuple(one for one in run(7).series if one.key.metric == "fast"))
+    whole, partial = (replace(adopted, partial=partial) for partial in (False, True))
+    for odd, reason, runs in ((whole, "no-baseline", None), (partial, "interval", 5)):
+        stored = (*asked.baseline.runs, odd)
+        (found,) = judge(replace(asked, baseline=replace(asked.baseline, runs=stored)))
+        assert (found.reason, found.base and found.base.runs) == (reason, runs)
+
+
+@pytest.mark.parametrize(("stored", "new", "held"), [(5, 1, 5), (2, 1, 3), (6, 7, 7), (1, 2, 3), (9, 2, 5)])
+def test_the_last_runs_are_held_against_the_anchor(stored: int, new: int, held: int) -> None:
+    """Five at the end of the history, never fewer than the new ones, and none of those that lack the metric."""
+    asked = case("  - slow within 50% of anchor\n", *(run(50 + i) for i in range(new)), runs=stored)
+    lacking = replace(run(7), series=tuple(one for one in run(7).series if one.key.metric == "fast"))
+    for runs in (asked.baseline.runs, (*asked.baseline.runs, lacking)):
+        (found,) = judge(replace(asked, baseline=replace(asked.baseline, runs=runs)))
+        assert found.new is not None
+        assert (found.outcome, found.new.runs) == ("pass", held)
+        last = [
+            one.values[1:]
+            for one in (
+                s for r in (*asked.baseline.runs, *asked.new)[-held:] for s in r.series if s.key.metric == "slow"
+            )
+        ]
+        assert found.new.estimate == pytest.approx(float(np.exp(np.mean([np.log(np.median(x)) for x in last]))))
+
+
+@pytest.mark.parametrize(
+    ("jumps", "warns"), [((1.3,), False), ((1.3, 1.3), False), ((1.3, 1.3, 1.3), True), ((1.004,) * 5, False)]
+)
+def test_a_drift_is_three_runs_in_a_row_at_least(jumps: tuple[float, ...], warns: bool) -> None:
+    asked = case("  - slow within 5% of baseline\n", *(run(20 + i, slower=jump) for i, jump in enumerate(jumps)))
+    asked = replace(asked, baseline=replace(asked.baseline, anchor=()))
+    found = drifts(asked, Evidence.of(asked.new, asked.baseline, {}))
+    assert [problem.severity for problem in found] == ["warning"] * warns
+
+
+def test_how_metrics_changed_together() -> None:
+    """The geometric mean of new / base, for each unit that two metrics have."""
+    rules = "".join(f"  - {name} within 5% of baseline\n" for name in ("slow", "fast", "memory", "gone", "step.time"))
+    found = judge(case(rules, run(50, slower=1.3, faster=1.2)))
+    (mean,) = geometric_means(found)
+    ratios = [1 + verdict.change.estimate for verdict in found if verdict.change and verdict.unit == "s"]
+    assert (mean.unit, mean.verdicts) == ("s", 3)
+    assert mean.change == pytest.approx(float(np.prod(ratios)) ** (1 / 3) - 1)
+    assert geometric_means(found[:1]) == ()
+    vanished = [replace(verdict, change=Change(-1.0, None, None)) for verdict in found[:2]]
+    assert geometric_means(vanished) == ()

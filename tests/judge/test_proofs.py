@@ -1,0 +1,113 @@
+"""What a self-test proves of rules, and what a plan says that they would see."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+from stories import CALIBRATED, SHORT, case, check_golden, run
+
+from perfgate.judge.plans import plans
+from perfgate.judge.selftest import exit_code, self_test
+
+PROVEN = {
+    "changes": """\
+  - step.time within 5% of baseline
+  - slow within 5% and 2 ms of baseline
+  - both within 5% of baseline and within 10% of anchor
+  - samples_per_second at least 95% of baseline
+  - gpu.utilization within ±5% of baseline
+  - memory within 1% of baseline
+  - load within 5% of baseline
+  - {assert: slow within 5% of baseline, severity: warning}
+  - {assert: slow within 5% of baseline, on_missing: skip}
+  - {assert: slow within 5% of baseline, when: {gpu: "*A100*"}}
+  - {assert: slow within 1% of baseline, on_inconclusive: error}
+  - {assert: samples_per_second within 100% of baseline}
+""",
+    "limits": """\
+  - backward p90 under 300 ms
+  - backward on each rank under 300 ms
+  - forward on the fastest rank under 0.2 s
+  - forward min over 50 ms
+  - forward min over 0 s
+  - gpu.utilization at least 80%
+  - forward count at most 100
+  - forward count at least 40
+  - backward on each rank under 205 ms
+  - {assert: backward on each rank under 205 ms, severity: warning}
+  - p95(forward) / p50(forward) under 1.1
+  - forward cv under 5%
+  - comm_share under 20%
+  - zero max under 1 ms
+  - load mean under 1 s
+  - backward on the slowest rank at most 1.1x the median rank
+  - {assert: gone under 1 s, on_missing: warn}
+  - {assert: forward p99 under 1 s}
+  - {assert: forward under 1 s, expect_fail: {reason: known, until: "2026-06-01"}}
+""",
+}
+
+
+@pytest.mark.parametrize("theme", PROVEN)
+def test_self_test(theme: str) -> None:
+    proofs = self_test(case(PROVEN[theme], run(50, n=36)))
+    check_golden(f"selftest-{theme}", *(asdict(proof) for proof in proofs))
+    assert exit_code(proofs) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [
+        ("  - slow within 20% of baseline\n", 0),
+        ("  - slow under 1 ms\n", 1),
+        ("  - other under 1 ms\n", 3),
+        ("  - slow within 20% of baseline\n  - other under 1 ms\n", 3),
+        ("  - forward min over 0 s\n  - other under 1 ms\n", 1),
+        ("  - {assert: slow within 20% of baseline, severity: warning}\n", 1),
+        ("  - {assert: slow within 20% of baseline, severity: warning}\n  - step.time under 9 s\n", 0),
+    ],
+)
+def test_the_exit_code_of_a_self_test(rules: str, code: int) -> None:
+    assert exit_code(self_test(case(rules, run(50, n=36)))) == code
+
+
+def test_plan() -> None:
+    calibrated = case(SHORT)
+    calibrated = replace(calibrated, baseline=replace(calibrated.baseline, priors=CALIBRATED[1:]))
+    for name, asked in {"plan": calibrated, "plan-one": case(SHORT, runs=1)}.items():
+        shown = [asdict(plan) for plan in plans(asked)]
+        check_golden(name, *({**plan, "points": plan["points"][:3] + plan["points"][-2:]} for plan in shown))
+
+
+def test_plan_without_an_anchor_or_with_damage() -> None:
+    asked = case("  - slow within 5% of anchor\n  - zero within 5% of baseline\n  - gone under 1 s\n", runs=3)
+    found = plans(replace(asked, baseline=replace(asked.baseline, anchor=())))
+    assert [plan.trouble for plan in found] == [
+        "no stored run holds slow",
+        "the stored values have no relative change: hold it to a limit",
+        "the stored runs do not hold gone",
+    ]
+    assert [plan.metric for plan in found] == ["slow", "zero", "gone"]
+    assert [plan.detectable for plan in found] == [None] * 3
+
+
+STOPPED = {
+    # what no change makes fail, and what is said of it
+    "step.time within 5% of baseline": None,
+    "forward min over 0 s": "forward is never below 0, so that nothing breaks this limit",
+    "forward min at least 0 s": "forward is never below 0, so that nothing breaks this limit",
+    "load count at most 50": "no change of what it reads makes it fail",
+    "load mean at most 9 s": None,
+    "samples_per_second within 100% of baseline": "nothing can fall by more than all of it",
+    "{assert: gone under 1 s, on_missing: warn}": "it is never judged (on_missing: warn)",
+    "{assert: slow p99 within 5% of baseline, on_inconclusive: warn}": "even a thousandfold it is inconclusive",
+}
+
+
+@pytest.mark.parametrize("rule", STOPPED)
+def test_a_rule_that_cannot_fail_says_why(rule: str) -> None:
+    (proof,) = self_test(case(f"  - {rule}\n", run(50, n=36)))
+    said = STOPPED[rule]
+    assert (proof.state == "unable") == (said is not None)
+    assert proof.reason.startswith(said or "")
