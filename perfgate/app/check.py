@@ -18,7 +18,7 @@ from perfgate.judge.drift import drifts
 from perfgate.judge.evidence import Evidence as RunsOfCase
 from perfgate.judge.policy import report_exit_code, report_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
-from perfgate.model import Key, Location, Policy, Problem, Report, Run, Verdict
+from perfgate.model import Baseline, Fact, Key, Location, Policy, Problem, Report, Run, Verdict
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.sentence import glob_matches
 
@@ -49,23 +49,11 @@ def check(request: CheckRequest) -> Report:
         return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
-    command = approve_command(options)
     head = options.head or surroundings.head_commit()
-    loaded = load_baseline(source.store(options.baselines), ruleset, facts, command, head)
+    loaded = load_baseline(source.store(options.baselines), ruleset, facts, approve_command(options), head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
-    case = Case(
-        ruleset=shared_among(ruleset, request.looks) if request.looks > 1 else ruleset,
-        new=new,
-        baseline=baseline,
-        today=surroundings.today(),
-        facts=facts,
-        strict=request.strict,
-        missing_baseline=request.missing_baseline,
-        only=request.only,
-        approve_command=command,
-        limits=surroundings.limits(),
-    )
+    case = _case(request, ruleset, new, baseline, facts)
     verdicts, drifting, evidence = _judged(case, loaded, with_evidence=request.with_evidence)
     is_named = naming(ruleset)
     problems += _of_runs(runs, is_named) + clashes + loaded.problems + unpaired
@@ -86,8 +74,26 @@ def check(request: CheckRequest) -> Report:
         policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own),
         suite=ruleset.suite,
         baseline=case.baseline.place,
-        approve_command=command if case.baseline.pairing is None and _approval_would_help(verdicts) else None,
+        approve_command=case.approve_command if _approval_would_help(case, verdicts) else None,
         evidence=evidence,
+    )
+
+
+def _case(
+    request: CheckRequest, ruleset: Ruleset, new: tuple[Run, ...], baseline: Baseline, facts: dict[str, Fact]
+) -> Case:
+    """What is judged, and how."""
+    return Case(
+        ruleset=shared_among(ruleset, request.looks) if request.looks > 1 else ruleset,
+        new=new,
+        baseline=baseline,
+        today=surroundings.today(),
+        facts=facts,
+        strict=request.strict,
+        missing_baseline=request.missing_baseline,
+        only=request.only,
+        approve_command=approve_command(request.options),
+        limits=surroundings.limits(),
     )
 
 
@@ -141,9 +147,9 @@ def _compared_with_itself(runs: Sequence[Run], loaded: Loaded) -> list[Problem]:
     ]
 
 
-def _approval_would_help(verdicts: tuple[Verdict, ...]) -> bool:
-    """Whether a new level would change any answer: limits do not ask it."""
-    return any(
+def _approval_would_help(case: Case, verdicts: tuple[Verdict, ...]) -> bool:
+    """Whether a new level would change any answer: limits do not ask it, and pairs have a base of their own."""
+    return case.baseline.pairing is None and any(
         v.kind == "change" and (v.improved or v.reason == "no-baseline" or v.outcome == "fail") for v in verdicts
     )
 

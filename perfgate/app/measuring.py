@@ -109,7 +109,7 @@ class Written:
         """Copy what was written into the run's folder; the file or folder that is the run. Raises Unfinished."""
         for path, stamp in sorted(_stamps(self.globs, self.folder).items()):
             if self.before.get(path) != stamp and not path.is_relative_to(place.results):
-                target = place.results / path.relative_to(self.folder)
+                target = place.results / _inside(path, self.folder.resolve())
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
         files = [path for path in place.results.rglob("*") if path.is_file() and not path.name.startswith(".")]
@@ -120,6 +120,11 @@ class Written:
         if not files:
             return place.log
         return files[0] if len(files) == 1 else place.results
+
+
+def _inside(path: Path, folder: Path) -> Path:
+    """Where a file is kept: as it lies in the folder of the command, or with its whole path where it lies elsewhere."""
+    return path.relative_to(folder if path.is_relative_to(folder) else path.anchor)
 
 
 def _stamps(globs: Sequence[str], folder: Path) -> dict[Path, tuple[int, int, int]]:

@@ -6,8 +6,16 @@ from typing import Any
 
 import click
 
-from perfgate.cli.completion import files, rules_and_metrics
-from perfgate.cli.options import NewSide, collect, format_option, judging_options, runs_argument, trace_mode_option
+from perfgate.cli.completion import files
+from perfgate.cli.options import (
+    NewSide,
+    collect,
+    format_option,
+    judging_options,
+    policy_options,
+    runs_argument,
+    trace_mode_option,
+)
 from perfgate.cli.publishing import Publication, publish, report_options
 from perfgate.cli.terminal import ascii_only, hint, progress
 
@@ -15,22 +23,8 @@ from perfgate.cli.terminal import ascii_only, hint, progress
 @click.command()
 @runs_argument
 @judging_options
-@click.option(
-    "--missing-baseline",
-    type=click.Choice(["error", "warn", "skip"]),
-    default="error",
-    help="What a missing baseline means. [default: error]",
-)
-@click.option("--policy-ref", metavar="GITREF", help="Take rules and baselines from this commit, such as origin/main.")
+@policy_options
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=rules_and_metrics,
-    help="Judge only rules with this id or metric.",
-)
-@click.option("--strict", is_flag=True, help="A suspicion is a failure.")
 @report_options
 def check(
     runs: tuple[str, ...],

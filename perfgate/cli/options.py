@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from perfgate.cli.completion import files
+from perfgate.cli.completion import files, rules_and_metrics
 
 if TYPE_CHECKING:
     from perfgate.app.baselines import Options
@@ -103,6 +103,26 @@ trace_mode_option = click.option(
 )
 judging_options = options(
     rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option, head_option
+)
+#: How whatever was measured is decided: for `check`, and for `run`, which measures first.
+policy_options = options(
+    click.option(
+        "--missing-baseline",
+        type=click.Choice(["error", "warn", "skip"]),
+        default="error",
+        help="What a missing baseline means. [default: error]",
+    ),
+    click.option(
+        "--policy-ref", metavar="GITREF", help="Take rules and baselines from this commit, such as origin/main."
+    ),
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=rules_and_metrics,
+        help="Judge only rules with this id or metric.",
+    ),
+    click.option("--strict", is_flag=True, help="A suspicion is a failure."),
 )
 
 

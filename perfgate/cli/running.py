@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perfgate.cli.options import collect, judging_options
+from perfgate.cli.options import collect, judging_options, policy_options
 from perfgate.cli.publishing import Publication, publish, report_options
 from perfgate.cli.terminal import tell
 
@@ -57,15 +57,7 @@ def words(text: str) -> tuple[str, ...]:
     help="With --paired: how long a program has to say that it takes turns. [default: 60s]",
 )
 @judging_options
-@click.option(
-    "--missing-baseline",
-    type=click.Choice(["error", "warn", "skip"]),
-    default="error",
-    help="What a missing baseline means. [default: error]",
-)
-@click.option("--policy-ref", metavar="GITREF", help="Take rules and baselines from this commit, such as origin/main.")
-@click.option("--only", multiple=True, metavar="GLOB", help="Judge only rules with this id or metric.")
-@click.option("--strict", is_flag=True, help="A suspicion is a failure.")
+@policy_options
 @report_options
 def run(command: tuple[str, ...], **arguments: Any) -> int:
     """Run a command until the rules have their answers, or runs or time are spent.

@@ -43,8 +43,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
     _check_lengths(question, base_runs, new_runs)
     ratios = _ratios(question, base, new, base_runs, new_runs) if is_paired(question, asks) else None
     result = judge_measured_change(base_runs, new_runs, terms, ratios)
-    member = question.speaker(new)
-    subject, units = question.words(member), (question.unit, question.shown)
+    subject, units = question.words(question.speaker(new)), (question.unit, question.shown)
     if result.outcome == "error":
         raise question.data_error(result.reason, subject)
     if ratios is not None:
@@ -60,15 +59,7 @@ def change_finding(question: Question, asks: Change) -> Finding:
         messages.change_next_step(result, question.case.approve_command)
         if ratios is None
         else messages.paired_next_step(result),
-        {
-            **_fields(result, terms, base_runs, new_runs),
-            "unit": question.unit,
-            "shown_unit": question.shown,
-            "statistic": question.shown_statistic,
-            "member": dict(member),
-            "runs": run_estimates(question, "base", base) + run_estimates(question, "new", new),
-            "explained_by": explained_by(question, result, base, new),
-        },
+        {**_fields(result, terms, base_runs, new_runs), **_shown(question, result, base, new)},
         tuple(
             _notes(question, result, [*base_runs, *new_runs], base, new)
             if ratios is None
@@ -203,6 +194,18 @@ def _fields(
         "runs_needed": result.runs_needed,
         "suspect": result.suspect,
         "improved": result.improved,
+    }
+
+
+def _shown(question: Question, result: ChangeResult, base: Side, new: Side) -> dict[str, Any]:
+    """What reports show beside the numbers."""
+    return {
+        "unit": question.unit,
+        "shown_unit": question.shown,
+        "statistic": question.shown_statistic,
+        "member": dict(question.speaker(new)),
+        "runs": run_estimates(question, "base", base) + run_estimates(question, "new", new),
+        "explained_by": explained_by(question, result, base, new),
     }
 
 

@@ -81,6 +81,18 @@ def test_what_matches_the_globs_is_copied_and_older_files_are_not(perfgate: Comm
     assert [path.name for path in Path("perfgate-runs/run-001/out").iterdir()] == ["new-1.log"]
 
 
+def test_results_may_lie_outside_the_folder_of_the_command(
+    perfgate: Command, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    write_rules(folder, "forward under 1 s")
+    outside = tmp_path_factory.mktemp("elsewhere")
+    program = [*plain(folder), ">", f"{outside}/new.log"]
+    done = perfgate("run", "--runs", "1", "--results", f"{outside}/*.log", "--", "sh", "-c", " ".join(program))
+    assert done.code == 0, done.said
+    [kept] = Path("perfgate-runs/run-001").rglob("new.log")
+    assert kept.read_bytes() == (outside / "new.log").read_bytes()
+
+
 def test_the_time_budget_begins_no_run_that_would_end_later(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward p99 under 102 ms")
     done = perfgate("run", "--runs", "9", "--time-budget", "0.1s", "--", *plain(folder))
