@@ -5,7 +5,7 @@ The gate is the command `perfgate`. What a program may import is this, and nothi
 * `Recorder` records spans, steps and values of a running program; `RecorderError` and `RecorderWarning` are what it
   raises and warns of. It needs the standard library alone.
 * `judge_change`, `judge_limit` and `judge_pairs` decide as `check` does, on plain sequences of numbers.
-* `pair` lets two functions take turns in one process, and judges the second by the first.
+* `pair` lets two functions take turns in one process and times both sides, for `judge_pairs` to judge.
 * `measure_run`, `warmup_length` and `calibrate_prior` are the steps before: one run as one number, how many values of
   it are warm-up, and how much unchanged runs differ.
 
