@@ -114,6 +114,140 @@ def test_each_rank_has_one_prior_and_the_worst_rank_another(perfgate: Command, f
     assert "forward median on each rank: " in done.out
 
 
+# --- stored runs -------------------------------------------------------------------------------------------------
+
+
+def test_without_runs_the_stored_ones_are_taken_level_by_level(gate: Command, folder: Path) -> None:
+    """Three levels far apart: their distance is no noise."""
+    for i, names in enumerate((RUNS[2:5], RUNS[5:8])):
+        for name in names:
+            values = [float(line.split()[-1]) * (2 + i) for line in (folder / name).read_text().splitlines()[1::2]]
+            write_log(folder / f"slower-{name}", forward=values, step=values)
+        assert gate("baseline", "approve", *(f"slower-{name}" for name in names), "--reason", "slower").code == 0
+    done = gate("calibrate")
+    assert done.code == 0, done.said
+    (row, _) = json.loads(prior_file(folder).read_text())["priors"]
+    assert (row["metric"], row["runs"], row["d0"]) == ("forward", 8, 7)  # of 2 + 3 + 3 runs, five differences
+    assert row["s0"] < 0.1
+    assert "noise of 2 metrics" in gate("baseline", "list").out
+    assert not any("not calibrated" in note for note in verdict(gate, RUNS[7])["notes"])
+
+
+def test_stored_runs_of_every_environment_with_enough_of_them(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    for gpu, count in (("A", 5), ("B", 6), ("C", 2)):
+        names = [f"{gpu}{i}.json" for i in range(count)]
+        for i, name in enumerate(names):
+            series = {"metric": "forward", "unit": "ms", "values": steady(100 + i, seed=i)}
+            write_results(folder / name, series, environment={"gpu": gpu})
+        assert perfgate("baseline", "approve", *names, "--reason", "first").code == 0
+    done = perfgate("calibrate")
+    assert (done.code, done.out.count("wrote ")) == (0, 2)
+    assert "2 runs stored, and 5 are needed" in done.out
+    alone = perfgate("calibrate", "--env", "gpu=B")
+    assert (alone.code, alone.out.count("wrote "), "measured on 6 runs" in alone.out) == (0, 1, True)
+
+
+def test_too_few_stored_runs_and_none_are_said(gate: Command, folder: Path) -> None:
+    done = gate("calibrate")
+    assert (done.code, "2 runs stored, and 5 are needed" in done.said) == (3, True)
+    none = gate("calibrate", "--baselines", "elsewhere")
+    assert (none.code, "no stored runs of suite default" in none.said) == (3, True)
+    assert not list(folder.glob("baselines/*/*/prior.json"))
+
+
+def test_a_damaged_stored_run_is_named(gate: Command, folder: Path) -> None:
+    gate("baseline", "add", *RUNS[2:7])
+    path = next(iter(folder.glob("baselines/*/*/*/*.json")))
+    path.write_bytes(path.read_bytes()[:-40])
+    done = gate("calibrate")
+    assert (done.code, path.name in done.said) == (3, True)
+    assert not list(folder.glob("baselines/*/*/prior.json"))
+
+
+# --- pairs -------------------------------------------------------------------------------------------------------
+
+
+def write_pairs(folder: Path, count: int, spread: float, pairing: str = "in-turn", slower: float = 0.0) -> list[str]:
+    """Files of pairs of which base and new differ by chance, and by so much."""
+    names = [f"{pairing}-{i}.json" for i in range(count)]
+    rng = np.random.default_rng(7)
+    for i, name in enumerate(names):
+        drawn = (1 + slower) * math.exp(spread * rng.standard_normal())
+        rows = (("base", steady(100, seed=i)), ("new", [drawn * value for value in steady(100, seed=i)]))
+        series = [
+            {
+                "metric": "forward",
+                "unit": "ms",
+                "values": list(values),
+                "labels": {"side": side, "pair": str(i), "pairing": pairing},
+            }
+            for side, values in rows
+        ]
+        write_results(folder / name, *series)
+    return names
+
+
+def test_unchanged_pairs_show_the_noise_between_pairs(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 3% of baseline")
+    pairs = write_pairs(folder, 12, 0.04)
+    before = verdict(perfgate, *pairs[:3])
+    done = perfgate("calibrate", *pairs)
+    assert done.code == 0, done.said
+    assert "from pair to pair (measured on 12 pairs, worth 8)" in done.out
+    (path,) = folder.glob("baselines/*/*/*.json")
+    stored = json.loads(path.read_text())
+    assert (path.name, stored["pairing"]) == ("prior-in-turn.json", "in-turn")
+    assert 0.02 < stored["priors"][0]["s0"] < 0.05
+    after = verdict(perfgate, *pairs[:3])
+    assert after["change"]["high"] > before["change"]["high"]
+    assert after["change"]["estimate"] == before["change"]["estimate"]
+    assert any("measured on 12 pairs" in note for note in after["notes"])
+    assert "prior-in-turn.json: noise of 1 metric" in perfgate("baseline", "list").out
+
+
+def test_each_way_of_pairing_has_noise_of_its_own_and_runs_have_theirs(gate: Command, folder: Path) -> None:
+    gate("calibrate", *RUNS)
+    between_runs = prior_file(folder).read_bytes()
+    in_turn, one_process = write_pairs(folder, 6, 0.04), write_pairs(folder, 6, 0.01, "one-process")
+    before = verdict(gate, *one_process)
+    assert gate("calibrate", *in_turn).code == 0
+    assert verdict(gate, *one_process) == before
+    assert gate("calibrate", *one_process).code == 0
+    assert verdict(gate, *one_process)["change"] != before["change"]
+    assert prior_file(folder).read_bytes() == between_runs
+    assert {path.name for path in folder.glob("baselines/*/*/prior*.json")} == {
+        *("prior.json", "prior-in-turn.json", "prior-one-process.json"),
+    }
+    assert gate("baseline", "verify").code == 0
+
+
+def test_noise_of_pairs_by_another_name_is_refused(gate: Command, folder: Path) -> None:
+    gate("calibrate", *write_pairs(folder, 6, 0.04))
+    (path,) = folder.glob("baselines/*/*/prior-in-turn.json")
+    for name, what in (("prior.json", "check"), ("prior-one-process.json", "verify")):
+        path = path.rename(path.with_name(name))
+        done = gate("check", RUNS[7]) if what == "check" else gate("baseline", "verify")
+        assert (done.code, "was moved: it is the noise between pairs (in-turn)" in " ".join(done.said.split())) == (
+            3,
+            True,
+        )
+
+
+def test_too_few_pairs_and_pairs_beside_runs_are_refused(gate: Command, folder: Path) -> None:
+    pairs = write_pairs(folder, 5, 0.04)
+    done = gate("calibrate", *pairs[:4])
+    assert (done.code, "needs 5 or more pairs of the same code, and was given 4" in done.said) == (2, True)
+    write_results(folder / "run.json", {"metric": "forward", "unit": "ms", "values": list(steady(100))})
+    mixed = gate("calibrate", *pairs, "run.json")
+    assert (mixed.code, "give pairs or runs, not both" in mixed.said) == (2, True)
+    document = json.loads((folder / pairs[4]).read_text())
+    (folder / pairs[4]).write_text(json.dumps({**document, "series": document["series"][:1]}))
+    lame = gate("calibrate", *pairs)
+    assert (lame.code, "has no new side" in lame.said) == (3, True)
+    assert not list(folder.glob("baselines/*/*/prior*.json"))
+
+
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from perfgate.app import inputs
-from perfgate.app.priors import other_environment, read_prior
+from perfgate.app.priors import other_environment, read_priors
 from perfgate.baselines import allowances, layout
 from perfgate.baselines.files import decode, run_of
 from perfgate.baselines.identity import differences, environment_name, identity_of
@@ -83,10 +83,9 @@ def load_baseline(
         for run in stored
         if (mode := run.file.context.get("trace_mode")) and facts.get("trace_mode", mode) != mode
     ]
-    prior, wrong, prior_sha256 = read_prior(store, ruleset.suite, environment)
-    problems += wrong
-    problems += other_environment(store, prior, environment, identity) if prior else []
-    sha256 = hashlib.sha256((sha256 + prior_sha256).encode()).hexdigest() if prior_sha256 else sha256
+    priors, wrong, priors_sha256 = read_priors(store, ruleset.suite, environment)
+    problems += wrong + other_environment(store, priors, identity)
+    sha256 = hashlib.sha256((sha256 + priors_sha256).encode()).hexdigest() if priors_sha256 else sha256
     allowed, unread = _allowances(store, ruleset.suite, head)
     problems += unread
     history = History.of(stored)
@@ -102,7 +101,9 @@ def load_baseline(
         baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
     else:
         baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
-        baseline = replace(baseline, priors=prior.calibrated if prior else (), allowances=allowed)
+        baseline = replace(baseline, allowances=allowed)
+    if not problems:
+        baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
     return Loaded(baseline, history, problems, damaged, sha256)
 
 

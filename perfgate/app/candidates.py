@@ -133,19 +133,24 @@ class Candidates:
         )
 
 
-def read_candidates(options: Options, source: PolicySource | None = None, head: str | None = None) -> Candidates:
-    """Read the runs, the rules and where baselines are. Raises Refused for what cannot become a baseline."""
+def read_candidates(
+    options: Options, source: PolicySource | None = None, head: str | None = None, *, pairs: bool = False
+) -> Candidates:
+    """Read the runs, the rules and where baselines are. Raises Refused for what cannot become a baseline.
+
+    `pairs` are no baseline, but show noise.
+    """
     source = source or WorkingTree()
     ruleset, problems, _ = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         raise Refused("\n".join(str(problem) for problem in problems))
-    runs, facts, noticed = read_measured(options, ruleset.identity)
+    runs, facts, noticed = read_measured(options, ruleset.identity, pairs=pairs)
     store, known = open_store(options.baselines), source.store(options.baselines)
     return Candidates(options, ruleset, runs, facts, store, known, Loaded(Baseline(), History({})), head, noticed)
 
 
 def read_measured(
-    options: Options, identity: Sequence[str]
+    options: Options, identity: Sequence[str], *, pairs: bool = False
 ) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
     """The runs, the facts of their machine, and warnings of these. Raises Refused for what cannot become a baseline."""
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
@@ -155,7 +160,7 @@ def read_measured(
     if damaged:
         words = "\n".join(str(problem) for problem in damaged)
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
-    if any(map(is_paired, runs)):
+    if not pairs and any(map(is_paired, runs)):
         raise Refused("pairs hold a base of their own, and cannot become a baseline: give runs of the new code alone")
     _refuse_ranks_as_runs(runs)
     return runs, facts, tuple(clashes)

@@ -37,6 +37,8 @@ class RunRequest:
     #: Globs of what the command writes, relative to where it runs, beside `$PERFGATE_RESULTS`.
     results: tuple[str, ...] = ()
     runs: int = 10
+    #: Whether all of them are made, whatever the answers, which are then one look at the end.
+    every: bool = False
     time_budget: float | None = None
     #: How long a process may be silent (take no step), or a whole run may take where it takes none.
     timeout: float = 600.0
@@ -90,7 +92,7 @@ def until_settled(request: RunRequest, measure: Measure, noun: str, tell: Tell) 
                 break
             longest = max(longest, time.monotonic() - began - spent)
             tell(progress(report, noun, number, request.runs))
-            if is_settled(report):
+            if is_settled(report) and not request.every:
                 break
     return _with_fault(request, report, fault, noun)
 
@@ -118,11 +120,11 @@ def progress(report: Report, noun: str, number: int, most: int) -> str:
 
 
 def _look(request: RunRequest, paths: list[Path]) -> Report:
-    """The verdicts of all runs so far, at the share of the error rate that a look has."""
+    """The verdicts of all runs so far, at the share of the error rate that a look has which may end them."""
     names = tuple(inputs.typed_path(str(path)) for path in paths)
     facts = tuple(str(Path(request.keep) / f"machine-{when}.json") for when in ("before", "after"))
     options = replace(request.check.options, runs=names, env=(*facts, *request.check.options.env))
-    return check(replace(request.check, options=options, looks=request.runs))
+    return check(replace(request.check, options=options, looks=1 if request.every else request.runs))
 
 
 def _rules_in_error(request: RunRequest) -> Report | None:

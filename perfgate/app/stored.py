@@ -9,7 +9,7 @@ from perfgate.app.baselines import compared_runs, read_stored
 from perfgate.app.compare import compare_runs
 from perfgate.app.errors import Refused
 from perfgate.app.policy import open_store
-from perfgate.app.priors import prior_path, read_prior
+from perfgate.app.priors import read_priors
 from perfgate.baselines import layout
 from perfgate.baselines.files import run_of
 from perfgate.baselines.ledger import Step, steps
@@ -93,10 +93,9 @@ def priors(path: str, place: str | None = None) -> tuple[list[PriorSummary], lis
     problems: list[Problem] = []
     for suite in parts[:1] or layout.suites(store):
         for environment in parts[1:2] or layout.environments(store, suite)[0]:
-            stored, wrong, _ = read_prior(store, suite, environment)
+            stored, wrong, _ = read_priors(store, suite, environment)
             problems += wrong
-            if stored is not None:
-                found.append(PriorSummary(prior_path(suite, environment), stored.time, stored.calibrated))
+            found += [PriorSummary(path, file.time, file.calibrated) for path, file in stored.items()]
     return found, problems
 
 

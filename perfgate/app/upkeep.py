@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from perfgate.app import surroundings
 from perfgate.app.errors import Refused
 from perfgate.app.policy import locked, open_store
-from perfgate.app.stored import read_all
+from perfgate.app.stored import priors, read_all
 from perfgate.baselines import allowances, layout
 from perfgate.baselines.identity import environment_name
 from perfgate.baselines.levels import History, StoredRun
@@ -24,6 +24,7 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
     problems += [problem for problem in damaged if problem not in problems]
     problems += [Problem("error", why, store.location(stray)) for stray, why in _strays(paths)]
     problems += [problem for suite in _folders(paths) for problem in _allowed(store, suite)]
+    problems += priors(path)[1]
     for place, held in _by_environment(runs).items():
         problems += _of_environment(store, place, held)
     environments = plural(len(_by_environment(runs)), "environment")

@@ -2,6 +2,7 @@
 
     SUITE/ENVIRONMENT/LEVEL/RUN.json     one stored run
     SUITE/ENVIRONMENT/prior.json         the run-to-run noise that was measured there
+    SUITE/ENVIRONMENT/prior-in-turn.json that between pairs, for each way in which they are made
     SUITE/_allowances/NAME.json          what a commit was allowed to be worse in
 
 A name of a suite, an environment or a level never begins with `_`, so that nothing can be confused.
@@ -9,13 +10,14 @@ A name of a suite, an environment or a level never begins with `_`, so that noth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from perfgate.baselines.stores import SAFE_NAME, Store, UnsafeName
 from perfgate.model import Problem
 
 ALLOWANCES = "_allowances"
-PRIOR = "prior.json"
+_PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
 _RUN_DEPTH = 4
 
 
@@ -29,7 +31,19 @@ def is_run(path: str) -> bool:
 def is_prior(path: str) -> bool:
     """Whether a path is that of a calibrated prior."""
     parts = path.split("/")
-    return len(parts) == 3 and parts[2] == PRIOR and all(SAFE_NAME.fullmatch(part) for part in parts)
+    safe = all(SAFE_NAME.fullmatch(part) for part in parts)
+    return len(parts) == 3 and safe and _PRIOR.fullmatch(parts[2]) is not None
+
+
+def prior_path(suite: str, environment: str, pairing: str | None = None) -> str:
+    """Where the noise of an environment is kept: that between runs, or between pairs that are made in a way."""
+    return f"{suite}/{environment}/prior{f'-{pairing}' if pairing else ''}.json"
+
+
+def pairing_of(path: str) -> str | None:
+    """The pairs that a prior is of, by its path; None for single runs."""
+    found = _PRIOR.fullmatch(path.rsplit("/", 1)[-1])
+    return found[1] if found else None
 
 
 def is_allowance(path: str) -> bool:
@@ -56,6 +70,12 @@ def run_files(store: Store, suite: str, environment: str) -> tuple[list[tuple[st
     paths, problems = store.paths(f"{suite}/{environment}")
     files, unread = _contents(store, filter(is_run, paths))
     return files, problems + unread
+
+
+def prior_files(store: Store, suite: str, environment: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:
+    """Every prior of an environment, as (path, bytes), sorted; what cannot be read is a problem."""
+    paths, _ = store.paths(f"{suite}/{environment}")  # `run_files` tells what the folder holds that it should not
+    return _contents(store, filter(is_prior, paths))
 
 
 def allowance_files(store: Store, suite: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:

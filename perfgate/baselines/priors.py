@@ -1,8 +1,9 @@
 """The form of a stored prior, `perfgate.prior/1`: the run-to-run noise that `perfgate calibrate` measured.
 
 It stands beside the levels of its environment, `SUITE/ENVIRONMENT/prior.json`, for noise belongs to a machine and not
-to a level. The bytes are deterministic, as those of a baseline are: fields and rows in a fixed order, and
-`content_sha256` is the SHA-256 of the file's own JSON without that field.
+to a level; the noise between pairs stands in a file for each way in which they are made, `prior-in-turn.json`. The
+bytes are deterministic, as those of a baseline are: fields and rows in a fixed order, and `content_sha256` is the
+SHA-256 of the file's own JSON without that field.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from perfgate.model import CalibratedPrior, Key, Location, Problem
 from perfgate.positions import load_json
 
 SCHEMA = "perfgate.prior/1"
-FILE_NAME = "prior.json"
+#: Stands for single runs, and is left out of the file.
+NO_PAIRS = msgspec.UNSET
 
 
 class StoredPrior(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,13 +45,26 @@ class PriorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: list[StoredSource]
     priors: list[StoredPrior]
     content_sha256: str = ""
+    #: How the pairs were made, of which this is the noise; not there for the noise between single runs.
+    pairing: str | msgspec.UnsetType = NO_PAIRS
+
+    @property
+    def between(self) -> str:
+        """What differs by so much, in words."""
+        return f"pairs ({self.pairing})" if self.pairing else "single runs"
 
     @property
     def calibrated(self) -> tuple[CalibratedPrior, ...]:
         """The priors as the judge looks them up."""
         return tuple(
             CalibratedPrior(
-                Key(row.metric, tuple(sorted(row.labels.items()))), row.statistic, row.rank, row.s0, row.d0, row.runs
+                key=Key(row.metric, tuple(sorted(row.labels.items()))),
+                statistic=row.statistic,
+                rank=row.rank,
+                s0=row.s0,
+                d0=row.d0,
+                runs=row.runs,
+                pairing=self.pairing or None,
             )
             for row in self.priors
         )

@@ -6,23 +6,26 @@ from typing import Any
 
 import click
 
+from perfgate.cli.completion import files
 from perfgate.cli.options import (
     baselines_option,
     collect,
     env_option,
     judging_options,
     rules_option,
-    runs_argument,
     suite_option,
 )
 from perfgate.cli.terminal import ascii_only, complain, say, width
 
 
 @click.command()
-@runs_argument
+@click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=files)
 @judging_options
 def calibrate(runs: tuple[str, ...], **arguments: Any) -> int:
     """Measure the noise between five or more runs of the same code, and store it for check.
+
+    Files of pairs (`run --paired`) show the noise between pairs. Without runs, the stored ones are taken, each level by
+    itself.
 
     \b
     Example: perfgate calibrate main-*.log

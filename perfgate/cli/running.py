@@ -41,6 +41,7 @@ def words(text: str) -> tuple[str, ...]:
 @click.argument("command", nargs=-1, metavar="-- COMMAND...")
 @click.option("--results", multiple=True, metavar="GLOB", help="What the command writes, beside $PERFGATE_RESULTS.")
 @click.option("--runs", type=click.IntRange(1, 100), default=10, metavar="N", help="At most N runs. [default: 10]")
+@click.option("--every", is_flag=True, help="Make all N runs, even where the rules have their answers before.")
 @click.option("--time-budget", type=duration, metavar="TIME", help="Begin no run that would end later than this.")
 @click.option("--timeout", type=duration, default="10m", metavar="TIME", help="When a run hangs. [default: 10m]")
 @click.option("--keep", default="perfgate-runs", metavar="DIR", help="Where runs are kept. [default: perfgate-runs]")
@@ -92,6 +93,7 @@ def run(command: tuple[str, ...], **arguments: Any) -> int:
         ),
         results=arguments["results"],
         runs=arguments["runs"],
+        every=arguments["every"],
         time_budget=arguments["time_budget"],
         timeout=arguments["timeout"],
         keep=arguments["keep"],

@@ -13,8 +13,7 @@ from perfgate.judge.attribution import explained_by, parts_not_stored
 from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.families import p_beyond
 from perfgate.judge.finding import Finding, Undecidable
-from perfgate.judge.paired import check_tolerance, is_paired, paired_notes, paired_prior
-from perfgate.judge.pairs import pair_ratios
+from perfgate.judge.paired import check_tolerance, is_paired, paired_notes, paired_prior, ratios
 from perfgate.judge.question import Question, Side, run_estimates
 from perfgate.judge.terms import ChangeTerms
 from perfgate.model import Change as ChangeEstimate
@@ -41,12 +40,12 @@ def change_finding(question: Question, asks: Change) -> Finding:
     new_runs = [question.reading.measure(series) for series in new.series]
     terms = change_terms(question, asks, [*base_runs, *new_runs])
     _check_lengths(question, base_runs, new_runs)
-    ratios = _ratios(question, base, new, base_runs, new_runs) if is_paired(question, asks) else None
-    result = judge_measured_change(base_runs, new_runs, terms, ratios)
+    pairs = ratios(question, base, new, base_runs, new_runs) if is_paired(question, asks) else None
+    result = judge_measured_change(base_runs, new_runs, terms, pairs)
     subject, units = question.words(question.speaker(new)), (question.unit, question.shown)
     if result.outcome == "error":
         raise question.data_error(result.reason, subject)
-    if ratios is not None:
+    if pairs is not None:
         check_tolerance(question, result)
     if asks.reference == "anchor" and result.suspect:
         # One history cannot be run again: a suspicion against the anchor never convicts.
@@ -57,27 +56,16 @@ def change_finding(question: Question, asks: Change) -> Finding:
         messages.change_message(subject, result, _called(question, asks), units, tolerance_words(asks))
         + messages.warmup([run.dropped for run in new_runs]),
         messages.change_next_step(result, question.case.approve_command)
-        if ratios is None
+        if pairs is None
         else messages.paired_next_step(result),
         {**_fields(result, terms, base_runs, new_runs), **_shown(question, result, base, new)},
         tuple(
             _notes(question, result, [*base_runs, *new_runs], base, new)
-            if ratios is None
+            if pairs is None
             else paired_notes(question, result, base, new)
         ),
         p_beyond=p_beyond(result, terms),
     )
-
-
-def _ratios(
-    question: Question, base: Side, new: Side, base_runs: Sequence[RunMeasure], new_runs: Sequence[RunMeasure]
-) -> list[RunMeasure]:
-    """New / base of each pair."""
-    sides = ([series.values for series in side.series] for side in (base, new))
-    base_values, new_values = sides
-    by_turns = question.case.baseline.pairing != "whole-runs"
-    values = base_values if by_turns else ()
-    return pair_ratios(base_runs, new_runs, values, new_values, question.reading.statistic)
 
 
 def _called(question: Question, asks: Change) -> str:

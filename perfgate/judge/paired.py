@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perfgate.judge import messages
 from perfgate.judge.change import ChangeResult
 from perfgate.judge.finding import Undecidable
-from perfgate.judge.pairs import LEAST_TOLERANCE, PRIORS, WORDS, base_goes_first, order_bias
+from perfgate.judge.pairs import LEAST_TOLERANCE, PRIORS, WORDS, base_goes_first, order_bias, pair_ratios
 from perfgate.judge.question import Question, Side
 from perfgate.rules.sentence import Change
+from perfgate.stats.describe import RunMeasure
 from perfgate.units import format_number
 
 
@@ -17,8 +20,19 @@ def is_paired(question: Question, asks: Change) -> bool:
 
 
 def paired_prior(question: Question) -> tuple[float, float]:
-    """What is believed of pairs before they are seen."""
-    return PRIORS[question.case.baseline.pairing or "whole-runs"]
+    """What is believed of pairs before they are seen: calibrated, or what their making promises."""
+    pairing = question.case.baseline.pairing or "whole-runs"
+    found = question.calibrated_for(pairing)
+    return (found.s0, found.d0) if found else PRIORS[pairing]
+
+
+def ratios(
+    question: Question, base: Side, new: Side, base_runs: Sequence[RunMeasure], new_runs: Sequence[RunMeasure]
+) -> list[RunMeasure]:
+    """New / base of each pair, of which both sides were measured as runs, too."""
+    by_turns = question.case.baseline.pairing != "whole-runs"
+    base_values, new_values = ([series.values for series in side.series] for side in (base, new))
+    return pair_ratios(base_runs, new_runs, base_values if by_turns else (), new_values, question.reading.statistic)
 
 
 def check_tolerance(question: Question, result: ChangeResult) -> None:
@@ -36,7 +50,10 @@ def paired_notes(question: Question, result: ChangeResult, base: Side, new: Side
     """How the pairs were made, what their order did, and what limits them."""
     pairing = question.case.baseline.pairing or "whole-runs"
     notes = ["an improvement beyond the tolerance"] if result.improved else []
-    notes.append(f"judged against the paired base: {messages.counted(result.new_runs, 'pair')}, {WORDS[pairing]}")
+    known = question.calibrated_for(pairing)
+    measured = f"; the noise between them was measured on {messages.counted(known.runs, 'pair')}" if known else ""
+    made = f"{messages.counted(result.new_runs, 'pair')}, {WORDS[pairing]}"
+    notes.append(f"judged against the paired base: {made}{measured}")
     firsts = [base_goes_first(number_of(view.run.source)) for view in base.views]
     bias = order_bias(base.series, new.series, firsts) if pairing != "whole-runs" else None
     if bias is not None:

@@ -63,9 +63,13 @@ class Question:
     @cached_property
     def calibrated(self) -> CalibratedPrior | None:
         """The run-to-run noise that was measured for what is judged here, if it was."""
-        wanted = (self.subject.key, self.reading.statistic, self.rank)
+        return self.calibrated_for(None)
+
+    def calibrated_for(self, pairing: str | None) -> CalibratedPrior | None:
+        """The noise that was measured between pairs that were made in a way, or between single runs (None)."""
+        wanted = (self.subject.key, self.reading.statistic, self.rank, pairing)
         priors = self.case.baseline.priors
-        return next((prior for prior in priors if (prior.key, prior.statistic, prior.rank) == wanted), None)
+        return next((p for p in priors if (p.key, p.statistic, p.rank, p.pairing) == wanted), None)
 
     @property
     def prior(self) -> tuple[float, float]:

@@ -24,10 +24,10 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedPrior:
-    """The run-to-run noise of one metric, measured on `runs` unchanged runs of an environment.
+    """The run-to-run noise of one metric, measured on `runs` unchanged runs, or pairs, of an environment.
 
-    `s0` is a relative standard deviation, believed as much as `d0` runs. It holds for one statistic, and for one choice
-    of the rank that speaks for a run.
+    `s0` is a relative standard deviation, believed as much as `d0` runs. It holds for one statistic, for one choice of
+    the rank that speaks for a run, and for pairs that were made in one way.
     """
 
     key: Key
@@ -36,6 +36,8 @@ class CalibratedPrior:
     s0: float
     d0: float
     runs: int
+    #: How the pairs were made: `in-turn`, ...; None for the noise between single runs.
+    pairing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

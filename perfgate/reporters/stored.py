@@ -45,7 +45,7 @@ class StoredSummary:
 
 @dataclass(frozen=True, slots=True)
 class PriorSummary:
-    """The calibrated noise of one environment: where it is stored, and when it was measured."""
+    """Calibrated noise of one environment: where it is stored, and when it was measured."""
 
     place: str
     time: str
@@ -53,7 +53,7 @@ class PriorSummary:
 
 
 def render_priors(found: Sequence[PriorSummary], *, in_full: bool = False) -> list[str]:
-    """One line for each environment whose noise was calibrated, `in_full` with one for each metric."""
+    """One line for each file of calibrated noise, `in_full` with one for each metric."""
     lines = []
     for one in found:
         lines.append(one_line(f"{one.place}: noise of {plural(len(one.priors), 'metric')}, measured {one.time[:10]}"))
@@ -65,7 +65,8 @@ def prior_line(prior: CalibratedPrior) -> str:
     """A prior in words: `forward median: 2.31% from run to run (measured on 8 runs, worth 8)`."""
     ranks = {"worst": "", "each": " on each rank", "across": " across ranks"}
     rank = ranks.get(prior.rank, f" on the {prior.rank} rank")
-    noise = f"{100 * prior.s0:.3g}% from run to run (measured on {plural(prior.runs, 'run')}, worth {prior.d0:g})"
+    unit = "pair" if prior.pairing else "run"
+    noise = f"{100 * prior.s0:.3g}% from {unit} to {unit} (measured on {plural(prior.runs, unit)}, worth {prior.d0:g})"
     return one_line(f"{prior.key} {prior.statistic}{rank}: {noise}")
 
 

@@ -1,4 +1,4 @@
-"""The noise between runs, learned from a history of runs of the same code."""
+"""The noise between runs, or between pairs, learned from those of the same code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfgate.stats.describe import RunMeasure, measure_run
+from perfgate.stats.moderated import has_logarithm
+from perfgate.stats.quantiles import FloatArray
 from perfgate.stats.warmup import Better, RunValues, WarmUpRule
 
 #: A standard deviation of 1 % between runs, believed as much as 2 runs: the median of public clusters is .22
@@ -24,6 +26,9 @@ class Prior:
 
     s0: float
     d0: float
+
+
+DEFAULT = Prior(DEFAULT_S0, DEFAULT_D0)
 
 
 def calibrate_prior(
@@ -46,15 +51,47 @@ def prior_from(measures: Sequence[RunMeasure]) -> Prior:
     The variance between runs is what their spread has over the noise inside them. The default keeps a say of
     2 runs in it, the result is worth at most 8 runs and never below .1 %: the next machine may differ.
     """
-    logs_and_noise = [
-        (math.log(m.value), m.within_variance)
-        for m in measures
-        if m.value is not None and m.value > 0 and m.within_variance is not None
-    ]
-    c = len(logs_and_noise)
-    if c < FEWEST_RUNS:
-        return Prior(DEFAULT_S0, DEFAULT_D0)
-    logs, within = np.array(logs_and_noise).T
-    between = max(float(logs.var(ddof=1) - within.mean()), 0.0)
-    s0_squared = (DEFAULT_D0 * DEFAULT_S0**2 + (c - 1) * between) / (DEFAULT_D0 + c - 1)
-    return Prior(max(math.sqrt(s0_squared), 0.001), float(min(c + 1, 8)))
+    return prior_of_levels([measures])
+
+
+def prior_of_levels(levels: Sequence[Sequence[RunMeasure]]) -> Prior:
+    """The prior from runs that are of the same code within each level: their spread around their own level's mean.
+
+    Levels that together tell less than 5 runs of one code do leave the default; c runs of one code tell c - 1
+    differences.
+    """
+    held = [found for level in levels if len(found := _logs_and_noise(level)) > 1]
+    df = freedom(levels)
+    if df < FEWEST_RUNS - 1:
+        return DEFAULT
+    squares = sum(float(np.square(logs - logs.mean()).sum()) for logs, _ in (found.T for found in held))
+    return _learned(squares / df, df, float(np.concatenate(held)[:, 1].mean()), DEFAULT)
+
+
+def freedom(levels: Sequence[Sequence[RunMeasure]]) -> int:
+    """How many differences the runs of each level tell, those with a logarithm: one less than there are."""
+    return sum(max(len(_logs_and_noise(level)) - 1, 0) for level in levels)
+
+
+def prior_of_pairs(ratios: Sequence[RunMeasure], believed: Prior) -> Prior:
+    """The prior of `judge_pairs` from 5 or more pairs of the same code, each with new / base; else what is believed.
+
+    Base and new are equal, so that each pair tells a difference from 1, and a side that is always slower counts as
+    noise, too.
+    """
+    held = _logs_and_noise(ratios)
+    if len(held) < FEWEST_RUNS:
+        return believed
+    return _learned(float(np.square(held[:, 0]).mean()), len(held), float(held[:, 1].mean()), believed)
+
+
+def _learned(variance: float, df: int, within: float, believed: Prior) -> Prior:
+    between = max(variance - within, 0.0)
+    s0_squared = (believed.d0 * believed.s0**2 + df * between) / (believed.d0 + df)
+    return Prior(max(math.sqrt(s0_squared), 0.001), float(min(df + believed.d0, 8)))
+
+
+def _logs_and_noise(measures: Sequence[RunMeasure]) -> FloatArray:
+    """(c, 2): the logarithm of each run's value that has one, and the variance of that from inside the run."""
+    rows = [(math.log(m.value), m.within_variance) for m in measures if m.value and has_logarithm(m)]
+    return np.array(rows, dtype=np.float64).reshape(-1, 2)

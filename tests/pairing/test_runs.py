@@ -50,6 +50,14 @@ def test_runs_go_on_until_every_verdict_is_settled(perfgate: Command, folder: Pa
     ]
 
 
+def test_every_run_is_made_and_the_last_look_is_the_only_one(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 90 ms")
+    done = perfgate("run", "--every", "--runs", "2", "--json", "r.json", "--", *plain(folder, 100.0))
+    assert done.code == 1
+    assert "run 2 of at most 2: 1 settled, 0 open" in done.err
+    assert json.loads((folder / "r.json").read_text())["verdicts"][0]["confidence"] == 0.95
+
+
 def test_an_open_verdict_gets_all_runs_and_says_what_it_would_take(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 0.2% of baseline")
     base = [write_log(folder / f"base{i}.log", forward=[100.0 + 0.01 * i] * 50 + [100.1] * 50) for i in range(2)]
