@@ -1,4 +1,4 @@
-"""Ideas that did not win: priors that look at the machine, against the default and against calibration.
+"""Ideas for a prior that looks at the machine, against the default and against calibration.
 
     python benchmarks/detection/ideas.py [--runs FOLDER --metric NAME] [--draws 200]
 
@@ -22,7 +22,7 @@ from scipy import stats
 from score import CALIBRATION, judged
 
 from perfgate.stats.describe import RunMeasure, measure_run
-from perfgate.stats.prior import prior_from
+from perfgate.stats.prior import prior_from, prior_of_levels
 from perfgate.stats.warmup import steady_run
 
 RUNS = Path(__file__).resolve().parent / "real.json"
@@ -73,11 +73,27 @@ def calibrated(runs: Runs, history: Runs) -> tuple[float, float]:
     return found.s0, found.d0
 
 
+def stored(*sizes: int) -> Prior:
+    """What `perfgate calibrate` learns from levels of so many runs, of code that was not equally fast."""
+
+    def prior(runs: Runs, history: Runs) -> tuple[float, float]:
+        measures, levels = [run.measure for run in history], []
+        for number, size in enumerate(sizes):
+            level, measures = measures[:size], measures[size:]
+            levels.append([replace(one, value=(one.value or 0.0) * 1.2**number) for one in level])
+        found = prior_of_levels(levels)
+        return found.s0, found.d0
+
+    return prior
+
+
 IDEAS: dict[str, Prior] = {
     "default, 1 % worth two runs": lambda runs, history: (0.01, 2.0),
     "wander": wander(1),
     "wander, four times": wander(4),
     "wander, four times, gate .1 %": wander(4, 0.001),
+    "two older levels of three runs": stored(3, 3),
+    "three older levels": stored(2, 3, 5),
     f"calibrated from {CALIBRATION} runs": calibrated,
 }
 

@@ -1,12 +1,13 @@
 """What pairs see: real processes with an injected slowdown, on the machine that this runs on.
 
-    python benchmarks/pairing/detection.py [--pairs 40] [--json FILE]
+    python benchmarks/pairing/detection.py [--workload training] [--pairs 40] [--json FILE]
 
-Pairs of unchanged code and of a busy loop made 5 % longer, in two processes that take steps by turns, and 2 % longer in
-one process. Rates are over 1000 draws of six pairs (fixed seed) of those that were made; a single pair of one process
-is judged as it is. The goals: six pairs see +5 % in 95 % of draws and are silent in 95 % on unchanged code; one process
-sees +2 % in 80 %; the hook costs under 50 us a step. `--json` keeps every pair's log ratio. Everything runs on one CPU
-(`--cpu`), for neighbours that disturb one CPU more than another do not cancel.
+Pairs of unchanged code and of steps made 5 % longer, in two processes that take steps by turns, and 2 % longer in one
+process: a busy loop of Python, or a training step of torch (`workloads.py`). Rates are over 1000 draws of six pairs
+(fixed seed) of those that were made; a single pair of one process is judged as it is. The goals: six pairs see +5 % in
+95 % of draws and are silent in 95 % on unchanged code; one process sees +2 % in 80 %; the hook costs under 50 us a
+step. `--json` keeps every pair's log ratio. Everything runs on one CPU (`--cpu`), for neighbours that disturb one CPU
+more than another do not cancel.
 """
 
 from __future__ import annotations
@@ -18,32 +19,31 @@ import random
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
 import numpy as np
-from workload import TURNS_OF_THE_LOOP, step
+from workloads import WORKLOADS, slower_step
 
 from perfgate import judge_pairs, pair
 from perfgate.pairing.processes import Command, Program, end_all
 from perfgate.pairing.referee import Patience, Referee
 
-WORKLOAD = Path(__file__).with_name("workload.py")
+PROGRAM = Path(__file__).with_name("workloads.py")
 #: Both are asked of six pairs of processes; of a single pair in one process, only the smallest that there is.
 TOLERANCES, DRAWS, PAIRS_A_DRAW = (0.01, 0.02), 1000, 6
 Steps = tuple[list[float], list[float]]
 
 
-def pair_of_processes(slower: float, number: int) -> Steps:
+def pair_of_processes(workload: str, slower: float, number: int) -> Steps:
     """The step times of base and new, in two processes that take turns."""
     with tempfile.TemporaryDirectory() as folder, Referee() as referee:
         programs = {}
         try:
-            for side, factor in (("base", 1.0), ("new", 1 + slower)):
+            for side, change in (("base", 0.0), ("new", slower)):
                 place = Path(folder) / side
                 place.mkdir()
-                words = (sys.executable, str(WORKLOAD), str(place), str(factor))
+                words = (sys.executable, str(PROGRAM), workload, str(place), str(change))
                 told = {"PERFGATE_TURN": referee.address, "PERFGATE_SIDE": side}
                 programs[side] = Program(Command(words, Path.cwd(), told, place.with_suffix(".log")))
             played = referee.play(programs, number % 2 == 1, Patience())
@@ -59,9 +59,9 @@ def _times(place: Path) -> list[float]:
     return [float(value) for value in document["series"][0]["values"]]
 
 
-def pair_in_one_process(slower: float, number: int) -> Steps:
+def pair_in_one_process(workload: str, slower: float, number: int) -> Steps:
     """The same within this process."""
-    base, new = (partial(step, round(TURNS_OF_THE_LOOP * factor)) for factor in (1.0, 1 + slower))
+    base, new = (slower_step(workload, change) for change in (0.0, slower))
     found = pair(base, new, steps=400, number=number)
     return list(found.base), list(found.new)
 
@@ -131,6 +131,7 @@ def hook_cost() -> float:
 def main() -> None:
     """Make the pairs and print the rates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", choices=WORKLOADS, default="busy-loop")
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--cpu", type=int, default=1)
     parser.add_argument("--json", type=Path)
@@ -142,7 +143,7 @@ def main() -> None:
     for number in range(1, arguments.pairs + 1):  # in turns, so that the machine's moods meet all of them
         for pairing, (maker, slower) in makers.items():
             for change in (0.0, slower):
-                made.setdefault(f"{pairing} {100 * change:+g} %", []).append(maker(change, number))
+                made.setdefault(f"{pairing} {100 * change:+g} %", []).append(maker(arguments.workload, change, number))
     for name, pairs in made.items():
         pairing = name.split()[0]
         size, tolerances = (PAIRS_A_DRAW, TOLERANCES) if pairing == "in-turn" else (1, TOLERANCES[:1])
