@@ -1,7 +1,7 @@
 """`perfgate run --paired`: base and new take steps by turns, in fresh processes for every pair.
 
-A program without a `perfgate.Recorder` on either side takes no turns; then whole runs alternate instead, in the order
-base, new, new, base, and the report says so.
+A program without a `perfgate.Recorder` on either side takes no turns, and two that do not fit into the memory of a
+device cannot; then whole runs alternate instead, in the order base, new, new, base, and the report says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perfgate.app.run import RunRequest, Stopped, Tell, folder_of, signals, unti
 from perfgate.app.worktree import checked_out
 from perfgate.judge.pairs import base_goes_first
 from perfgate.model import Report
-from perfgate.pairing.processes import Program, end_all
+from perfgate.pairing.processes import Program, end_all, ran_out_of_memory
 from perfgate.pairing.referee import NO_HOOK, Patience, Referee
 from perfgate.recording.turns import SIDE, TURN
 
@@ -58,6 +58,10 @@ def _sides(pairs: PairRequest) -> Iterator[dict[str, Side]]:
         yield {"base": base, "new": Side(pairs.new)}
 
 
+class _NoTurns(Exception):
+    """Why both sides cannot take steps by turns."""
+
+
 class _Measuring:
     """Pairs as they are made; once a program has taken no turns, it is not asked again."""
 
@@ -83,11 +87,11 @@ class _Measuring:
         """Make the pair of a number, and write it. Raises Unfinished."""
         self._build()
         if self._by_turns:
-            found = self._steps_by_turns(number)
-            if found is not None:
-                return self._written(number, found, by_turns=True)
-            self._by_turns = False
-            self._tell(f"{NO_HOOK}; whole runs of both sides alternate instead")
+            try:
+                return self._written(number, self._steps_by_turns(number), by_turns=True)
+            except _NoTurns as why:
+                self._by_turns = False
+                self._tell(f"{why}; whole runs of both sides alternate instead")
         return self._written(number, self._whole_runs(number), by_turns=False)
 
     def _build(self) -> None:
@@ -102,8 +106,8 @@ class _Measuring:
                 raise Unfinished(f"the {name} side does not build: {error}; see {place.log.name}") from None
         self._built = True
 
-    def _steps_by_turns(self, number: int) -> dict[str, Path] | None:
-        """Both sides at once, by turns: where each wrote, or None where the program takes no turns."""
+    def _steps_by_turns(self, number: int) -> dict[str, Path]:
+        """Both sides at once, by turns: where each wrote. Raises _NoTurns where they cannot, and Unfinished."""
         places = self._places(number, "")
         with ExitStack() as stack:
             for place in places.values():
@@ -118,9 +122,9 @@ class _Measuring:
             patience = Patience(self._pairs.hook_timeout, self._request.timeout)
             played = self._referee.play(programs, base_goes_first(str(number)), patience)
             if not played.by_turns and played.fault in (None, NO_HOOK):
-                for place in places.values():
-                    place.mark_failed("both sides ran at the same time, without turns: they are not judged")
-                return None
+                raise _NoTurns(NO_HOOK)
+            if played.fault is not None and any(ran_out_of_memory(place.log) for place in places.values()):
+                raise _NoTurns(f"both sides do not fit into memory at once ({played.fault})")
             if played.fault is not None:
                 raise Unfinished(played.fault)
             end_all(list(programs.values()))  # what they left behind may still write

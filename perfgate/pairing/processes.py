@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -16,6 +17,8 @@ from uuid import uuid4
 GRACE_S = 5.0
 #: The environment variable by which everything that a process starts is known, whatever group it moves to.
 _MARK = "PERFGATE_PROCESS"
+#: Torch on CUDA, ROCm and the host; cuBLAS and cuDNN; NumPy and Python; malloc.
+_NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED|MemoryError|Cannot allocate memory|Unable to allocate", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,18 @@ def described(code: int) -> str:
 
 def last_words(log: Path, most: int = 200) -> str:
     """The last line that a program printed, for messages; empty where there is none."""
+    lines = [line.strip() for line in _end_of(log, 4096).splitlines() if line.strip()]
+    return lines[-1][-most:] if lines else ""
+
+
+def ran_out_of_memory(log: Path) -> bool:
+    """Whether a program ended with the words of an allocator, torch's or a library's, that had no more to give."""
+    return _NO_MEMORY.search(_end_of(log, 65536)) is not None
+
+
+def _end_of(log: Path, most: int) -> str:
     with suppress(OSError):
-        text = log.read_bytes()[-4096:].decode("utf-8", "backslashreplace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1][-most:] if lines else ""
+        return log.read_bytes()[-most:].decode("utf-8", "backslashreplace")
     return ""
 
 

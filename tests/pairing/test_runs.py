@@ -181,6 +181,27 @@ def test_a_program_without_steps_alternates_whole_runs(perfgate: Command, folder
     assert "whole runs by turns" in done.out
 
 
+def test_sides_that_do_not_fit_into_memory_at_once_alternate_whole_runs(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "step.time within 60% of baseline")
+    full = "os.environ.get('PERFGATE_SIDE') and sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to ...')"
+    words = hooked(folder, trouble=full)
+    done = perfgate(*PAIRED, "--base", shlex.join(words), "--", *words, "trouble")
+    assert "both sides do not fit into memory at once (the new side ended with exit code 1: torch.OutOf" in said(done)
+    assert "whole runs of both sides alternate instead" in said(done)
+    assert "whole runs by turns" in done.out
+    assert (done.code, Path("perfgate-runs/pair-001/new.FAILED.txt").exists()) == (0, True), done.said
+
+
+def test_a_side_that_never_fits_into_memory_is_no_verdict(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "step.time within 60% of baseline")
+    words = hooked(folder, trouble="raise MemoryError('no room')")
+    done = perfgate(*PAIRED, "--base", shlex.join(words), "--", *words, "trouble")
+    assert (done.code, "the new side: the command ended with exit code 1: MemoryError: no room" in said(done)) == (
+        3,
+        True,
+    )
+
+
 def test_fewer_steps_on_one_side_are_said_and_cut(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "step.time within 60% of baseline")
     words = hooked(folder)
