@@ -124,6 +124,8 @@ def test_without_runs_the_stored_ones_are_taken_level_by_level(gate: Command, fo
             values = [float(line.split()[-1]) * (2 + i) for line in (folder / name).read_text().splitlines()[1::2]]
             write_log(folder / f"slower-{name}", forward=values, step=values)
         assert gate("baseline", "approve", *(f"slower-{name}" for name in names), "--reason", "slower").code == 0
+    (advice,) = [note for note in verdict(gate, RUNS[7])["notes"] if "not calibrated" in note]
+    assert "`perfgate calibrate` learns it from the stored runs" in advice
     done = gate("calibrate")
     assert done.code == 0, done.said
     (row, _) = json.loads(prior_file(folder).read_text())["priors"]

@@ -15,6 +15,7 @@ from perfgate.baselines.files import decode, run_of
 from perfgate.baselines.identity import differences, environment_name, identity_of
 from perfgate.baselines.levels import Compared, History, StoredRun, contradictions
 from perfgate.baselines.stores import Store
+from perfgate.judge.noise import RUNS_NEEDED
 from perfgate.model import Allowance, Baseline, Fact, Key, Problem, Run
 from perfgate.readers.source import TraceMode
 from perfgate.renames import synonyms
@@ -101,7 +102,7 @@ def load_baseline(
         baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
     else:
         baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
-        baseline = replace(baseline, allowances=allowed)
+        baseline = replace(baseline, allowances=allowed, calibratable=_calibratable(history))
     if not problems:
         baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
     return Loaded(baseline, history, problems, damaged, sha256)
@@ -138,6 +139,11 @@ def _baseline(history: History, head: str, place: str, identity: dict[str, Fact 
     unknown = tuple(name for name, value in identity.items() if value is None)
     runs, anchor = compared_runs(history.compared(head)), compared_runs(history.anchor(head))
     return Baseline(f"{place}/{head}", runs, anchor, unknown_facts=unknown)
+
+
+def _calibratable(history: History) -> bool:
+    """Whether `calibrate` can learn the noise between runs from those that are stored, each level by itself."""
+    return sum(len(runs) - 1 for runs in history.levels.values()) >= RUNS_NEEDED - 1
 
 
 def compared_runs(found: Iterable[Compared]) -> tuple[Run, ...]:

@@ -215,7 +215,8 @@ def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure],
     if not all(run.settled for run in runs):
         notes.append("a run did not settle: a quarter of it was taken for warm-up")
     if question.calibrated is None and result.reason == "interval":
-        notes.append("run-to-run noise is assumed to be 1%, not calibrated")
+        advice = ": `perfgate calibrate` learns it from the stored runs" if baseline.calibratable else ""
+        notes.append(f"run-to-run noise is assumed to be 1%, not calibrated{advice}")
     if question.reading.better == "higher" and (result.tolerance or 0) >= 1:
         notes.append("this rule cannot fail: nothing falls by 100% or more")
     if baseline.unknown_facts:

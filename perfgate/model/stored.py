@@ -58,6 +58,8 @@ class Baseline:
     pairing: str | None = None
     #: Calibrated run-to-run noise; a metric that is not there has the default.
     priors: tuple[CalibratedPrior, ...] = ()
+    #: Whether the stored runs, of all levels, are enough to show that noise.
+    calibratable: bool = False
     #: What the measured commit was allowed to be worse in.
     allowances: tuple[Allowance, ...] = ()
     #: Older runs that nothing is compared with, oldest first: they are shown as history.
