@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 import perfgate
 from perfgate.app import surroundings
+from perfgate.app.baselines import Options, typed, words_of_place
 from perfgate.app.candidates import plain, write
 from perfgate.app.errors import Refused
 from perfgate.app.policy import WorkingTree, locked, open_store, read_rules
 from perfgate.baselines.allowances import FULL_SHA, SCHEMA, AllowanceFile, encode
 from perfgate.baselines.layout import ALLOWANCES
+from perfgate.model import Change, Verdict
 from perfgate.rules.cursor import Cursor
 from perfgate.rules.tokens import SentenceError
 
@@ -28,6 +32,31 @@ class Permission:
     expires: str
     by: str | None = None
     pr: int | None = None
+
+
+def allow_command(options: Options, head: str | None, failed: Sequence[Verdict]) -> str:
+    """The commands that would allow this commit what was seen of it, for a month: a command for each metric."""
+    expires = surroundings.today() + timedelta(days=30)
+    worst: dict[str, float] = {}
+    for verdict in failed:
+        worst[verdict.metric] = max(worst.get(verdict.metric, 0.0), _worsening(verdict))
+    return " && ".join(
+        typed(
+            [
+                *("perfgate", "baseline", "allow", "--head", head or "SHA", "--metric", metric),
+                *("--up-to", f"{math.ceil(100 * worsening)}%", "--reason", "...", "--expires", str(expires)),
+                *words_of_place(options),
+            ]
+        )
+        for metric, worsening in worst.items()
+    )
+
+
+def _worsening(verdict: Verdict) -> float:
+    """How much worse a metric may be, as far as the interval tells."""
+    change = verdict.change or Change(None, None, None)
+    ends = [abs(end) for end in (change.estimate, change.low if verdict.better == "higher" else change.high) if end]
+    return max(ends, default=0.0)
 
 
 def allow(given: Permission, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:

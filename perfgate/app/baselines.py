@@ -54,12 +54,22 @@ class Loaded:
 def approve_command(options: Options) -> str:
     """The command that would approve these runs, as the user would type it, without absolute paths."""
     words = ["perfgate", "baseline", "approve", *map(inputs.typed_path, options.runs), "--reason", "..."]
-    rules = map(inputs.typed_path, options.rules if options.rules != ("rules",) else ())
-    words += [word for rule in rules for word in ("--rules", rule)]
-    words += ["--baselines", inputs.typed_path(options.baselines)] if options.baselines != "baselines" else []
-    words += ["--suite", options.suite] if options.suite else []
+    words += words_of_place(options)
     words += ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
     words += [word for fact in map(inputs.typed_fact, options.env) for word in ("--env", fact)]
+    return typed(words)
+
+
+def words_of_place(options: Options) -> list[str]:
+    """The options that say where rules and baselines are, where that is not the usual place."""
+    rules = map(inputs.typed_path, options.rules if options.rules != ("rules",) else ())
+    words = [word for rule in rules for word in ("--rules", rule)]
+    words += ["--baselines", inputs.typed_path(options.baselines)] if options.baselines != "baselines" else []
+    return words + (["--suite", options.suite] if options.suite else [])
+
+
+def typed(words: Sequence[str]) -> str:
+    """A command as the user would type it; `...` stands for what only they know."""
     return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from perfgate.app import inputs, surroundings
+from perfgate.app.allow import allow_command
 from perfgate.app.baselines import Loaded, Options, approve_command, load_baseline, naming
 from perfgate.app.evidence import collected, levels, past_runs
 from perfgate.app.pairs import refusal_of_pairs, with_pairs
@@ -74,7 +75,7 @@ def check(request: CheckRequest) -> Report:
         policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own),
         suite=ruleset.suite,
         baseline=case.baseline.place,
-        approve_command=case.approve_command if _approval_would_help(case, verdicts) else None,
+        approve_command=_to_accept(case, verdicts, options, head),
         evidence=evidence,
     )
 
@@ -147,11 +148,21 @@ def _compared_with_itself(runs: Sequence[Run], loaded: Loaded) -> list[Problem]:
     ]
 
 
-def _approval_would_help(case: Case, verdicts: tuple[Verdict, ...]) -> bool:
-    """Whether a new level would change any answer: limits do not ask it, and pairs have a base of their own."""
-    return case.baseline.pairing is None and any(
-        v.kind == "change" and (v.improved or v.reason == "no-baseline" or v.outcome == "fail") for v in verdicts
-    )
+def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: Options, head: str | None) -> str | None:
+    """The command that would accept what was seen; None where none would change any answer.
+
+    A new level does, but for limits, and pairs have a base of their own. What another commit's policy judges cannot
+    approve itself: who may write there can allow it.
+    """
+    if case.baseline.pairing is not None:
+        return None
+    changes = [verdict for verdict in verdicts if verdict.kind == "change"]
+    failed = [verdict for verdict in changes if verdict.outcome == "fail"]
+    if options.policy_ref is not None and failed:
+        allowable = [verdict for verdict in failed if verdict.against == "baseline"]
+        return allow_command(options, head, allowable) if allowable else None
+    would_help = failed or any(verdict.improved or verdict.reason == "no-baseline" for verdict in changes)
+    return case.approve_command if would_help else None
 
 
 def _nothing_judged(verdicts: tuple[Verdict, ...], request: CheckRequest) -> list[Problem]:

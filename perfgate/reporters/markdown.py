@@ -83,7 +83,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     head, *differences = policy_lines(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.approve_command and report.outcome != "pass":
-        yield _Section(("To approve what was seen:", ""), [fenced([report.approve_command])])
+        yield _Section((prose(phrases.to_accept(report)), ""), [fenced([report.approve_command])])
     chart = plot.chart(report)
     yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])

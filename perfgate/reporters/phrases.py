@@ -158,6 +158,12 @@ def measured(verdict: Verdict) -> list[str]:
     return [*texts, format_change(change.estimate) + _bounds(change, format_change)] if change else texts
 
 
+def to_accept(report: Report) -> str:
+    """What the command does that follows: approve here, or allow where the policy is."""
+    allows = report.policy.ref is not None and " allow " in (report.approve_command or "")
+    return f"To allow what was seen, on {report.policy.ref}:" if allows else "To approve what was seen:"
+
+
 def allowed(verdict: Verdict) -> str:
     """What the rule asks for: `under 50 ms`, `within 5%`, `within 10% of anchor`."""
     return verdict.asks.removesuffix(" of baseline") if verdict.asks.startswith("within") else verdict.asks

@@ -192,6 +192,6 @@ def _write_approval(page: Page, report: Report) -> None:
     if not report.approve_command or report.outcome == "pass":
         return
     page.blank()
-    page.paragraph("To approve what was seen:")
+    page.paragraph(phrases.to_accept(report))
     for line in shell_lines(report.approve_command, page.width - _INDENT):
         page.paragraph(line, indent=_INDENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,3 +116,24 @@ def test_a_file_that_no_store_holds_harms_no_decision(repository: Repository, pe
     assert perfgate("check", run, "--policy-ref", "main").code == 0
     done = perfgate("check", run)
     assert (done.code, "a copy.json" in " ".join(done.out.split())) == (3, True)
+
+
+def test_what_the_base_judges_is_allowed_there_by_the_command_that_is_printed(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    repository.git("checkout", "-q", "-b", "change")
+    head = repository.commit("slower, for a reason")
+    slow = write_run(folder / "slow.json", 97, 218, seed=9)
+    done = perfgate("check", slow, "--policy-ref", "main", "--verbose")
+    assert (done.code, "To allow what was seen, on main:" in done.out) == (1, True)
+    assert "baseline approve" not in done.out.partition("To allow")[2]
+    said = done.out.partition("To allow what was seen, on main:")[2].replace("\\\n", " ").split("&&")
+    repository.git("checkout", "-q", "main")
+    for command in said:
+        name, *words = [word if word != "..." else "meant" for word in shlex.split(command.partition("\n\n")[0])]
+        assert (name, words[:4]) == ("perfgate", ["baseline", "allow", "--head", head])
+        assert perfgate(*words).code == 0
+    repository.commit("allow it")
+    repository.git("checkout", "-q", "change")
+    allowed = perfgate("check", slow, "--policy-ref", "main", "--verbose")
+    assert allowed.code == 0, allowed.out
