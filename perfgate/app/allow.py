@@ -53,10 +53,10 @@ def allow_command(options: Options, head: str | None, failed: Sequence[Verdict])
 
 
 def _worsening(verdict: Verdict) -> float:
-    """How much worse a metric may be, as far as the interval tells."""
+    """How far a metric may have moved, as far as the interval tells."""
     change = verdict.change or Change(None, None, None)
-    ends = [abs(end) for end in (change.estimate, change.low if verdict.better == "higher" else change.high) if end]
-    return max(ends, default=0.0)
+    end = change.low if (change.estimate or 0.0) < 0 else change.high
+    return abs(end or change.estimate or 0.0)
 
 
 def allow(given: Permission, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:
