@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from perfgate.stats.autocorrelation import time_constant
+from perfgate.stats.autocorrelation import _summed, time_constant
 
 
 def direct(z):
@@ -49,6 +49,18 @@ def test_of_indicators_agrees_with_direct_sums():
 @np.errstate(all="ignore")
 def test_is_one_where_nothing_can_be_seen(z):
     assert time_constant(np.array(z)) == 1.0
+
+
+@np.errstate(all="ignore")
+def test_squares_beyond_every_float_are_no_memory():
+    """Near the largest square some correlations are still finite; no unit of the values lets a series remember more."""
+    z = autoregression(20, 0.0, seed=1)
+    found = {time_constant(z * 10.0**exponent) for exponent in np.arange(150, 156, 0.02)}
+    assert found == {1.0}
+
+
+def test_a_pair_just_at_what_chance_does_is_not_summed():
+    assert _summed(np.zeros(3), 4) == 1.0  # its correction is 2 / 4, and chance 1 / sqrt(4)
 
 
 @pytest.mark.parametrize(("n", "longest"), [(4, 2), (7, 2), (8, 2), (40, 10), (400, 100)])

@@ -18,6 +18,12 @@ def test_fewer_than_five_usable_runs_are_the_default(runs):
     assert calibrate_prior(runs) == Prior(0.01, 2.0)
 
 
+@pytest.mark.parametrize(("value", "within"), [(-3.0, 0.0), (0.0, 0.0), (3.0, None), (None, None)])
+def test_what_has_no_logarithm_does_not_count(value, within):
+    runs, odd = measures([0.00, 0.03, -0.02, 0.05, 0.01]), RunMeasure(value, 50, 50.0, within, 0, True)
+    assert prior_from([odd, *runs]) == prior_from(runs) != Prior(0.01, 2.0)
+
+
 def test_a_known_answer():
     """Single numbers have no noise inside: the spread of the logarithms, with 2 runs of 1 %."""
     logs = [0.00, 0.03, -0.02, 0.05, 0.01, -0.04]

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from perfgate.stats.autocorrelation import time_constant
-from perfgate.stats.statistics import STATISTICS, Count, Extreme, Quantile, Smooth, parse_statistic
+from perfgate.stats.statistics import STATISTICS, Count, Estimate, Extreme, Quantile, Smooth, parse_statistic
 
 X = np.random.default_rng(3).lognormal(3, 0.2, 83)
 
@@ -82,6 +82,10 @@ def test_the_noise_of_a_sticky_mean_is_that_of_repeated_runs():
         estimates.append(STATISTICS["mean"].estimate(100 + noise))
     seen = np.var([e.value for e in estimates], ddof=1)
     assert np.mean([e.variance for e in estimates]) == pytest.approx(seen, rel=0.25)
+
+
+def test_a_count_is_known_without_noise():
+    assert STATISTICS["count"].estimate(X) == Estimate(83.0, 83.0, 0.0, 0.0)
 
 
 def test_mean_is_the_textbook_one():
