@@ -12,6 +12,7 @@ EXPECTED = [
     ("", 1.3, "skipped", "expected-failure", ""),
     ("", 1.0, "skipped", "expected-failure", "it passes now: remove expect_fail"),
     ("when: {gpu: '*A100*'}, ", 1.3, "skipped", "when", ""),
+    ("when: {gpu: '>= 8'}, ", 1.3, "error", "unknown-fact", "correct the fact or the rule"),
     ("when: {colour: red}, ", 1.3, "error", "unknown-fact", "give it with --env colour=VALUE"),
 ]
 

@@ -68,7 +68,7 @@ def _run_again(statement: ast.stmt, module: ModuleType) -> None:
 
 
 def _replace(name: str, old: Any, new: Any) -> None:
-    if isinstance(new, FunctionType):
+    if isinstance(new, FunctionType) and new.__name__ == name:
         _take_defaults(inspect.unwrap(old), inspect.unwrap(new))
     elif isinstance(new, type):
         for attribute, value in vars(new).items():

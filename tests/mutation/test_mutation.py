@@ -81,6 +81,7 @@ def over(x, by=1):
     return x + by
 
 TABLE = {"up": lambda x: x < LIMIT}
+ADD_FOUR = (lambda more: lambda x: x + more)(4)
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -100,6 +101,7 @@ GRAFTS = [
     ("def over(x, by=2):", "user.over(3)", 10),
     ("TABLE = {'up': lambda x: x <= LIMIT}", "user.TABLE['up'](3)", True),
     ("return function(*arguments) / 2", "m.over(3)", 2.0),
+    ("(lambda more: lambda x: x + more)(5)", "user.ADD_FOUR(1)", 6),
     ("x: int = 6", "user.Point().x", 6),
     ("return self.x >= 7", "user.Point(7).far", True),
 ]

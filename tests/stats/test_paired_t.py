@@ -42,6 +42,14 @@ def test_what_no_run_tells_of_its_inside_is_the_prior_alone() -> None:
     assert found.degrees_of_freedom == pytest.approx(2)
 
 
+@pytest.mark.parametrize(("n", "df"), [(2, 1.0), (3, 1.0), (4, 1.0), (7, 2.5)])  # of which half are independent
+def test_a_short_inside_has_one_degree_of_freedom_at_least(n: int, df: float) -> None:
+    within = 1e-3
+    found = paired_t([run(1.0)], [run(1.1)], [run(1.1, within, n=n)], PRIOR)
+    expected = (0.02**2 + within) ** 2 / (0.02**4 / 2 + within**2 / df)
+    assert found.degrees_of_freedom == pytest.approx(expected)
+
+
 def test_a_mean_of_equal_values_is_that_value() -> None:
     values = [run(0.1)] * 3
     found = paired_t(values, values, [run(1.0)] * 3, PRIOR)
