@@ -65,7 +65,7 @@ def test_making_mutants_leaves_the_syntax_as_it_was() -> None:
 
 
 MODULE = """
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 
 LIMIT = 3
@@ -86,6 +86,7 @@ ADD_FOUR = (lambda more: lambda x: x + more)(4)
 @dataclass(frozen=True, slots=True)
 class Point:
     x: int = 5
+    y: int = field(init=False, default=1)
 
     @property
     def far(self):
@@ -103,6 +104,7 @@ GRAFTS = [
     ("return function(*arguments) / 2", "m.over(3)", 2.0),
     ("(lambda more: lambda x: x + more)(5)", "user.ADD_FOUR(1)", 6),
     ("x: int = 6", "user.Point().x", 6),
+    ("y: int = field(init=False, default=2)", "user.Point().y", 2),
     ("return self.x >= 7", "user.Point(7).far", True),
 ]
 

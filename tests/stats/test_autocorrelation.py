@@ -76,6 +76,20 @@ def test_of_an_autoregression_is_about_the_true_one(coefficient, low, high):
     assert low <= np.mean(found) <= high
 
 
+def test_a_smooth_wave_is_not_longer_than_its_first_order_may_be():
+    """(1 + .97) / (1 - .97), though neighbours are correlated by .998; a quarter of the run would be 250."""
+    wave = np.sin(2 * np.pi * np.arange(1000) / 100)
+    assert time_constant(wave) == pytest.approx(1.97 / 0.03) == pytest.approx(direct(wave.tolist()))
+
+
+@pytest.mark.parametrize(("n", "coefficient", "seed"), [(10, 0.0, 25), (11, 0.5, 31)])
+def test_a_short_run_is_summed_over_one_pair(n, coefficient, seed):
+    """A second pair, which these runs would have at a fourth lag, would make them remember longer."""
+    z = autoregression(n, coefficient, seed)
+    assert time_constant(z) == pytest.approx(direct(z.tolist()))
+    assert time_constant(z) < n / 4
+
+
 @pytest.mark.parametrize("n", [60, 150, 599, 700, 1000])
 def test_a_noisy_slope_is_summed_as_far_as_is_looked(n):
     """It stays correlated beyond the longest lag: a third of the run, and never more than 200."""

@@ -85,6 +85,7 @@ def test_the_noise_of_a_sticky_mean_is_that_of_repeated_runs():
 
 
 def test_a_count_is_known_without_noise():
+    assert STATISTICS["count"] == Count()
     assert STATISTICS["count"].estimate(X) == Estimate(83.0, 83.0, 0.0, 0.0)
 
 
