@@ -101,8 +101,9 @@ def test_what_lies_on_the_allowed_share_is_never_settled():
     assert 1_000_000 < values_to_settle(0.0502, 0.05, 0.95) <= 10_000_000
 
 
-def test_a_bound_just_on_the_allowed_share_settles():
+def test_an_upper_bound_just_on_the_allowed_share_settles_and_a_lower_one_does_not():
     assert values_to_settle(0.0, beta_quantile(1, 1.0, 0.95), 0.95) == 1
+    assert values_to_settle(1.0, beta_quantile(1.0, 1.0, 1 - 0.95), 0.95) == 2
 
 
 def test_a_share_of_less_than_one_value_has_a_lower_bound_too():
