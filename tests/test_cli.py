@@ -37,6 +37,13 @@ def test_every_command_explains_itself_with_an_example(perfgate: Command, words:
         assert f"Example: perfgate {' '.join(words)}" in done.out
 
 
+def test_the_help_lists_every_command_with_what_it_does(perfgate: Command) -> None:
+    _, found, listed = perfgate("--help").out.partition("\nCommands:\n")
+    assert found
+    assert [line.split()[0] for line in listed.splitlines()] == main.list_commands(click.Context(main))
+    assert "  check       Judge new runs by the rules and the stored baseline.\n" in listed
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

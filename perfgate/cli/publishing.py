@@ -45,9 +45,9 @@ class Publication:
     """Where a report goes: files by the name of their reporter, and how it is printed."""
 
     outputs: dict[str, str]
-    github: bool = False
-    quiet: bool = False
-    verbose: bool = False
+    github: bool
+    quiet: bool
+    verbose: bool
 
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> Publication:

@@ -74,4 +74,4 @@ def report_outcome(exit_code: int, verdicts: Iterable[Verdict]) -> Outcome:
         return next((word for word in undecided if outcomes and set(outcomes) <= {word}), "error")
     if "inconclusive" in outcomes:
         return "inconclusive"
-    return "pass" if "pass" in outcomes or not outcomes else "skipped" if set(outcomes) == {"skipped"} else "pass"
+    return "skipped" if set(outcomes) == {"skipped"} else "pass"

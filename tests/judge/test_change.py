@@ -74,6 +74,7 @@ OUTCOMES = [
     ("infinite warm-up", [[math.inf, *STEADY]], [STEADY], {"tolerance": 0.05}, "error not-a-number"),
     ("few left", [STEADY], [[1.0, 1.0, 1.0]], {"tolerance": 0.05}, "error too-few-samples"),
     ("few allowed", [STEADY], [STEADY[:3]], {"tolerance": 0.05, "min_samples": 3}, "pass interval"),
+    ("half skipped", [STEADY] * 5, [STEADY], {"tolerance": 0.05, "warmup": 15}, "pass interval"),
     ("all skipped", [STEADY], [STEADY], {"tolerance": 0.05, "warmup": 30}, "error too-few-samples"),
     (
         "a sum beyond floats",

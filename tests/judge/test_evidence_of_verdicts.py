@@ -158,6 +158,8 @@ def test_how_metrics_changed_together() -> None:
     ratios = [1 + verdict.change.estimate for verdict in found if verdict.change and verdict.unit == "s"]
     assert (mean.unit, mean.verdicts) == ("s", 3)
     assert mean.change == pytest.approx(float(np.prod(ratios)) ** (1 / 3) - 1)
+    without = [replace(verdict, unit=None) for verdict in found]
+    assert [(mean.unit, mean.verdicts) for mean in geometric_means(without)] == [("1", 4)]
     assert geometric_means(found[:1]) == ()
     vanished = [replace(verdict, change=Change(-1.0, None, None)) for verdict in found[:2]]
     assert geometric_means(vanished) == ()

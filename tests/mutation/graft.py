@@ -12,6 +12,7 @@ import gc
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -68,12 +69,14 @@ def _run_again(statement: ast.stmt, module: ModuleType) -> None:
 
 
 def _replace(name: str, old: Any, new: Any) -> None:
-    if isinstance(new, FunctionType):
+    if isinstance(new, FunctionType) and new.__name__ == name:
         _take_defaults(inspect.unwrap(old), inspect.unwrap(new))
     elif isinstance(new, type):
         for attribute, value in vars(new).items():
             known = vars(old).get(attribute)
-            if isinstance(value, FunctionType):
+            if attribute == "__init__" and is_dataclass(new):
+                setattr(old, attribute, value)
+            elif isinstance(value, FunctionType):
                 _take_defaults(known, value)
             elif isinstance(value, str | int | float) and value != known and not attribute.startswith("__"):
                 setattr(old, attribute, value)

@@ -65,7 +65,7 @@ def test_making_mutants_leaves_the_syntax_as_it_was() -> None:
 
 
 MODULE = """
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 
 LIMIT = 3
@@ -81,10 +81,12 @@ def over(x, by=1):
     return x + by
 
 TABLE = {"up": lambda x: x < LIMIT}
+ADD_FOUR = (lambda more: lambda x: x + more)(4)
 
 @dataclass(frozen=True, slots=True)
 class Point:
     x: int = 5
+    y: int = field(init=False, default=1)
 
     @property
     def far(self):
@@ -100,7 +102,9 @@ GRAFTS = [
     ("def over(x, by=2):", "user.over(3)", 10),
     ("TABLE = {'up': lambda x: x <= LIMIT}", "user.TABLE['up'](3)", True),
     ("return function(*arguments) / 2", "m.over(3)", 2.0),
+    ("(lambda more: lambda x: x + more)(5)", "user.ADD_FOUR(1)", 6),
     ("x: int = 6", "user.Point().x", 6),
+    ("y: int = field(init=False, default=2)", "user.Point().y", 2),
     ("return self.x >= 7", "user.Point(7).far", True),
 ]
 

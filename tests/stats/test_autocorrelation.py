@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from perfgate.stats.autocorrelation import time_constant
+from perfgate.stats.autocorrelation import _summed, time_constant
 
 
 def direct(z):
@@ -51,6 +51,18 @@ def test_is_one_where_nothing_can_be_seen(z):
     assert time_constant(np.array(z)) == 1.0
 
 
+@np.errstate(all="ignore")
+def test_squares_beyond_every_float_are_no_memory():
+    """Near the largest square some correlations are still finite; no unit of the values lets a series remember more."""
+    z = autoregression(20, 0.0, seed=1)
+    found = {time_constant(z * 10.0**exponent) for exponent in np.arange(150, 156, 0.02)}
+    assert found == {1.0}
+
+
+def test_a_pair_just_at_what_chance_does_is_not_summed():
+    assert _summed(np.zeros(3), 4) == 1.0  # its correction is 2 / 4, and chance 1 / sqrt(4)
+
+
 @pytest.mark.parametrize(("n", "longest"), [(4, 2), (7, 2), (8, 2), (40, 10), (400, 100)])
 def test_a_slope_is_as_bad_as_it_gets(n, longest):
     assert time_constant(np.arange(float(n))) == pytest.approx(min(longest, direct(list(range(n)))))
@@ -64,9 +76,26 @@ def test_of_an_autoregression_is_about_the_true_one(coefficient, low, high):
     assert low <= np.mean(found) <= high
 
 
-@pytest.mark.parametrize("n", [60, 150, 599, 700, 1000])
+def test_a_smooth_wave_is_not_longer_than_its_first_order_may_be():
+    """(1 + .97) / (1 - .97), though neighbours are correlated by .998; a quarter of the run would be 250."""
+    wave = np.sin(2 * np.pi * np.arange(1000) / 100)
+    assert time_constant(wave) == pytest.approx(1.97 / 0.03) == pytest.approx(direct(wave.tolist()))
+
+
+@pytest.mark.parametrize(("n", "coefficient", "seed"), [(10, 0.0, 25), (11, 0.5, 31)])
+def test_a_short_run_is_summed_over_one_pair(n, coefficient, seed):
+    """A second pair, which these runs would have at a fourth lag, would make them remember longer."""
+    z = autoregression(n, coefficient, seed)
+    assert time_constant(z) == pytest.approx(direct(z.tolist()))
+    assert time_constant(z) < n / 4
+
+
+@pytest.mark.parametrize("n", [49, 60, 150, 193, 599, 700, 1000])
 def test_a_noisy_slope_is_summed_as_far_as_is_looked(n):
-    """It stays correlated beyond the longest lag: a third of the run, and never more than 200."""
+    """It stays correlated beyond the longest lag: a third of the run, and never more than 200.
+
+    49 and 16 are one more than a power of 2, as 193 and 64 are: with less room the ends would meet.
+    """
     z = np.arange(n) / n + np.random.default_rng(n).normal(0, 0.3, n)
     assert time_constant(z) == pytest.approx(direct(z.tolist()), rel=1e-9)
     assert time_constant(z) < n / 4

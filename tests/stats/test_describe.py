@@ -24,6 +24,12 @@ def test_a_known_answer():
     assert found.within_variance == pytest.approx(expected)
 
 
+def test_what_nobody_says_is_the_median_of_times():
+    run = [90.0] * 5 + [10.0, 11.0, 12.0, 19.0] * 9
+    assert measure_run(run) == measure_run(run, "median", "auto", "lower")
+    assert (measure_run(run).value, measure_run(run).dropped) == (11.5, 5)
+
+
 UNUSABLE = [
     ("empty", [], RunMeasure(None, 0, None, None, 0, True)),
     ("nan", [1.0, math.nan, 3.0], RunMeasure(None, 3, None, None, 0, True)),

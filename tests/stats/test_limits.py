@@ -145,6 +145,14 @@ def test_the_bounds_are_those_of_every_count_tried(n, q):
     assert found.allowed == 1 - q
 
 
+def test_a_share_that_may_just_be_is_kept_and_not_broken():
+    """Bounds that are exactly what is allowed: 1 - (1 - s) is s, for a share of a half and more."""
+    most, least = limit([[1.0, 2.0, 3.0]], 0.5, 2.5).share_high, limit([[1.0] * 5], 0.5, 0.5).share_low
+    kept, unbroken = limit([[1.0, 2.0, 3.0]], 1 - most, 2.5), limit([[1.0] * 5], 1 - least, 0.5)
+    assert (kept.kept, kept.share_high, kept.high) == (True, kept.allowed, 2.0)
+    assert (unbroken.broken, unbroken.share_low, unbroken.low) == (False, unbroken.allowed, None)
+
+
 def test_none_and_all_bad_are_certain_on_their_side():
     below, beyond = limit([[1.0] * 40], 0.9, 2.0), limit([[3.0] * 40], 0.9, 2.0)
     assert (below.share, below.share_low, below.share_high) == (0, 0, pytest.approx(1 - 0.05 ** (1 / 40)))

@@ -43,6 +43,14 @@ def test_noise_inside_the_new_run_widens_the_interval():
     assert found.degrees_of_freedom == pytest.approx((a + b) ** 2 / (a**2 / 6 + b**2 / 24))
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_new_run_of_a_few_steps_has_one_degree_of_freedom_at_least(n):
+    found = moderated_t([run(100.0)] * 5, [run(100.0, 4e-4, n=n)], (0.01, 2.0))
+    between = 2 * 1e-4 / 6 * (1 / 5 + 1)
+    expected = (between + 4e-4) ** 2 / (between**2 / 6 + 4e-4**2 / max(n - 1, 1))
+    assert found.degrees_of_freedom == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(("values", "centre"), [([100, 100, 200], None), ([100, 100, 100, 200], 103 / 100)])
 def test_an_outlier_among_four_base_runs_is_drawn_in(values, centre):
     """Four runs at 100 and a spread of 1 %: the fourth counts as exp(3 * .01), not as twice the others."""

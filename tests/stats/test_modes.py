@@ -51,6 +51,12 @@ def test_four_standard_deviations_make_two(apart, two):
     assert (two_modes([*low, *high]) is not None) == two
 
 
+@pytest.mark.parametrize(("high", "two"), [([13.0, 15.0], False), ([14.0, 16.0], True)])
+def test_just_four_standard_deviations_are_one_group(high, two):
+    """Both groups have a standard deviation of 1: means 4 apart are one mode, 5 apart are two."""
+    assert (two_modes([9.0, 11.0] * 25 + high * 25) is not None) == two
+
+
 ONE_GROUP = {
     "normal": RNG.normal(100, 1, 300),
     "uniform": RNG.uniform(0, 1, 300),

@@ -50,5 +50,10 @@ def test_the_share_of_false_discoveries_is_kept(shared):
     assert np.mean(shares) < 0.05 + 3 * np.std(shares) / np.sqrt(len(shares))
 
 
+@pytest.mark.parametrize(("p", "found"), [([0.05], [True]), ([0.25, 0.5], [True, True]), ([0.26, 0.51], [False] * 2)])
+def test_just_at_the_rate_is_found(p, found):
+    assert discoveries(p, 0.05 if len(p) == 1 else 0.5) == found
+
+
 def test_nothing_is_found_among_nothing():
     assert discoveries([], 0.05) == []

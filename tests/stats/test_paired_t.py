@@ -11,6 +11,7 @@ from scipy import stats
 
 from perfgate.stats.describe import RunMeasure, measure_run
 from perfgate.stats.pairs import PairedChange, median_ratio, order_effect, paired_t, ratio_of
+from perfgate.stats.quantiles import t_quantile
 
 PRIOR = (0.02, 2.0)
 
@@ -42,6 +43,14 @@ def test_what_no_run_tells_of_its_inside_is_the_prior_alone() -> None:
     assert found.degrees_of_freedom == pytest.approx(2)
 
 
+@pytest.mark.parametrize(("n", "df"), [(2, 1.0), (3, 1.0), (4, 1.0), (7, 2.5)])  # of which half are independent
+def test_a_short_inside_has_one_degree_of_freedom_at_least(n: int, df: float) -> None:
+    within = 1e-3
+    found = paired_t([run(1.0)], [run(1.1)], [run(1.1, within, n=n)], PRIOR)
+    expected = (0.02**2 + within) ** 2 / (0.02**4 / 2 + within**2 / df)
+    assert found.degrees_of_freedom == pytest.approx(expected)
+
+
 def test_a_mean_of_equal_values_is_that_value() -> None:
     values = [run(0.1)] * 3
     found = paired_t(values, values, [run(1.0)] * 3, PRIOR)
@@ -59,6 +68,20 @@ def test_pairs_needed_are_the_first_that_suffice(pairs: int, df: float, variance
 
     enough = [m for m in range(1, 21) if suffice(m)]
     assert change.runs_needed(margin, 0.95, 0.8) == (enough[0] if enough else None)
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 5, 20])
+def test_pairs_that_just_suffice_do(pairs: int) -> None:
+    change = PairedChange(1.0, 1.0, 0.0, 0.01, 6.0, 1e-4, 1, 2.0)
+    t = t_quantile(6.0 + pairs - 1, 0.95) + t_quantile(6.0 + pairs - 1, 0.8)
+    assert change.runs_needed(t * math.sqrt(1e-4 / pairs), 0.95, 0.8) == pairs
+
+
+def test_two_single_numbers_tell_as_little_of_their_inside_as_one() -> None:
+    within, values = 1e-3, [run(1.0)] * 2
+    found = paired_t(values, values, [run(1.0, within, n=1)] * 2, PRIOR)
+    parts = [2 / 3 * 0.02**2, 2 / 3 * within]
+    assert found.degrees_of_freedom == pytest.approx(sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2))
 
 
 def test_twenty_pairs_are_the_most_that_anybody_is_asked_for() -> None:

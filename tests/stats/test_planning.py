@@ -12,6 +12,7 @@ from scipy import stats
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import moderated_t, run_noise
 from perfgate.stats.planning import RunNoise, values_to_pass, values_to_settle
+from perfgate.stats.quantiles import beta_quantile
 
 
 def runs(*logs, within=0.0):
@@ -98,6 +99,17 @@ def test_values_to_settle_are_the_first_that_do(share, allowed):
 def test_what_lies_on_the_allowed_share_is_never_settled():
     assert values_to_settle(0.05, 0.05, 0.95) is None
     assert 1_000_000 < values_to_settle(0.0502, 0.05, 0.95) <= 10_000_000
+
+
+def test_an_upper_bound_just_on_the_allowed_share_settles_and_a_lower_one_does_not():
+    assert values_to_settle(0.0, beta_quantile(1, 1.0, 0.95), 0.95) == 1
+    assert values_to_settle(1.0, beta_quantile(1.0, 1.0, 1 - 0.95), 0.95) == 2
+
+
+def test_a_share_of_less_than_one_value_has_a_lower_bound_too():
+    """Half a bad value of one is more than a thousandth, by the beta distribution that the binomial bound is."""
+    assert stats.beta.ppf(0.05, 0.5, 1.5) > 0.001
+    assert values_to_settle(0.5, 0.001, 0.95) == 1
 
 
 def test_values_to_settle_are_rounded_up_to_two_digits():

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from perfgate.stats.describe import RunMeasure
-from perfgate.stats.prior import Prior, calibrate_prior, prior_from, prior_of_levels, prior_of_pairs
+from perfgate.stats.prior import (
+    DEFAULT_D0,
+    DEFAULT_S0,
+    Prior,
+    calibrate_prior,
+    prior_from,
+    prior_of_levels,
+    prior_of_pairs,
+)
 
 
 def measures(logs, within=0.0):
@@ -15,7 +23,13 @@ def measures(logs, within=0.0):
 
 @pytest.mark.parametrize("runs", [[], [1.0], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0, 0.0], [[]] * 9])
 def test_fewer_than_five_usable_runs_are_the_default(runs):
-    assert calibrate_prior(runs) == Prior(0.01, 2.0)
+    assert calibrate_prior(runs) == Prior(0.01, 2.0) == Prior(DEFAULT_S0, DEFAULT_D0)
+
+
+@pytest.mark.parametrize(("value", "within"), [(-3.0, 0.0), (0.0, 0.0), (3.0, None), (None, None)])
+def test_what_has_no_logarithm_does_not_count(value, within):
+    runs, odd = measures([0.00, 0.03, -0.02, 0.05, 0.01]), RunMeasure(value, 50, 50.0, within, 0, True)
+    assert prior_from([odd, *runs]) == prior_from(runs) != Prior(0.01, 2.0)
 
 
 def test_a_known_answer():

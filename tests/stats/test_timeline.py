@@ -27,6 +27,11 @@ def test_no_more_than_asked_for_and_the_extremes_among_them(n: int, odd: list[tu
         assert x[kept].tolist() == finite.tolist()
 
 
+@pytest.mark.parametrize("n", [4, 5])
+def test_as_many_as_may_be_are_all_kept(n: int) -> None:
+    assert kept_for_drawing(np.ones(n), n).tolist() == list(range(n))
+
+
 @pytest.mark.parametrize(
     ("values", "better", "found"),
     [

@@ -39,6 +39,8 @@ LENGTHS = [
     ("all equal", [7.0] * 20, "lower", 1, True),
     ("a thousandth is rounding", [7.02, 7.02, 7.02] + [7.0] * 17, "lower", 1, True),
     ("a thousandth is rounding, higher is better", [6.98, 6.98, 6.98] + [7.0] * 17, "higher", 1, True),
+    ("four is the most that is", [1004.0] * 3 + [1000.0] * 17, "lower", 1, True),
+    ("four is the most that is, higher is better", [996.0] * 3 + [1000.0] * 17, "higher", 1, True),
     ("more than four is not, higher is better", [6.97, 6.97, 6.97] + [7.0] * 17, "higher", 3, True),
     ("more than four thousandths is not", [7.03, 7.03, 7.03] + [7.0] * 17, "lower", 3, True),
 ]
@@ -49,6 +51,12 @@ LENGTHS = [
 )
 def test_warmup_length(values, better, dropped, settled):
     assert warmup_length(values, better) == WarmUp(dropped, settled)
+
+
+def test_what_nobody_says_is_that_small_values_are_better():
+    slow, fast = [50.0] * 5 + FLAT, [1.0] * 5 + FLAT
+    assert [warmup_length(run).dropped for run in (slow, fast)] == [5, 1]
+    assert [steady_run(run).dropped for run in (slow, fast)] == [5, 1]
 
 
 def test_a_count_is_dropped_as_it_is():

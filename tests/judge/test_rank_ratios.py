@@ -1,0 +1,40 @@
+"""Two ranks of known ratio held against each other, one row a case; more of them are among the stories."""
+
+from __future__ import annotations
+
+import pytest
+from stories import case, series
+
+from perfgate.judge.verdicts import judge
+from perfgate.model import Run
+
+RATIOS = [
+    # a statistic, how much slower the slow rank is in each run; what is said of at most 1.1 times
+    ("", [1.0], "pass exact"),
+    ("", [1.2], "fail exact"),
+    ("", [1.0, 1.2], "inconclusive interval"),
+    ("max", [1.2, 1.2], "fail interval"),
+    ("max", [1.0, 1.2], "inconclusive interval"),  # the mean of two ratios, not the larger of them
+    ("count", [1.0, 1.2], "pass interval"),
+]
+
+
+def waits(ratios: list[float]) -> list[Run]:
+    """Runs of two ranks, the second of which waits this much longer."""
+    return [
+        Run(f"{i}.json", "test", tuple(series("wait", "s", [1 + r * (ratio - 1)] * 20, rank=str(r)) for r in range(2)))
+        for i, ratio in enumerate(ratios)
+    ]
+
+
+@pytest.mark.parametrize(("statistic", "ratios", "expected"), RATIOS)
+def test_the_ratio_is_one_number_a_run(statistic: str, ratios: list[float], expected: str) -> None:
+    rule = f"  - wait {statistic} on the slowest rank at most 1.1x the median rank\n"
+    (found,) = judge(case(rule, *waits(ratios), runs=0))
+    assert f"{found.outcome} {found.reason}" == expected
+
+
+@pytest.mark.parametrize(("statistic", "better"), [("", "lower"), ("p90", "lower"), ("count", "neither")])
+def test_what_is_better_is_asked_of_the_statistic_and_not_of_the_ratio(statistic: str, better: str) -> None:
+    (found,) = judge(case(f"  - wait {statistic} on the slowest rank within 5% of the median rank\n", *waits([1.0])))
+    assert found.better == better
