@@ -28,10 +28,10 @@ def rank_ratio_finding(question: Question, asks: Change) -> Finding:
     other = cast(RankChoice, asks.reference.split()[0])
     references = [choose(members, other, reading)[1] for members in question.new]
     pairs = [(reading.value(a), reading.value(b)) for a, b in zip(side.series, references, strict=True)]
-    upper = reading.better != "higher"
     tolerance = _tolerance(asks, min(b for _, b in pairs))
     member = question.speaker(side)
-    sides = (True, False) if asks.side == "both" else (upper,)
+    both = asks.side == "both" or reading.better == "neither"
+    sides = (True, False) if both else (reading.better == "lower",)
     answers = [
         judge_values(
             _as_numbers(question),

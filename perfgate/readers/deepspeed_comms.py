@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -68,13 +69,17 @@ _NAMES = re.compile("Count|" + "|".join(map(re.escape, _COLUMNS)))
 
 def add_call(run: RunBuilder, found: re.Match[str], number: int) -> None:
     """One call, which a verbose logger prints when it is done."""
-    labels = _labels(found["size"], found["caller"])
-    for suffix, unit, per, text in (
-        ("", "s", _MS, found["time"]),
-        (".algbw", "B/s", _GBPS, found["algbw"]),
-        (".busbw", "B/s", _GBPS, found["busbw"]),
-    ):
-        run.add(run.column(Key.of(f"collective.{found['op']}{suffix}", **labels), unit, per), text, number)
+    time, algbw, busbw = _keys(found["op"], found["size"], found["caller"])
+    run.add(run.column(time, "s", _MS), found["time"], number)
+    run.add(run.column(algbw, "B/s", _GBPS), found["algbw"], number)
+    run.add(run.column(busbw, "B/s", _GBPS), found["busbw"], number)
+
+
+@lru_cache(maxsize=4096)
+def _keys(collective: str, size: str, caller: str | None) -> tuple[Key, Key, Key]:
+    """Time, algbw and busbw of the calls of one kind, of which a verbose log holds thousands."""
+    name, labels = f"collective.{collective}", _labels(size, caller)
+    return Key.of(name, **labels), Key.of(f"{name}.algbw", **labels), Key.of(f"{name}.busbw", **labels)
 
 
 def settle(run: RunBuilder) -> None:

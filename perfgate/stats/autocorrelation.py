@@ -15,10 +15,10 @@ def time_constant(series: FloatArray) -> float:
     n / time_constant independent values would leave the mean as uncertain as these n do. The larger of two
     estimates counts: a first-order process is seen in short series already, and the summed autocorrelations
     see slow wander. n values cannot show more than n / 4, and fewer than 8 not more than 2. Series shorter
-    than 4 and constant series have 1.
+    than 5, in which no memory can be seen, and constant series have 1.
     """
     n = len(series)
-    if n < 4 or series.max() == series.min():
+    if n < 5 or series.max() == series.min():
         return 1.0
     correlations = _autocorrelations(series, longest_lag=max(3, min(n // 3, 200)))
     if not np.isfinite(correlations).all():  # differences too small or too large to be squared

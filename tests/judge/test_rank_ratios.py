@@ -38,3 +38,20 @@ def test_the_ratio_is_one_number_a_run(statistic: str, ratios: list[float], expe
 def test_what_is_better_is_asked_of_the_statistic_and_not_of_the_ratio(statistic: str, better: str) -> None:
     (found,) = judge(case(f"  - wait {statistic} on the slowest rank within 5% of the median rank\n", *waits([1.0])))
     assert found.better == better
+
+
+SIDES = [
+    # unit, what the rule says of the fastest rank, its ratio to the median rank; the outcome
+    ("s", "within 5% of the median rank", 0.5, "pass"),
+    ("1", "within 5% of the median rank", 0.5, "fail"),  # nobody knows which direction is better: both are judged
+    ("1", "within 5% of the median rank", 1.0, "pass"),
+    ("s", "within ±5% of the median rank", 0.5, "fail"),
+]
+
+
+@pytest.mark.parametrize(("unit", "asks", "ratio", "outcome"), SIDES)
+def test_both_sides_are_judged_where_no_direction_is_known(unit: str, asks: str, ratio: float, outcome: str) -> None:
+    values = (ratio, 1.0, 1.0)
+    ranks = tuple(series("blob", unit, [value] * 20, rank=str(r)) for r, value in enumerate(values))
+    (found,) = judge(case(f"  - blob on the fastest rank {asks}\n", Run("new.json", "test", ranks), runs=0))
+    assert found.outcome == outcome
