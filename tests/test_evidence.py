@@ -208,6 +208,16 @@ def test_the_worst_verdict_keeps_its_values(most: int, values_of: list[int], run
     assert missing == left_out
 
 
+@pytest.mark.parametrize(("values", "left_out"), [(219_980, 0), (219_981, 1)])
+def test_what_a_report_does_not_hold_loses_every_place_among_its_values(values: int, left_out: int) -> None:
+    """A report holds 220,000 values, and a run counts as 20."""
+    small = RunEvidence("x", "new", judged=True, estimate=1.0, member={"rank": "1"}, n=9, dropped=2, stalled=1)
+    whole = replace(small, quantiles=(1.0,), values=(1.0,) * values, steps=(0,) * values, warmup=2, stalls=(7,))
+    kept, missing = within_budget([a_verdict("pass")], [VerdictEvidence(0, "s", (whole,))])
+    assert kept[0].runs == ((replace(small, quantiles=(1.0,)),) if left_out else (whole,))
+    assert missing == left_out
+
+
 def test_a_large_report_stays_under_five_mebibytes() -> None:
     values = tuple(float(f"{x:.5g}") for x in steady(0.123456, n=240))
     steps = tuple(range(100_000, 100_240))
