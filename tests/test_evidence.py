@@ -12,7 +12,7 @@ import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
 from perfgate.evidence import Evidence, RunEvidence, VerdictEvidence
-from perfgate.judge.budget import within_budget
+from perfgate.judge.budget import MOST_VALUES, within_budget
 from perfgate.model import Location, Policy, Report, Verdict
 from perfgate.reporters.json_report import render
 
@@ -213,7 +213,7 @@ def test_what_a_report_does_not_hold_loses_every_place_among_its_values(values: 
     """A report holds 220,000 values, and a run counts as 20."""
     small = RunEvidence("x", "new", judged=True, estimate=1.0, member={"rank": "1"}, n=9, dropped=2, stalled=1)
     whole = replace(small, quantiles=(1.0,), values=(1.0,) * values, steps=(0,) * values, warmup=2, stalls=(7,))
-    kept, missing = within_budget([a_verdict("pass")], [VerdictEvidence(0, "s", (whole,))])
+    kept, missing = within_budget([a_verdict("pass")], [VerdictEvidence(0, "s", (whole,))], MOST_VALUES)
     assert kept[0].runs == ((replace(small, quantiles=(1.0,)),) if left_out else (whole,))
     assert missing == left_out
 
