@@ -55,6 +55,13 @@ def test_longer_runs_are_advised_where_the_noise_is_inside() -> None:
     assert found.noise_within > 0.02 > found.noise_between
 
 
+def test_a_longer_run_is_held_against_as_many_runs_that_take_as_long() -> None:
+    """Noise on both sides: two runs of three times the steps would show more than three runs, but one does not."""
+    (found,) = plan("  - a within 5% of baseline\n", series("a", "s", steady(1.0, n=40, spread=0.07)), s0=0.01)
+    assert found.noise_within == pytest.approx(0.014, rel=0.1)
+    assert found.advice == "more base runs: with 2 of them, 3 new runs would do"
+
+
 def test_the_points_of_a_plan() -> None:
     """1 to 20 runs with as many steps, and one run with more; what is seen of both sides grows with them."""
     rules = "  - a within 5% of baseline\n  - {assert: a within 5% of anchor, confidence: 90%}\n"
