@@ -21,6 +21,7 @@ from perfgate.model import (
     Key,
     Location,
     Problem,
+    Run,
     Series,
 )
 
@@ -116,6 +117,16 @@ def test_a_run_is_shown_though_it_does_not_hold_the_statistic() -> None:
     ((verdict,), (shown,)) = judge_with_evidence(case("  - load p95 under 1 s\n", run(50), runs=0))
     (only,) = shown.runs
     assert (verdict.reason, only.run, only.estimate, only.n) == ("not-available", run(50).name, None, None)
+
+
+def test_older_runs_in_which_parts_cannot_be_joined_or_have_another_unit_are_not_shown() -> None:
+    def held(name: str, unit: str = "s", **labels: str) -> Run:
+        return Run(name, "test", (series("a", unit, [1.0] * 9, **labels), series("b", "s", [1.0] * 9)))
+
+    asked = case("  - a / b under 5\n", held("new"), runs=0)
+    past = (held("other", kind="x"), held("old"), held("rate", "1/s"))
+    (shown,) = judge_with_evidence(replace(asked, baseline=replace(asked.baseline, past=past)))[1]
+    assert [(found.run, found.standing) for found in shown.runs] == [("old", "past"), ("new", "new")]
 
 
 @pytest.mark.parametrize(("rule", "key", "error"), DAMAGE)
