@@ -146,9 +146,9 @@ def one(*held: Series) -> Run:
     return Run("run", "test", held)
 
 
-def told(sentence: str, base: list[Series], new: list[Series]) -> list[tuple[str, float]]:
-    """What is said of one run a side: the part, or the rank, and its share."""
-    found = verdict(sentence, [one(*base)], [one(*new)])
+def told(sentence: str, base: list[Series], new: list[Series], *, stored: int = 1) -> list[tuple[str, float]]:
+    """What is said of one new run, and of as many equal ones that are stored: the part, or the rank, and its share."""
+    found = verdict(sentence, [one(*base)] * stored, [one(*new)])
     assert found.outcome == "fail"
     return [("".join((share.metric, *share.member.values())), round(share.share, 9)) for share in found.explained_by]
 
@@ -196,9 +196,11 @@ RANKS = [
 ]
 
 
+@pytest.mark.parametrize("stored", [1, 3])
 @pytest.mark.parametrize(("base", "new", "shares"), RANKS)
-def test_shares_of_ranks(base: list[float], new: list[float], shares: list[tuple[str, float]]) -> None:
-    assert told("load within 5% of baseline", ranks("load", *base), ranks("load", *new)) == shares
+def test_shares_of_ranks(base: list[float], new: list[float], shares: list[tuple[str, float]], stored: int) -> None:
+    sides = ranks("load", *base), ranks("load", *new)
+    assert told("load within 5% of baseline", *sides, stored=stored) == shares
 
 
 OF_A_RANK = [
