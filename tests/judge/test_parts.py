@@ -40,10 +40,12 @@ def run(whole: str, parts: dict[str, float], seed: int, unit: str = "s", **label
     return Run(f"run{seed}", "test", rows)
 
 
-def verdict(sentence: str, base: list[Run], new: list[Run], *priors: CalibratedPrior) -> Verdict:
+def verdict(
+    sentence: str, base: list[Run], new: list[Run], *priors: CalibratedPrior, pairing: str | None = None
+) -> Verdict:
     ruleset, problems = load_rules([("r.yaml", f"version: 1\nrules: ['{sentence}']\n".encode())])
     assert ruleset is not None, problems
-    baseline = Baseline("s/e/l", tuple(base), priors=priors)
+    baseline = Baseline("s/e/l", tuple(base), priors=priors, pairing=pairing)
     (found,) = judge(Case(ruleset, tuple(new), baseline, date(2026, 1, 1)))
     return found
 
@@ -172,6 +174,14 @@ def test_shares_of_known_size(base: dict[str, float], new: dict[str, float], sha
     assert told("load within 5% of baseline", *rows) == shares
 
 
+@pytest.mark.parametrize("nothing", [float("nan"), float("inf"), 0.0, -1.0])
+def test_a_part_that_is_no_number_in_one_run_is_left_out(nothing: float) -> None:
+    runs = [one(value("load", 4), value("load.a", a), value("load.b", 1)) for a in (1, nothing, 1)]
+    new = [one(value("load", 8), value("load.a", 3), value("load.b", 2))]
+    found = verdict("load within 5% of baseline", runs, new)
+    assert [(share.metric, share.share) for share in found.explained_by] == [("load.b", 0.25)]
+
+
 @pytest.mark.parametrize(("unit", "shares"), [("B", [("load.a", 0.25)]), ("s", [])])
 def test_parts_of_bytes_have_no_noise(unit: str, shares: list[tuple[str, float]]) -> None:
     base, new = ([value("load", a, unit), value("load.a", b, unit)] for a, b in ((100, 50), (108, 52)))
@@ -234,6 +244,19 @@ def test_across_ranks_the_parts_are_pooled_too() -> None:
     assert share == ("load.a", 0.5)
 
 
+@pytest.mark.parametrize("statistic", ["median", "trimmed_mean"])
+def test_a_part_is_measured_as_the_metric_is(statistic: str) -> None:
+    """Three values that are far off move the mean alone, which here is 1.4 times the others."""
+
+    def side(whole: float, part: float) -> list[Series]:
+        usual = np.array(steady(1.0, n=60))
+        values = {"load": whole * usual, "load.a": part * np.where(np.isin(np.arange(60), (10, 30, 50)), 9.0, usual)}
+        return [Series(Key(name), "s", "samples", read_only(x)) for name, x in values.items()]
+
+    (share,) = told(f"load {statistic} within 5% of baseline", side(4, 1), side(8, 3))
+    assert share == ("load.a", pytest.approx(0.5, rel=0.01))
+
+
 PRINTED = [
     # what is printed of the metric and of its part, and the part's value for each of the metric
     ({"mean": 2.0, "count": 2.0}, {"mean": 3.0, "count": 4.0}, 6.0),
@@ -249,6 +272,38 @@ def test_what_is_printed_is_counted(whole: dict[str, float], part: dict[str, flo
     new = [printed("load", **{**whole, "mean": 9.0}), printed("load.a", **{**part, "mean": 6.0})]
     (share,) = verdict("load mean within 5% of baseline", [one(*base)], [one(*new)]).explained_by
     assert (share.base, share.new) == pytest.approx((each, 2 * each))
+
+
+NOT_STORED = [
+    # unit, how much slower the new run is, and whether the parts that only it holds are asked for
+    ("s", 2.0, True),
+    ("s", 1.0, False),
+    ("1", 2.0, False),
+]
+
+
+@pytest.mark.parametrize(("unit", "slower", "asked_for"), NOT_STORED)
+def test_parts_are_asked_for_where_they_would_explain_something(unit: str, slower: float, asked_for: bool) -> None:
+    new = one(value("load", slower, unit), value("load.a", 0.5, unit), value("load.b", 0.2, unit))
+    found = verdict("load within ±5% of baseline", [one(value("load", 1.0, unit))], [new])
+    assert [note for note in found.notes if "load.a, load.b" in note] == [
+        "which part grew is not known: the baseline holds none of load.a, load.b; approve with --all keeps them"
+    ] * asked_for
+
+
+def test_steps_that_are_slower_one_by_one_have_no_shares_where_no_value_differs() -> None:
+    """Of two that take turns, the steps may differ by half though both sides have the same median."""
+    order = np.random.default_rng(1).integers(3, size=600).repeat(2)
+
+    def side(name: str, slow: tuple[float, ...], other: float) -> Run:
+        values = (np.array(slow)[order], np.full(len(order), other))
+        rows = (Series(Key.of("load", rank=str(i)), "s", "samples", read_only(x)) for i, x in enumerate(values))
+        return Run(f"p.json, pair 1, {name}", "test", tuple(rows))
+
+    base, new = side("base", (1.0, 2.0, 3.0), 0.5), side("new", (2.0, 3.0, 1.0), 0.9)
+    found = verdict("load within 5% of baseline", [base], [new], pairing="in-turn")
+    assert (found.outcome, found.base and found.base.estimate, found.new and found.new.estimate) == ("fail", 2.0, 2.0)
+    assert found.explained_by == ()
 
 
 SUMS = [
