@@ -117,9 +117,9 @@ def test_on_each_rank_a_verdict_shows_its_own(perfgate: Command, folder: Path) -
     assert [[run["member"] for run in one["runs"]] for one in shown] == [[{"rank": "0"}], [{"rank": "1"}]]
 
 
-@pytest.mark.parametrize("statistic", ["count", "total", "cv"])
+@pytest.mark.parametrize("statistic", ["count", "total", "stddev", "cv"])
 def test_a_statistic_that_is_no_place_has_no_quantiles(perfgate: Command, folder: Path, statistic: str) -> None:
-    write_rules(folder, f"forward {statistic} under {'1 min' if statistic == 'total' else '1000%'}")
+    write_rules(folder, f"forward {statistic} under {'1 min' if statistic in ('total', 'stddev') else '1000%'}")
     write_log(folder / "new.log", forward=steady(100))
     [run] = runs(perfgate)
     assert run["quantiles"] == []
