@@ -12,7 +12,7 @@ import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
 from perfgate.evidence import Evidence, RunEvidence, VerdictEvidence
-from perfgate.judge.budget import within_budget
+from perfgate.judge.budget import MOST_VALUES, within_budget
 from perfgate.model import Location, Policy, Report, Verdict
 from perfgate.reporters.json_report import render
 
@@ -117,9 +117,9 @@ def test_on_each_rank_a_verdict_shows_its_own(perfgate: Command, folder: Path) -
     assert [[run["member"] for run in one["runs"]] for one in shown] == [[{"rank": "0"}], [{"rank": "1"}]]
 
 
-@pytest.mark.parametrize("statistic", ["count", "total", "cv"])
+@pytest.mark.parametrize("statistic", ["count", "total", "stddev", "cv"])
 def test_a_statistic_that_is_no_place_has_no_quantiles(perfgate: Command, folder: Path, statistic: str) -> None:
-    write_rules(folder, f"forward {statistic} under {'1 min' if statistic == 'total' else '1000%'}")
+    write_rules(folder, f"forward {statistic} under {'1 min' if statistic in ('total', 'stddev') else '1000%'}")
     write_log(folder / "new.log", forward=steady(100))
     [run] = runs(perfgate)
     assert run["quantiles"] == []
@@ -205,6 +205,16 @@ def test_the_worst_verdict_keeps_its_values(most: int, values_of: list[int], run
     kept, missing = within_budget([a_verdict("pass"), a_verdict("fail")], found, most)
     assert [one.verdict for one in kept] == runs_of
     assert [one.verdict for one in kept if one.runs[0].values] == values_of
+    assert missing == left_out
+
+
+@pytest.mark.parametrize(("values", "left_out"), [(219_980, 0), (219_981, 1)])
+def test_what_a_report_does_not_hold_loses_every_place_among_its_values(values: int, left_out: int) -> None:
+    """A report holds 220,000 values, and a run counts as 20."""
+    small = RunEvidence("x", "new", judged=True, estimate=1.0, member={"rank": "1"}, n=9, dropped=2, stalled=1)
+    whole = replace(small, quantiles=(1.0,), values=(1.0,) * values, steps=(0,) * values, warmup=2, stalls=(7,))
+    kept, missing = within_budget([a_verdict("pass")], [VerdictEvidence(0, "s", (whole,))], MOST_VALUES)
+    assert kept[0].runs == ((replace(small, quantiles=(1.0,)),) if left_out else (whole,))
     assert missing == left_out
 
 

@@ -103,8 +103,6 @@ def _edge(verdict: Verdict) -> float | None:
 
 
 def _is_down(verdict: Verdict) -> bool:
-    if verdict.kind == "limit":
-        return verdict.comparator in ("over", "at least")
     return verdict.better == "higher"
 
 
@@ -132,7 +130,7 @@ def _lifted(names: Sequence[str], bound: float) -> Way:
 
 def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:
     def distorted(series: Series, amount: float) -> Series | None:
-        if series.key.metric not in names or series.kind == "aggregate" or not len(series.values):
+        if series.key.metric not in names or not len(series.values):
             return None
         # Steps say where a value belongs; of values that are more or fewer, nobody knows.
         values = change(series.values, amount)

@@ -57,7 +57,7 @@ def _after(finding: Finding, believed: bool, strict: bool, note: str) -> Finding
         return finding
     finding = replace(finding, notes=(*finding.notes, note))
     new = finding.fields.get("new")
-    if believed or strict or finding.fields.get("suspect") or (new is not None and new.runs >= RUNS_TO_CONVICT):
+    if believed or strict or (new is not None and new.runs >= RUNS_TO_CONVICT):
         return finding
     step = "run the new side twice more and give all runs together: three runs settle it"
     return replace(finding, outcome="suspect", next_step=step, fields={**finding.fields, "suspect": True})

@@ -30,7 +30,7 @@ _MOST_TRIED = 24
 #: One value for every call of a function: parts of a step, which may be thousands.
 _DETAILS = ("kernel.", "op.", "range.", "collective.")
 _KINDS: tuple[Kind, ...] = ("samples", "value", "aggregate")
-_UNITS = ("s", "1/s", "B/s", "FLOP/s", "B", "1")
+_UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
 #: How far a proposed limit lies from what was measured.
 _ROOM = 1.2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from conftest import Done, steady, write_log, write_rules
 from perfgate.judge.drift import drifts
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, Key, Location, Run, Series
+from perfgate.model import Baseline, CalibratedPrior, Key, Location, Run, Series
 from perfgate.rules.grammar import parse_sentence
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
 
@@ -91,6 +92,49 @@ def test_an_approved_step_is_no_drift() -> None:
         baseline = Baseline(place, stored, tuple(old[:5]) if place == "s/e/later" else tuple(old[55:]))
         case = Case(Ruleset("default", (rule,), {}), (slower[11],), baseline, date(2026, 1, 1))
         assert len(drifts(case, Evidence.of(case.new, case.baseline, {}))) == expected
+
+
+def drifting(runs: list[Run], anchor: list[Run], *priors: CalibratedPrior) -> list[str]:
+    """The metrics that drift, of which the last run is new."""
+    rule = Rule(parse_sentence("forward within 5% of baseline"), Location("rules.yaml", 3))
+    baseline = Baseline("s/e/level", tuple(runs[:-1]), tuple(anchor), priors=priors)
+    case = Case(Ruleset("default", (rule,), {}), (runs[-1],), baseline, date(2026, 1, 1))
+    return [problem.key.metric for problem in drifts(case, Evidence.of(case.new, case.baseline, {})) if problem.key]
+
+
+LATER = [
+    # what follows five runs of 1 s, and whether it drifts
+    ([1.0] * 6, False),
+    ([1.2] * 6, True),
+    ([1.2] * 5 + [0.0], False),
+    ([1.2, 1.2, 0.0, 1.2, 1.2, 1.2], False),
+    ([1.2, 1.2, None, 1.2, 1.2, 1.2], False),
+    ([1.2, 1.2, 1.2, 1.2, 1.2, None], False),
+]
+
+
+@pytest.mark.parametrize(("later", "drifts_away"), LATER)
+def test_runs_that_lack_the_metric_or_hold_nothing_are_no_history(later: list[float | None], drifts_away: bool) -> None:
+    held = [run(i, 1.0 if x is None else x) for i, x in enumerate([1.0] * 5 + later)]
+    runs = [replace(one, series=()) if x is None else one for one, x in zip(held, [1.0] * 5 + later, strict=True)]
+    assert drifting(runs, []) == ["forward"] * drifts_away
+
+
+def test_an_anchor_that_is_partly_of_another_level_is_no_reference() -> None:
+    level = [run(i, 1.2) for i in range(11)]
+    own, other = [run(i, 1.0) for i in range(5)], [replace(run(9, 1.0), source="s/e/other/009.json")]
+    assert drifting(level, own) == ["forward"]
+    assert drifting(level, [*own, *other]) == []
+
+
+@pytest.mark.parametrize(("later", "drifts_away"), [(4, False), (5, True)])
+def test_a_sum_of_exactly_what_warns_does_not_warn(later: int, drifts_away: bool) -> None:
+    """Each later run is 2.5 standard deviations off, of which 0.5 are slack: four of them sum up to 8."""
+    noise = CalibratedPrior(Key("forward"), "mean", "worst", 1.5, 0.5, 5)  # with five equal runs, half of 1
+    centre = math.exp(1.25)
+    assert math.log(centre) == 1.25
+    runs = [run(i, 1.0 if i < 5 else centre) for i in range(5 + later)]
+    assert drifting(runs, [], noise) == ["forward"] * drifts_away
 
 
 def test_rotation_keeps_the_anchor_so_that_a_creep_is_found(

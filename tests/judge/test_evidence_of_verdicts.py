@@ -21,6 +21,7 @@ from perfgate.model import (
     Key,
     Location,
     Problem,
+    Run,
     Series,
 )
 
@@ -74,6 +75,58 @@ def test_ranks_and_stalls_behind_a_verdict() -> None:
         new = replace(run(50), series=tuple(stalled(rank, unit) for rank in range(12)))
         asked = case(f"  - held {limit}\n  - held total {limit.replace('9 s', '1 h')}\n", new)
         check_golden(f"ranks-behind-{unit.replace('/', '')}", *map(asdict, judge_with_evidence(asked)[1]))
+
+
+@pytest.mark.parametrize(("values", "of_new", "of_base"), [(80, 80, 80), (81, 81, 80), (240, 240, 80), (241, 240, 80)])
+def test_so_many_values_of_a_run_are_kept(values: int, of_new: int, of_base: int) -> None:
+    """240 of a new run, 80 of any other and of the ranks beside the one that speaks."""
+    held = [series("io", "s", steady(1 + rank / 10, n=values), rank=str(rank)) for rank in range(2)]
+    one = replace(run(50), series=tuple(held))
+    asked = case("  - io within 5% of baseline\n", one, runs=0)
+    (shown,) = judge_with_evidence(replace(asked, baseline=replace(asked.baseline, runs=(replace(one, source="b"),))))[
+        1
+    ]
+    assert [(found.standing, len(found.values), len(found.steps)) for found in shown.runs] == [
+        ("base", of_base, of_base),
+        ("new", of_new, of_new),
+        ("new", of_base, of_base),
+    ]
+
+
+STALLS = [
+    # unit, a limit, a value among ones, and how many stalls there are
+    ("s", "under 9 s", 3.0, 1),
+    ("1/s", "over 0.1 /s", 0.4, 1),
+    ("B/s", "over 0.1 B/s", 0.4, 1),
+    ("FLOP/s", "over 0.1 FLOP/s", 0.4, 1),
+    ("B", "under 9 B", 3.0, 0),
+    ("1", "under 9", 3.0, 0),
+]
+
+
+@pytest.mark.parametrize(("unit", "limit", "value", "stalls"), STALLS)
+def test_only_times_and_rates_can_stall(unit: str, limit: str, value: float, stalls: int) -> None:
+    values = steady(1.0, n=100)
+    values[70] = value
+    asked = case(f"  - io {limit}\n", replace(run(50), series=(series("io", unit, values),)), runs=0)
+    ((shown,),) = (found.runs for found in judge_with_evidence(asked)[1])
+    assert (shown.stalled, [shown.values[i] for i in shown.stalls]) == (stalls, [value] * stalls)
+
+
+def test_a_run_is_shown_though_it_does_not_hold_the_statistic() -> None:
+    ((verdict,), (shown,)) = judge_with_evidence(case("  - load p95 under 1 s\n", run(50), runs=0))
+    (only,) = shown.runs
+    assert (verdict.reason, only.run, only.estimate, only.n) == ("not-available", run(50).name, None, None)
+
+
+def test_older_runs_in_which_parts_cannot_be_joined_or_have_another_unit_are_not_shown() -> None:
+    def held(name: str, unit: str = "s", **labels: str) -> Run:
+        return Run(name, "test", (series("a", unit, [1.0] * 9, **labels), series("b", "s", [1.0] * 9)))
+
+    asked = case("  - a / b under 5\n", held("new"), runs=0)
+    past = (held("other", kind="x"), held("old"), held("rate", "1/s"))
+    (shown,) = judge_with_evidence(replace(asked, baseline=replace(asked.baseline, past=past)))[1]
+    assert [(found.run, found.standing) for found in shown.runs] == [("old", "past"), ("new", "new")]
 
 
 @pytest.mark.parametrize(("rule", "key", "error"), DAMAGE)

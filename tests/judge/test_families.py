@@ -59,6 +59,7 @@ def test_a_real_change_among_many_metrics_still_fails() -> None:
         ("op* within 5% of baseline", 10, False),
         ("op* within 2% of baseline", 2, True),
         ("op* within 2% of baseline", 1, False),
+        ("op* within 3% of baseline", 2, False),
         ("op003 within 2% of baseline", 12, False),
     ],
 )
@@ -90,3 +91,12 @@ def test_the_probability_is_that_of_the_interval() -> None:
             p = p_beyond(found, terms)
             assert p == pytest.approx(expected, rel=1e-9)
             assert (p < 0.05) == (found.outcome == "fail")
+
+
+def test_where_both_directions_are_bad_the_likelier_one_counts() -> None:
+    terms = ChangeTerms(tolerance=0.05, two_sided=True)
+    for new in (80.0, 120.0):
+        found = judge_change([99.0, 100.0, 101.0], [new], tolerance=0.05, two_sided=True)
+        edge = np.log(1.05) - found.log_change if new > 100 else found.log_change - np.log(0.95)
+        expected = stats.t.sf(-edge / found.standard_error, found.degrees_of_freedom)
+        assert p_beyond(found, terms) == pytest.approx(expected, rel=1e-9)

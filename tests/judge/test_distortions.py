@@ -1,0 +1,192 @@
+"""Ways to make runs worse on purpose: what each does to a series, and how far a self-test has to go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from stories import case, ruleset, series
+
+from perfgate.judge.distortions import reading, ways
+from perfgate.judge.selftest import self_test
+from perfgate.judge.verdicts import judge
+from perfgate.model import Key, Run, Series, Verdict, read_only
+
+X = np.arange(1.0, 12.0)  # its 90 % quantile is one of the values
+
+
+def run(*held: Series) -> Run:
+    return Run("run", "test", held)
+
+
+def printed(metric: str, **statistics: float) -> Series:
+    return Series(Key(metric), "s", "aggregate", read_only(np.array([])), aggregate=statistics)
+
+
+def worse(sentence: str, held: Run, amount: float, *verdicts: Verdict) -> list[list[list[float]]]:
+    """What each way makes of a run: the values of each series, or what was printed of it."""
+    rules = ruleset(f"  - {sentence}\n")
+    made = [way.applied(held, amount) for way in ways(rules.rules[0], rules, [held], verdicts)]
+    return [[[*one.values, *one.aggregate.values()] for one in distorted.series] for distorted in made]
+
+
+def listed(*rows: object) -> list[list[float]]:
+    return [np.asarray(row, dtype=float).tolist() for row in rows]
+
+
+def test_every_way_of_being_worse() -> None:
+    ranks = [series("io", "s", list(X * (1 + rank)), rank=str(rank)) for rank in range(3)]
+    x, y, z = X, 2 * X, 3 * X
+
+    def longer(values: np.ndarray) -> np.ndarray:
+        return np.where(values > values[9], 2 * values, values)
+
+    assert (
+        worse("io under 8 s", run(*ranks, series("other", "s", [1.0])), 2.0)
+        == [
+            listed(x, y, z, [1]),  # no verdict tells of an edge
+            listed(2 * x, 2 * y, 2 * z, [1]),
+            listed(x / 2, y / 2, z / 2, [1]),
+            listed(longer(x), longer(y), longer(z), [1]),
+            listed(x + 16, y + 16, z + 16, [1]),
+            listed(2 * x, y, z, [1]),
+            listed(x / 2, y, z, [1]),
+            listed(x, y, 2 * z, [1]),
+            listed(x, y, z / 2, [1]),
+            listed(np.tile(x, 3), np.tile(y, 3), np.tile(z, 3), [1]),
+            listed(x[:5], y[:5], z[:5], [1]),
+        ]
+    )
+
+
+@pytest.mark.parametrize(("ranks", "ways_of_ranks"), [(1, 0), (2, 4), (3, 4)])
+def test_the_first_and_the_last_of_several_ranks_are_worse_alone(ranks: int, ways_of_ranks: int) -> None:
+    held = run(*(series("io", "s", [1.0], rank=str(rank)) for rank in range(ranks)))
+    made = worse("io within 5% of baseline", held, 2.0)
+    assert len(made) == 6 + ways_of_ranks
+    alone = [[factor if one == rank else 1.0 for one in range(ranks)] for rank in (0, ranks - 1) for factor in (2, 0.5)]
+    assert [[values for (values,) in one] for one in made[4:-2]] == (alone if ways_of_ranks else [])
+
+
+def test_parts_are_made_worse_one_by_one() -> None:
+    """All at once, a ratio or a share of them would stay as it is."""
+    held = run(series("forward", "s", [1.0]), series("backward", "s", [3.0]), series("slow", "s", [7.0]))
+    for sentence in ("forward / backward under 5", "both under 9 s"):
+        made = worse(sentence, held, 2.0)
+        scaled = [one for one in made if [len(values) for values in one] == [1, 1, 1]]
+        assert [[1.0], [6.0], [7.0]] in scaled
+        assert [[0.5], [3.0], [7.0]] in scaled
+        assert [[2.0], [6.0], [7.0]] not in scaled
+        assert all(one[2] == [7.0] for one in made)
+
+
+def test_what_is_printed_is_scaled_in_its_unit_alone() -> None:
+    held = run(printed("io", mean=0.5, total=4.0, count=8.0, calls=2.0, cv=0.1))
+    same, twice, half = ([[0.5 * f, 4.0 * f, 8.0, 2.0, 0.1]] for f in (1, 2, 0.5))
+    assert worse("io mean within 5% of baseline", held, 2.0) == [same, twice, half, same, same, same]
+
+
+def test_few_values_stay_at_least_one_and_keep_their_steps_while_they_are_as_many() -> None:
+    one = replace(series("io", "s", [3.0, 1.0]), steps=read_only(np.array([7, 8])), groups=("a", "b"))
+    rules = ruleset("  - io within 5% of baseline\n")
+    made = [way.applied(run(one), 1000.0).series[0] for way in ways(rules.rules[0], rules, [run(one)], ())]
+    assert made[-1].values.tolist() == [3.0]
+    assert (made[-1].steps, made[-1].groups) == (None, ())
+    tail = made[3]
+    assert (tail.values.tolist(), tail.groups) == ([3000.0, 1.0], ())
+    assert tail.steps is not None
+    assert tail.steps.tolist() == [7, 8]
+    nothing = series("io", "s", [])
+    assert worse("io within 5% of baseline", run(nothing), 2.0) == [[[]]] * 6
+
+
+READS = [
+    # a rule, and the metrics that it reads of these
+    ("forward under 1 s", {"forward"}),
+    ("forward - slow under 1 s", {"forward", "slow"}),
+    ("both - slow under 1 s", {"forward", "backward", "slow"}),
+    ("both under 1 s", {"forward", "backward"}),
+    ("b* under 1 s", {"forward", "backward"}),
+]
+
+
+@pytest.mark.parametrize(("sentence", "read"), READS)
+def test_what_a_rule_reads(sentence: str, read: set[str]) -> None:
+    rules = ruleset(f"  - {sentence}\n")
+    reads = reading(rules.rules[0], rules)
+    assert {name for name in ("forward", "backward", "slow", "fast") if reads(Key(name))} == read
+
+
+EDGES = [
+    # a rule, what it judges, what it has stored, and the values just beyond its edge, at twice the distance
+    ("io under 5 s", "s", 2.0, None, 10.0),
+    ("io over 0.5 s", "s", 2.0, None, 0.25),
+    ("io at least 0.5 s", "s", 2.0, None, 0.25),
+    ("io within 10% of baseline", "s", 2.0, 4.0, 8.8),
+    ("io within 10% of baseline", "1/s", 2.0, 4.0, 1.8),
+    ("{assert: io under 0 s}", "s", 2.0, None, 2.0),
+    ("io under 5 s", "s", 0.0, None, 0.0),
+    ("io under 1e-200 s", "s", 1e-200, None, 2e-200),
+    ("gone under 5 s", "s", 2.0, None, 2.0),
+    ("io within 10% of baseline", "s", 2.0, None, 2.0),
+    ("io within 1 s of baseline", "s", 2.0, 4.0, 10.0),
+    ("io within 1 GB of baseline", "B", 3.0, 0.0, 3.0),
+]
+
+
+@pytest.mark.parametrize(("sentence", "unit", "new", "base", "beyond"), EDGES)
+def test_the_first_way_goes_beyond_the_own_edge(
+    sentence: str, unit: str, new: float, base: float | None, beyond: float
+) -> None:
+    held = run(series("io", unit, [new] * 9))
+    asked = case(f"  - {sentence}\n", held, runs=0)
+    stored = () if base is None else (run(series("io", unit, [base] * 9)),)
+    verdicts = judge(replace(asked, baseline=replace(asked.baseline, runs=stored)))
+    ((first,),) = worse(sentence, held, 2.0, *verdicts)[:1]
+    assert first == pytest.approx([beyond] * 9, rel=1e-12, abs=0)
+
+
+def test_each_metric_goes_beyond_an_edge_of_its_own_labels_or_else_of_none() -> None:
+    one = [1.0] * 9
+    held = run(series("io", "s", one, kind="a"), series("io", "s", one, kind="b"), series("rate", "1/s", one))
+    a, b, rate = judge(case("  - io under 3 s\n  - rate over 0.1 /s\n", held, runs=0))
+    of_any = replace(b, labels={}, bound=5.0)
+    beyond = worse("'* under 3'", held, 2.0, a, of_any, rate)[0]
+    assert [values[0] for values in beyond] == pytest.approx([6, 10, 0.05])
+    renamed = replace(of_any, metric="bwd")
+    assert worse("'* under 3'", run(series("backward", "s", [1.0])), 2.0, renamed)[0] == [[10.0]]
+
+
+BOUNDS = {
+    # an upper bound of a ratio that is 1 now, and the first amount that a self-test tries beyond it
+    1.01: 1.02,
+    1.03: 1.05,
+    1.06: 1.08,
+    1.1: 1.12,
+    1.15: 1.2,
+    1.25: 1.3,
+    1.4: 1.5,
+    1.6: 1.75,
+    1.9: 2.0,
+    2.5: 3.0,
+    4.0: 5.0,
+    9.0: 10.0,
+    50.0: 100.0,
+    500.0: 1000.0,
+}
+
+
+def test_a_self_test_says_the_smallest_change_that_it_tried_with_success() -> None:
+    held = run(series("a", "s", [1.0] * 20), series("b", "s", [1.0] * 20))
+    rules = "".join(f"  - a / b under {bound}\n" for bound in BOUNDS)
+    proofs = self_test(case(rules, held, runs=0))
+    assert [proof.fails_at for proof in proofs] == pytest.approx(list(BOUNDS.values()))
+    (limit,) = self_test(case("  - a under 2 s\n", held, runs=0))
+    assert limit.fails_at == pytest.approx(2.0 * 1.001)
+
+
+def test_half_of_the_values_are_tried_where_fewer_are_too_few_to_be_judged() -> None:
+    """Of ten values five are still judged; a third of them, and a thousandth, are an error."""
+    (proof,) = self_test(case("  - a count at least 8\n", run(series("a", "s", [1.0] * 10)), runs=0))
+    assert (proof.state, proof.fails_at) == ("proven", 7.0)

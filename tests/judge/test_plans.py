@@ -1,0 +1,144 @@
+"""What a plan advises, and what it shows: runs whose noise is known, so that the cheapest way out is, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import steady
+from stories import TODAY, case, ruleset, series
+
+from perfgate.judge.plans import plans
+from perfgate.judge.verdicts import Case
+from perfgate.model import Baseline, CalibratedPrior, Key, Plan, Run, Series, read_only
+
+
+def value(metric: str, number: float) -> Series:
+    return Series(Key(metric), "s", "value", read_only(np.array([number])))
+
+
+def plan(rules: str, *stored: Series, s0: float | None = None, **facts: str) -> list[Plan]:
+    """The plans of rules for stored runs that hold one series each; `s0` is the noise that was calibrated."""
+    runs = tuple(Run(f"run{i}", "test", (one,)) for i, one in enumerate(stored))
+    named = [("a", statistic) for statistic in ("mean", "median")]
+    priors = () if s0 is None else tuple(CalibratedPrior(Key(m), s, "worst", s0, 2.0, 5) for m, s in named)
+    return list(plans(Case(ruleset(rules), (), Baseline("s/e/l", runs, priors=priors), TODAY, facts=facts)))
+
+
+ADVICE = [
+    # the noise between runs, how many are stored, and the way that takes the fewest runs
+    (0.005, 1, "enough: 1 new run settles an unchanged program"),
+    (0.01, 1, "more runs: 2 new ones settle an unchanged program"),
+    (0.0145, 1, "more base runs: with 2 of them, 2 new runs would do"),
+    (0.023, 2, "more runs: 4 new ones settle an unchanged program"),
+    (0.026, 2, "more base runs: with 3 of them, 4 new runs would do"),
+    (0.048, 1, "more base runs: with 10 of them, 18 new runs would do"),
+    (0.05, 1, "a wider tolerance or a quieter machine: no number of runs settles this one"),
+    (0.113, 10, "more runs: 18 new ones settle an unchanged program"),
+    (0.116, 10, "a wider tolerance or a quieter machine: no number of runs settles this one"),
+]
+
+
+@pytest.mark.parametrize(("s0", "stored", "advice"), ADVICE)
+def test_the_cheapest_way_to_see_more_is_advised(s0: float, stored: int, advice: str) -> None:
+    (found,) = plan("  - a within 5% of baseline\n", *[value("a", 1.0)] * stored, s0=s0)
+    assert found.advice == advice
+    assert (found.base_runs, found.new_runs, found.calibrated) == (stored, 1, True)
+
+
+def test_longer_runs_are_advised_where_the_noise_is_inside() -> None:
+    (found,) = plan("  - a within 5% of baseline\n", series("a", "s", steady(1.0, n=40, spread=0.2)), s0=0.001)
+    assert found.advice == "more steps: the noise is inside the runs, so 3 times the steps help more than 3 runs"
+    assert found.noise_within is not None
+    assert found.noise_between is not None
+    assert found.noise_within > 0.02 > found.noise_between
+
+
+def test_a_longer_run_is_held_against_as_many_runs_that_take_as_long() -> None:
+    """Noise on both sides: two runs of three times the steps would show more than three runs, but one does not."""
+    (found,) = plan("  - a within 5% of baseline\n", series("a", "s", steady(1.0, n=40, spread=0.07)), s0=0.01)
+    assert found.noise_within == pytest.approx(0.014, rel=0.1)
+    assert found.advice == "more base runs: with 2 of them, 3 new runs would do"
+
+
+def test_the_points_of_a_plan() -> None:
+    """1 to 20 runs with as many steps, and one run with more; what is seen of both sides grows with them."""
+    rules = "  - a within 5% of baseline\n  - {assert: a within 5% of anchor, confidence: 90%}\n"
+    stored = [series("a", "s", steady(1.0, n=40, seed=seed)) for seed in range(6)]
+    runs = tuple(Run(f"run{i}", "test", (one,)) for i, one in enumerate(stored))
+    for found, new_runs in zip(
+        plans(Case(ruleset(rules), (), Baseline("s/e/l", runs, runs[:2]), TODAY)), (1, 5), strict=True
+    ):
+        runs_and_steps = [(n, 1.0) for n in range(1, 21)] + [(1, steps) for steps in (2.0, 4.0, 8.0, 16.0)]
+        assert [(point.new_runs, point.steps) for point in found.points] == runs_and_steps
+        seen = [point.detectable for point in found.points if point.detectable is not None]
+        assert (found.new_runs, found.detectable) == (new_runs, seen[new_runs - 1])
+        assert seen[:20] == sorted(seen[:20], reverse=True)
+        assert [seen[0], *seen[20:]] == sorted([seen[0], *seen[20:]], reverse=True)
+        assert len({*seen}) == 24
+
+
+LIMITS = [
+    # a limit, the stored values after a warm-up of one, those that are needed, and the advice
+    ("a p90 under 2 s", [50, 60, 29], 29, "enough: a run like the stored ones can pass"),
+    ("a p90 under 2 s", [50, 60, 28], 29, "more steps: 1 times as many, or 2 runs"),
+    ("a p90 under 2 s", [29], 29, "enough: a run like the stored ones can pass"),
+    ("a p10 over 0.5 s", [10], 29, "more steps: 2.9 times as many, or 3 runs"),
+    ("a p25 under 2 s", [10], 3, "enough: a run like the stored ones can pass"),
+    ("a p75 under 2 s", [11], 11, "enough: a run like the stored ones can pass"),
+]
+
+
+@pytest.mark.parametrize(("rule", "held", "needed", "advice"), LIMITS)
+def test_the_values_that_a_percentile_takes(rule: str, held: list[int], needed: int, advice: str) -> None:
+    (found,) = plan(f"  - {rule}\n", *(series("a", "s", [1.0] * (1 + n)) for n in held))
+    assert (found.values_needed, found.values_held, found.advice) == (needed, held[-1], advice)
+
+
+NOT_PLANNED = [
+    # a rule, and why there is no plan, or None
+    ("a within 5% of baseline", None),
+    ("a mean under 2 s", "a limit on this is judged from the runs as they are"),
+    ("b p90 under 2 s", "p90 is not available: b is a single number"),
+    ("b under 2 s", "a limit on this is judged from the runs as they are"),
+    ("c within 5% of baseline", "the stored values have no relative change: hold it to a limit"),
+    ("c * 0 within 5% of baseline", "the stored values have no relative change: hold it to a limit"),
+    ("a within 5 of baseline", "5 has no unit, and a is measured in s"),
+    ("a within 5% of anchor", "no stored run holds a"),
+    ("gone within 5% of baseline", "the stored runs do not hold gone"),
+    ("a on the slowest rank within 5% of the median rank", "it compares the ranks of one run with each other"),
+]
+
+
+@pytest.mark.parametrize(("rule", "trouble"), NOT_PLANNED)
+def test_why_there_is_no_plan(rule: str, trouble: str | None) -> None:
+    rows = [(series("a", "s", [1.0] * 20), value("b", 1.0), value("c", number)) for number in (1.0, 0.0)]
+    runs = tuple(Run(f"run{i}", "test", held) for i, held in enumerate(rows))
+    asked = case(f"  - {rule}\n", runs=0)
+    (found,) = plans(replace(asked, baseline=replace(asked.baseline, runs=runs)))
+    assert (found.trouble or "").startswith(trouble or "")
+    assert (found.trouble is None, bool(found.points)) == (trouble is None, trouble is None)
+    assert (found.rule, found.at.line, found.baseline) == (rule, 7, "gpt/h100/level")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "planned"),
+    [
+        ("gpu: '*H100*'", True),
+        ("gpu: '*A100*'", False),
+        ("gpu: '*H100*', host: x", False),
+        ("gpu: '*H100*', colour: red", True),
+    ],
+)
+def test_rules_that_do_not_apply_are_not_planned(conditions: str, planned: bool) -> None:
+    rule = f"  - {{assert: a within 5% of baseline, when: {{{conditions}}}}}\n"
+    assert len(plan(rule, value("a", 1.0), gpu="NVIDIA H100", host="y")) == planned
+
+
+def test_parts_that_cannot_be_joined_are_told() -> None:
+    held = (series("a", "s", [1.0] * 20, kind="x"), series("b", "s", [1.0] * 20, kind="y"))
+    asked = case("  - a / b within 5% of baseline\n", runs=0)
+    stored = (Run("run", "test", held),)
+    (found,) = plans(replace(asked, baseline=replace(asked.baseline, runs=stored)))
+    assert found.trouble == "the parts of an expression have no labels (such as ranks) in common"
