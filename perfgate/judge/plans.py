@@ -105,7 +105,8 @@ def _of_limit(plan: Plan, question: Question, asks: Limit, measures: Sequence[Ru
     if held >= needed:
         advice = "enough: a run like the stored ones can pass"
     else:
-        advice = f"more steps: {needed / held:.2g} times as many, or {counted(math.ceil(needed / held), 'run')}"
+        times = math.ceil(10 * needed / held) / 10
+        advice = f"more steps: {times:g} times as many, or {counted(math.ceil(needed / held), 'run')}"
     return replace(plan, confidence=confidence, values_needed=needed, values_held=held, advice=advice)
 
 
@@ -150,7 +151,7 @@ def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[Pla
 def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, terms: ChangeTerms) -> str:
     """What lets an unchanged program pass with the wanted power, the cheapest first."""
     if needed is not None and needed <= new_runs:
-        return f"enough: {counted(needed, 'new run')} settles an unchanged program"
+        return f"enough: {counted(needed, 'new run')} settle{'s' if needed == 1 else ''} an unchanged program"
     more_runs = noise.reach(TIMES, terms.confidence, terms.power)
     longer_runs = noise.of_longer_runs(TIMES).reach(1, terms.confidence, terms.power)
     if longer_runs < more_runs:

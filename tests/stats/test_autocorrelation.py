@@ -45,7 +45,9 @@ def test_of_indicators_agrees_with_direct_sums():
     assert time_constant(z) == pytest.approx(direct(z.tolist()), rel=1e-12)
 
 
-@pytest.mark.parametrize("z", [[], [1.0], [1.0, 2.0, 9.0], [136.0, -28.0, -28.0, -192.0], [0.1] * 50, [1e-320, 2e-320] * 20])
+@pytest.mark.parametrize(
+    "z", [[], [1.0], [1.0, 2.0, 9.0], [136.0, -28.0, -28.0, -192.0], [0.1] * 50, [1e-320, 2e-320] * 20]
+)
 @np.errstate(all="ignore")
 def test_is_one_where_nothing_can_be_seen(z):
     assert time_constant(np.array(z)) == 1.0
