@@ -13,6 +13,7 @@ import numpy as np
 
 from perfgate.model import Better, Series, SeriesSummary, read_only
 from perfgate.stats.describe import RunMeasure, describe
+from perfgate.stats.quantiles import sample_quantile
 from perfgate.stats.statistics import Count, Quantile, parse_statistic
 from perfgate.stats.warmup import SteadyRun, WarmUpRule, steady_run
 
@@ -150,14 +151,16 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
     x = series.values
     if len(x) == 0:
         return SeriesSummary(series.key, series.unit, series.kind, 0, {}, printed_as=series.printed_as)
-    p95, p99 = (float(quantile) for quantile in np.quantile(x, (0.95, 0.99)))
+    # Sorted once, for a report may hold thousands of series; a NaN comes last, and is then every statistic.
+    ordered = np.sort(x) if not np.isnan(x).any() else np.full(1, np.nan)
+    median, p95, p99 = (sample_quantile(ordered, q) for q in (0.5, 0.95, 0.99))
     statistics = {
         "mean": float(np.mean(x)),
-        "median": float(np.median(x)),
+        "median": median,
         "p95": p95,
         "p99": p99,
-        "min": float(np.min(x)),
-        "max": float(np.max(x)),
+        "min": float(ordered[0]),
+        "max": float(ordered[-1]),
         "total": float(np.sum(x)),
     }
     if series.kind == "value":
@@ -170,11 +173,9 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
 
 def _histogram(x: Values, p99: float, bins: int = 16) -> tuple[int, ...]:
     """Counts in equal bins up to p99, the last bin holding everything beyond: one stall must not flatten the rest."""
-    low, high = float(np.min(x)), p99
-    if len(x) < 2 or not high > low:
+    low = float(np.min(x))
+    bins_per_unit = np.divide(bins, p99 - low)
+    if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or too narrow or wide for floats to tell
         return ()
-    try:
-        counts, _ = np.histogram(np.minimum(x, high), bins=bins, range=(low, high))
-    except ValueError:  # too narrow, or too wide, for bins that floats can tell apart
-        return ()
-    return tuple(int(count) for count in counts)
+    places = np.minimum((np.minimum(x, p99) - low) * bins_per_unit, bins - 1)
+    return tuple(np.bincount(places.astype(np.int64), minlength=bins).tolist())
