@@ -1,9 +1,11 @@
-"""Mutation testing of what decides: `python tests/mutation/run.py --seconds 600 [--only MODULE] [--seed N] [--list]`.
+"""Mutation testing of what decides: `python tests/mutation/run.py --seconds 600 [--only TEXT] [--seed N] [--list]`.
 
 Every mutant of the decision core (`mutants.py` says what they are) must make a test fail. The tests are collected once,
 in one process; each mutant gets a fork of it, in which the tests that run the changed lines are run until one fails,
 those first that have killed most in their time. Which lines a test runs is measured once and kept in
 `build/mutation.json`. A function without tests has survivors, and so has a mutant that outlives MOST seconds of tests.
+
+`--again FILE` tries those alone that FILE names, which may be what an earlier run has printed of its survivors.
 
 A mutant that nothing can tell from the original stands in `equivalent.yaml`, with the reason. The answer is 1 where
 one survives that does not, or where one that does is no longer among the mutants.
@@ -28,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -159,12 +162,16 @@ def main() -> int:
     """Try as many mutants as the time allows; 1 where one survives, or is no longer there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600, help="time for mutants, measuring the tests not included")
-    parser.add_argument("--only", action="append", metavar="MODULE", help="modules by a part of the name (repeatable)")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="those whose line holds this (repeatable)")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="those whose lines end a line of this file")
     parser.add_argument("--seed", type=int, default=1, help="of the order, and so of which are tried")
     parser.add_argument("--list", action="store_true", help="print the mutants, and try none")
     options = parser.parse_args()
     core, known = Core(), equivalents()
-    everything = core.mutants(options.only or ())
+    everything = [mutant for mutant in core.mutants() if any(text in str(mutant) for text in options.only or [""])]
+    if options.again:
+        named = {line.partition(" tests: ")[2] or line for line in options.again.read_text().splitlines()}
+        everything = [mutant for mutant in everything if str(mutant) in named]
     if options.list:
         print(*everything, sep="\n")
         return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -28,7 +27,6 @@ class Core:
         self.paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
         self.trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in self.paths.items()}
 
-    def mutants(self, only: Sequence[str] = ()) -> list[Mutant]:
-        """All mutants, or those of the modules whose names hold one of these."""
-        chosen = [name for name in self.trees if not only or any(part in name for part in only)]
-        return [mutant for name in chosen for mutant in mutants(name, self.trees[name])]
+    def mutants(self) -> list[Mutant]:
+        """All mutants."""
+        return [mutant for name, tree in self.trees.items() for mutant in mutants(name, tree)]
