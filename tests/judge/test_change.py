@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from perfgate import calibrate_prior, judge_change, measure_run
+from perfgate.judge import change
 from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.terms import ChangeTerms
 
@@ -339,6 +340,21 @@ def test_what_has_no_ratio_still_has_its_values():
     assert (found.outcome, found.base_value, found.new_value) == ("error", -3, 8)
     assert (found.base_runs, found.new_runs, found.standard_error) == (2, 3, None)
     assert (found.suspect, found.improved) == (False, False)
+
+
+def test_what_is_compared_without_noise_has_no_error():
+    exact = judge_change([0], [3], tolerance_absolute=2, exact=True)
+    assert (exact.reason, exact.base_value, exact.new_value, exact.standard_error) == ("exact", 0, 3, 0)
+
+
+def test_a_probability_of_one_in_twenty_is_no_suspicion_yet(monkeypatch):
+    found = judge_change(NUMBERS, [106.5], tolerance=0.05)
+    monkeypatch.setattr(change, "SUSPICIOUS", found.p_no_change)
+    assert judge_change(NUMBERS, [106.5], tolerance=0.05).outcome == "inconclusive"
+
+
+def test_exact_values_below_one_are_exact():
+    assert judge_change([0.5, 0.5], [0.5], tolerance=0, exact=True).reason == "exact"
 
 
 IMPROVED = [

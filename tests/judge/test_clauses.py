@@ -75,6 +75,12 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
         "too-few-samples: x: in new.json, one without rank has 19 values, others 40. "
         "that process seems to have died early: run it again",
     ),
+    (
+        "x under 9 s",
+        {"new": [lengths(r0=0)]},
+        "too-few-samples: median of x on rank 0: fewer than 4 values are left after warm-up. "
+        "run more steps, or set min_samples",
+    ),
     ("x under 9 s", {"new": [lengths(r0=40, r1=40, r2=20)]}, "pass"),
     ("x under 9 s", {"new": [lengths(r0=20, r1=60)]}, "pass"),
     (

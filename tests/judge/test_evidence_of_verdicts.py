@@ -112,6 +112,22 @@ def test_only_so_many_names_are_looked_for() -> None:
     assert sum("the nearest are" in verdict.message for verdict in found) == 50
 
 
+def test_at_most_five_names_are_proposed() -> None:
+    """The most alike first, then those that hold the name."""
+    names = ["forwara", "forwarb", "forwarc", "my.forwar.a", "my.forwar.b", "other"]
+    near = Evidence((), (), (), {}, names=names).nearest("forwar")
+    assert (sorted(near[:3]), len(near)) == (names[:3], 5)
+    assert "other" not in near
+    assert len(Evidence((), (), (), {}, names=[f"forwar{i}" for i in range(9)]).nearest("forwar")) == 5
+
+
+@pytest.mark.parametrize("place", [4999, 5000])
+def test_names_are_compared_with_the_first_five_thousand(place: int) -> None:
+    names = ["0"] * 5001
+    names[place] = "forward"
+    assert Evidence((), (), (), {}, names=names).nearest("forwrad") == ["forward"] * (place < 5000)
+
+
 def test_a_run_that_speaks_of_some_metrics_alone_is_left_out_of_others() -> None:
     asked = case("  - slow within 5% of baseline\n", run(50))
     adopted = replace(run(7), series=tuple(one for one in run(7).series if one.key.metric == "fast"))

@@ -127,3 +127,12 @@ def test_whole_runs_are_compared_by_their_medians() -> None:
     assert turns.high is not None
     assert whole.high is not None
     assert turns.high < 0.003 < whole.high
+
+
+def test_what_the_order_does_to_equal_bytes_is_told_against_no_tolerance() -> None:
+    """The medians are equal, whichever side goes first."""
+    new, base = [4e9, 5e9] * 20, [5e9, 4e9] * 20
+    rule = "{assert: x within 0% of baseline, warmup: 0}"
+    found = verdict(rule, [side("new", new, unit="B")], [side("base", base, unit="B")])
+    assert (found.outcome, found.reason) == ("pass", "exact")
+    assert "the order moved single steps by 20%: more than the tolerance" in found.notes[1]
