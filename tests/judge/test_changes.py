@@ -50,6 +50,7 @@ NOTES: list[tuple[str, list[Run], list[Run], list[str]]] = [
         [ASSUMED, "this rule cannot fail: nothing falls by 100% or more"],
     ),
     ("{assert: x within 99% of baseline, better: higher}", [SAME], [SAME, SAME], [ASSUMED]),
+    ("{assert: x within 0% of baseline, better: higher}", [SAME], [SAME, SAME], [ASSUMED]),
     ("x within 100% of baseline", [SAME], [SAME, SAME], [ASSUMED]),
     (
         RULE,

@@ -31,6 +31,11 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
         "no-data: x: there is no new run. see why the program wrote none",
     ),
     (
+        "x + y under 9 s",
+        {"new": [run_of(series("x", "s", [1.0] * 9), series("y", "B", [1.0] * 9))]},
+        "not-available: x + y: x in s + y in B has no unit that rules know. see `perfgate inspect`",
+    ),
+    (
         "x under 9 s",
         {"new": [ranks("0"), run_of(source="b.json")]},
         "metric-absent: b.json does not hold x, though other runs do. "

@@ -152,7 +152,8 @@ EXACTLY: list[tuple[str, dict[str, Any], str, float | None, str]] = [
         {"new": [X], "base": [X]},
         "unable",
         None,
-        "even a thousandfold it is suspect (on_inconclusive: warn): median of x went from 1 s in the baseline to 1",
+        "even a thousandfold it is suspect (on_inconclusive: warn): "
+        "median of x went from 1 s in the baseline to 1050 s: +104900%",
     ),
     ("x count at least 1", {"new": [PRINTED]}, "unable", None, "no change of what it reads makes it fail"),
 ]
@@ -167,6 +168,17 @@ def test_where_a_rule_is_the_first_to_fail(
     assert told(proof.fails_at) == fails_at
     assert proof.reason.startswith(reason)
     assert bool(proof.reason) == bool(reason)
+
+
+@pytest.mark.parametrize("values", [(1.0, 1.06), (1.06, 1.0)])
+def test_of_several_ranks_the_one_that_blocks_is_told(values: tuple[float, float]) -> None:
+    new, base = (
+        run_of(*(series("x", "s", [value] * 20, rank=str(rank)) for rank, value in enumerate(side)))
+        for side in (values, (1.0, 1.0))
+    )
+    (proof,) = self_test(bare("x on each rank within 5% of baseline", [new], [base]))
+    assert (proof.state, proof.exit_code) == ("blocked", 3)
+    assert proof.reason.startswith(f"unchanged it is suspect: median of x on rank {values.index(1.06)} went from 1 s")
 
 
 def test_what_is_not_judged_for_want_of_a_baseline_is_unable() -> None:

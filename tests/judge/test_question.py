@@ -71,6 +71,16 @@ def test_the_rank_of_the_worst_run_is_named(unit: str, rule: str, speaker: str |
     assert dict(found.member) == ({"rank": speaker} if speaker else {})
 
 
+@pytest.mark.parametrize(("worst", "member"), [(2.0, {"rank": "0"}), (1.2, {})])
+def test_a_series_without_a_rank_may_speak_beside_ranks(worst: float, member: dict[str, str]) -> None:
+    new = [
+        run_of(series("x", "s", [alone] * 9), series("x", "s", [of_rank] * 9, rank="0"))
+        for alone, of_rank in ((1.0, worst), (1.5, 1.0))
+    ]
+    (found,) = judge(bare("x under 9 s", new))
+    assert dict(found.member) == member
+
+
 REFUSED = [
     # a rule, what it reads, and what is said of it
     (
