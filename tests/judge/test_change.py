@@ -335,6 +335,13 @@ def test_equal_numbers_without_a_ratio_have_not_changed():
     assert (found.base_value, found.new_value) == (0, 0)
 
 
+def test_equal_values_that_their_runs_say_nothing_of_are_no_answer():
+    """The maximum is positive, and what it could as well have been is not."""
+    run = [-1.0, 0.0, 0.25, 0.5]
+    found = judge_change([run], [run], tolerance=0.05, statistic="max", warmup=0)
+    assert (found.outcome, found.reason, found.base_value) == ("error", "not-positive", 0.5)
+
+
 def test_what_has_no_ratio_still_has_its_values():
     found = judge_change([-2, -4], [6, 8, 10], tolerance=0.05)
     assert (found.outcome, found.base_value, found.new_value) == ("error", -3, 8)

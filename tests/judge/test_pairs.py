@@ -192,6 +192,7 @@ def test_the_options_are_those_of_changes() -> None:
     assert judge_pairs(base, new).tolerance == 0.02
     assert judge_pairs([[1.0] * 3], [[1.0] * 3]).reason == "too-few-samples"
     assert judge_pairs([[1.0] * 3], [[1.0] * 3], min_samples=3).outcome == "pass"
+    assert judge_pairs([[1.0] * 4], [[1.0] * 4], warmup=0).outcome == "pass"
     suspicious = judge_pairs([1.0], [1.03], prior=(0.005, 8.0), tolerance=0.025)
     assert suspicious.outcome == "suspect"
     assert judge_pairs([1.0], [1.03], prior=(0.005, 8.0), tolerance=0.025, strict=True).outcome == "fail"
