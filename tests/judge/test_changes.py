@@ -87,6 +87,14 @@ def test_counts_are_known_by_whole_numbers_in_every_run(
     assert f"{found.outcome} {found.reason}" == expected
 
 
+def test_a_count_of_a_thinned_run_is_exact_though_it_is_no_whole_number() -> None:
+    thinned = run_of(replace(series("x", "s", [1.0] * 30), thinned_from=100))
+    found = single("{assert: x count within 5% of baseline, warmup: 1}", [thinned], [thinned] * 2)
+    assert found.new is not None
+    assert (found.outcome, found.reason) == ("pass", "exact")
+    assert found.new.estimate == pytest.approx(29 * 100 / 30)
+
+
 @pytest.mark.parametrize(("n", "outcome"), [(19, "error"), (20, "pass")])
 def test_a_run_with_under_half_of_the_usual_values_died_early(n: int, outcome: str) -> None:
     number = run_of(Series(Key("x"), "s", "value", read_only(np.array([1.0]))))

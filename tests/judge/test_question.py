@@ -135,6 +135,11 @@ def test_what_cannot_be_judged_is_said_with_the_way_on(rule: str, row: Series, s
     assert f"{found.reason}: {found.message}. {found.next_step}" == said
 
 
+def test_a_rule_that_makes_no_sense_is_refused_before_a_baseline_is_looked_for() -> None:
+    (found,) = judge(bare("x at least 95% of baseline", [run_of(series("x", "s", [1.0] * 9))]))
+    assert (found.reason, found.exit_code) == ("improving-side", 2)
+
+
 SURE = [
     # a confidence, how many ranks there are, and what the limit of the worst of them is held at
     ("95%", 1, 0.95),
