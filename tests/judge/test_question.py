@@ -136,7 +136,8 @@ def test_what_cannot_be_judged_is_said_with_the_way_on(rule: str, row: Series, s
 
 
 def test_a_rule_that_makes_no_sense_is_refused_before_a_baseline_is_looked_for() -> None:
-    (found,) = judge(bare("x at least 95% of baseline", [run_of(series("x", "s", [1.0] * 9))]))
+    new = run_of(series("x", "s", [1.0] * 9))
+    (found,) = judge(bare("x at least 95% of baseline", [new], [new, run_of()]))
     assert (found.reason, found.exit_code) == ("improving-side", 2)
 
 
