@@ -62,6 +62,7 @@ OUTCOMES = [
         {"tolerance_absolute": 2, "exact": True, "better": "higher"},
         "fail exact",
     ),
+    ("0 to -1", [0], [-1], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "pass exact"),
     ("-5 to -4 or -2", [-5], [-4, -2], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
     ("-6 or -5 to -4", [-6, -5], [-4], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
     ("-6 or -5 to -4, less", [-6, -5], [-4], {"tolerance_absolute": 1.5, "exact": True}, "inconclusive exact"),
