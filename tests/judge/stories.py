@@ -6,6 +6,7 @@ UPDATE_GOLDEN=1 writes them anew.
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -185,6 +186,17 @@ def case(rules: str, *new: Run, runs: int = 5, **fields: Any) -> Case:
     stored = tuple(run(seed) for seed in range(runs))
     baseline = Baseline("gpt/h100/level", stored, stored[:2], unknown_facts=("driver",))
     return Case(ruleset(rules), new, baseline, TODAY, facts=FACTS, **fields)
+
+
+def run_of(*rows: Series, source: str = "new.json", **fields: Any) -> Run:
+    """A run of these series alone."""
+    return Run(source, "test", rows, **fields)
+
+
+def bare(rules: str, new: Sequence[Run], base: Sequence[Run] = (), **fields: Any) -> Case:
+    """One rule or several, new runs and stored ones; `fields` are those of the baseline."""
+    text = "".join(f"  - {rule}\n" for rule in rules.splitlines())
+    return Case(ruleset(text), tuple(new), Baseline("gpt/h100/level", tuple(base), **fields), TODAY)
 
 
 def told(value: Any) -> Any:

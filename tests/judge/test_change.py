@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from perfgate import calibrate_prior, judge_change, measure_run
+from perfgate.judge import change
 from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.terms import ChangeTerms
 
@@ -61,6 +62,7 @@ OUTCOMES = [
         {"tolerance_absolute": 2, "exact": True, "better": "higher"},
         "fail exact",
     ),
+    ("0 to -1", [0], [-1], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "pass exact"),
     ("-5 to -4 or -2", [-5], [-4, -2], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
     ("-6 or -5 to -4", [-6, -5], [-4], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
     ("-6 or -5 to -4, less", [-6, -5], [-4], {"tolerance_absolute": 1.5, "exact": True}, "inconclusive exact"),
@@ -335,11 +337,33 @@ def test_equal_numbers_without_a_ratio_have_not_changed():
     assert (found.base_value, found.new_value) == (0, 0)
 
 
+def test_equal_values_that_their_runs_say_nothing_of_are_no_answer():
+    """The maximum is positive, and what it could as well have been is not."""
+    run = [-1.0, 0.0, 0.25, 0.5]
+    found = judge_change([run], [run], tolerance=0.05, statistic="max", warmup=0)
+    assert (found.outcome, found.reason, found.base_value) == ("error", "not-positive", 0.5)
+
+
 def test_what_has_no_ratio_still_has_its_values():
     found = judge_change([-2, -4], [6, 8, 10], tolerance=0.05)
     assert (found.outcome, found.base_value, found.new_value) == ("error", -3, 8)
     assert (found.base_runs, found.new_runs, found.standard_error) == (2, 3, None)
     assert (found.suspect, found.improved) == (False, False)
+
+
+def test_what_is_compared_without_noise_has_no_error():
+    exact = judge_change([0], [3], tolerance_absolute=2, exact=True)
+    assert (exact.reason, exact.base_value, exact.new_value, exact.standard_error) == ("exact", 0, 3, 0)
+
+
+def test_a_probability_of_one_in_twenty_is_no_suspicion_yet(monkeypatch):
+    found = judge_change(NUMBERS, [106.5], tolerance=0.05)
+    monkeypatch.setattr(change, "SUSPICIOUS", found.p_no_change)
+    assert judge_change(NUMBERS, [106.5], tolerance=0.05).outcome == "inconclusive"
+
+
+def test_exact_values_below_one_are_exact():
+    assert judge_change([0.5, 0.5], [0.5], tolerance=0, exact=True).reason == "exact"
 
 
 IMPROVED = [

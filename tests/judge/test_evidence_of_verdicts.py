@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import steady
-from stories import case, check_golden, run, series
+from stories import bare, case, check_golden, run, run_of, series
 
 from perfgate.judge.drift import drifts
 from perfgate.judge.evidence import Evidence
@@ -163,6 +163,47 @@ def test_only_so_many_names_are_looked_for() -> None:
     rules = "".join(f"  - forwar{i} under 1 s\n" for i in range(60))
     found = judge(case(rules, run(50, n=12)))
     assert sum("the nearest are" in verdict.message for verdict in found) == 50
+
+
+def test_at_most_five_names_are_proposed() -> None:
+    """The most alike first, then those that hold the name."""
+    names = ["forwara", "forwarb", "forwarc", "my.forwar.a", "my.forwar.b", "other"]
+    near = Evidence((), (), (), {}, names=names).nearest("forwar")
+    assert (sorted(near[:3]), len(near)) == (names[:3], 5)
+    assert "other" not in near
+    assert len(Evidence((), (), (), {}, names=[f"forwar{i}" for i in range(9)]).nearest("forwar")) == 5
+
+
+def test_after_fifty_names_nothing_is_proposed() -> None:
+    looked = Evidence((), (), (), {}, names=["forward"])
+    assert [looked.nearest(f"forwar{i}") for i in range(51)] == [["forward"]] * 50 + [[]]
+    assert looked.nearest("forwar3") == ["forward"]
+
+
+def test_labels_are_proposed_of_the_metric_alone_whatever_its_name_holds() -> None:
+    new = run_of(series("a*", "s", [1.0] * 9, kind="x"), series("ab", "s", [1.0] * 9, kind="y"))
+    (found,) = judge(bare("""'"a*"{kind="z"} under 1 s'""", [new]))
+    assert (found.reason, found.next_step) == ("metric-absent", "correct the labels")
+    assert found.message == 'no run holds a* with these labels: it is there with {kind="x"}'
+
+
+def test_a_glob_takes_each_metric_once_whatever_its_name_holds() -> None:
+    new = run_of(series("a*", "s", [1.0] * 9), series("ab", "s", [2.0] * 9))
+    found = judge(bare("'a* max under 9 s'", [new]))
+    assert [(one.metric, one.new and one.new.estimate) for one in found] == [("a*", 1), ("ab", 2)]
+
+
+def test_what_only_the_anchor_holds_is_not_asked_for() -> None:
+    old, now = (run_of(series("x", "s", [1.0] * 9, kind=kind)) for kind in ("old", "now"))
+    found = judge(bare("x within 5% of baseline", [now], [now], anchor=(old,)))
+    assert [dict(one.labels) for one in found] == [{"kind": "now"}]
+
+
+@pytest.mark.parametrize("place", [4999, 5000])
+def test_names_are_compared_with_the_first_five_thousand(place: int) -> None:
+    names = ["0"] * 5001
+    names[place] = "forward"
+    assert Evidence((), (), (), {}, names=names).nearest("forwrad") == ["forward"] * (place < 5000)
 
 
 def test_a_run_that_speaks_of_some_metrics_alone_is_left_out_of_others() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -114,6 +115,9 @@ def test_a_number_among_runs_leaves_them_numbers():
     assert (found.n, found.n_effective, found.share, found.runs) == (100, None, None, 2)
     assert found.estimate == (13.0 + 11.5) / 2
     assert judge_limit([12.0, 11.5], statistic="p95", bound=99.0).n is None
+    mean = judge_limit([FOUR, 11.5], statistic="mean", bound=99.0)
+    numbers = judge_limit([fmean(FOUR[1:]), 11.5], statistic="mean", bound=99.0)
+    assert (mean.low, mean.high, mean.n_effective) == (numbers.low, numbers.high, None)
     assert judge_limit([12.0], statistic="mean", bound=99.0).low == 12.0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfgate import judge_change, judge_pairs
+from perfgate import judge_change, judge_pairs, measure_run
 from perfgate.judge.paired import number_of
 from perfgate.judge.pairs import base_goes_first, is_paired, order_bias, split_pairs
 from perfgate.model import Key, Location, Problem, Run, Series, read_only
@@ -116,6 +116,13 @@ def test_the_cost_is_the_mean_of_the_pairs_that_tell() -> None:
     assert order_bias(*([one] for one in taken_by_turns(8, 1.5, True)), [True]) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("base", "new"), [(16, 18), (18, 16), (16, 12)])
+def test_steps_that_one_side_lacks_tell_nothing(base: int, new: int) -> None:
+    """The cost is that of the steps that both sides have."""
+    sides = (taken_by_turns(n, 1.05, True)[which] for which, n in enumerate((base, new)))
+    assert order_bias(*([one] for one in sides), [True]) == pytest.approx(0.05)
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_step_of_no_time_tells_nothing(which: int) -> None:
     sides = list(taken_by_turns(16, 1.05, True))
@@ -146,6 +153,17 @@ def test_medians_of_steps_by_turns_cancel_what_is_shared(statistic: str, cancels
     assert turns.log_change == pytest.approx(math.log(1.04), rel=1e-6)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_warm_up_of_either_side_is_left_out_of_both(which: int) -> None:
+    sides = [runs(1.0)[0], runs(1.04)[0]]
+    sides[which] = [9.0] * 6 + sides[which][6:]
+    dropped = measure_run(sides[which]).dropped
+    base, new = ([side] for side in sides)
+    assert dropped >= 6
+    found, told = judge_pairs(base, new), judge_pairs(base, new, warmup=dropped)
+    assert (found.log_change, found.standard_error) == (told.log_change, told.standard_error)
+
+
 def test_runs_of_different_length_are_compared_whole() -> None:
     shorter = judge_pairs(runs(1.0, n=40), runs(1.0, n=38))
     assert shorter.standard_error is not None
@@ -174,6 +192,7 @@ def test_the_options_are_those_of_changes() -> None:
     assert judge_pairs(base, new).tolerance == 0.02
     assert judge_pairs([[1.0] * 3], [[1.0] * 3]).reason == "too-few-samples"
     assert judge_pairs([[1.0] * 3], [[1.0] * 3], min_samples=3).outcome == "pass"
+    assert judge_pairs([[1.0] * 4], [[1.0] * 4], warmup=0).outcome == "pass"
     suspicious = judge_pairs([1.0], [1.03], prior=(0.005, 8.0), tolerance=0.025)
     assert suspicious.outcome == "suspect"
     assert judge_pairs([1.0], [1.03], prior=(0.005, 8.0), tolerance=0.025, strict=True).outcome == "fail"

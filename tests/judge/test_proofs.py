@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import Any
 
+import numpy as np
 import pytest
-from stories import CALIBRATED, SHORT, case, check_golden, run
+from stories import CALIBRATED, SHORT, bare, case, check_golden, run, run_of, series, told
 
 from perfgate.judge.plans import plans
 from perfgate.judge.selftest import exit_code, self_test
+from perfgate.model import Key, Series, read_only
 
 PROVEN = {
     "changes": """\
@@ -111,3 +114,108 @@ def test_a_rule_that_cannot_fail_says_why(rule: str) -> None:
     said = STOPPED[rule]
     assert (proof.state == "unable") == (said is not None)
     assert proof.reason.startswith(said or "")
+
+
+X = run_of(series("x", "s", [1.0] * 20))
+HALVES = run_of(series("a", "s", [0.5] * 20), series("b", "s", [0.5] * 20))
+SMALL = run_of(series("a", "s", [0.001] * 20), series("b", "s", [1.0] * 20))
+PRINTED = run_of(Series(Key("x"), "s", "aggregate", read_only(np.array([])), aggregate={"mean": 1.0, "count": 40.0}))
+UNSURE = "between {} and {} the data cannot tell: see `perfgate plan`"
+
+EXACTLY: list[tuple[str, dict[str, Any], str, float | None, str]] = [
+    # a rule, the runs, the state, the change (of a limit, the value) that is the first to fail, and what is said
+    ("x within 5% of baseline", {"new": [X], "base": [X]}, "proven", 0.1025, UNSURE.format("5%", "+10.3%")),
+    ("x within 5% of baseline", {"new": [X], "base": [X] * 3}, "proven", 0.071, ""),
+    ("x within 4% of baseline", {"new": [X], "base": [X]}, "proven", 0.092, UNSURE.format("4%", "+9.2%")),
+    ("x within 8% of baseline", {"new": [X], "base": [X]}, "proven", 0.134, ""),
+    ("x under 9 s", {"new": [X]}, "proven", 9.009, ""),
+    # One part three times as long makes the sum twice as long, which is twice the tolerance and no more.
+    ("a + b within 50% of baseline", {"new": [HALVES], "base": [HALVES]}, "proven", 1.0, ""),
+    # Not being able to tell blocks, too.
+    (
+        "{assert: x within 3% of baseline, confidence: 90%, on_inconclusive: fail}",
+        {"new": [X], "base": [X]},
+        "proven",
+        0.03103,
+        "",
+    ),
+    # The stored runs drift along: without them, the last five would not have gone so far.
+    (
+        "a + b within 20% of anchor",
+        {"new": [SMALL] * 4, "base": [SMALL], "anchor": (SMALL,) * 20},
+        "proven",
+        0.998,
+        UNSURE.format("20%", "+99.8%"),
+    ),
+    (
+        "{assert: x within 5% of baseline, confidence: 99.9999%}",
+        {"new": [X], "base": [X]},
+        "unable",
+        None,
+        "even a thousandfold it is suspect (on_inconclusive: warn): "
+        "median of x went from 1 s in the baseline to 1050 s: +104900%",
+    ),
+    ("x count at least 1", {"new": [PRINTED]}, "unable", None, "no change of what it reads makes it fail"),
+]
+
+
+@pytest.mark.parametrize(("rule", "runs", "state", "fails_at", "reason"), EXACTLY)
+def test_where_a_rule_is_the_first_to_fail(
+    rule: str, runs: dict[str, Any], state: str, fails_at: float | None, reason: str
+) -> None:
+    (proof,) = self_test(bare(rule, **runs))
+    assert (proof.state, proof.misses) == (state, True)
+    assert told(proof.fails_at) == fails_at
+    assert proof.reason.startswith(reason)
+    assert bool(proof.reason) == bool(reason)
+
+
+#: One rank against 1 s: 4 % slower is inconclusive, 6 % a suspicion.
+RANKS = [
+    # the values of the ranks, a setting of the rule, the exit code, and which rank is told of
+    ((1.0, 1.06), "", 3, "suspect: median of x on rank 1"),
+    ((1.06, 1.0), "", 3, "suspect: median of x on rank 0"),
+    ((1.06, 1.04), "on_inconclusive: fail", 1, "inconclusive: median of x on rank 1"),
+    ((1.04, 1.06), "on_inconclusive: fail", 1, "inconclusive: median of x on rank 0"),
+    ((1.06, 1.04), "on_inconclusive: warn", 3, "suspect: median of x on rank 0"),
+    ((1.06, 1.2), "", 1, "fail: median of x on rank 1"),
+]
+
+
+@pytest.mark.parametrize(("values", "setting", "code", "said"), RANKS)
+def test_of_several_ranks_the_one_that_blocks_most_is_told(
+    values: tuple[float, float], setting: str, code: int, said: str
+) -> None:
+    new, base = (
+        run_of(*(series("x", "s", [value] * 20, rank=str(rank)) for rank, value in enumerate(side)))
+        for side in (values, (1.0, 1.0))
+    )
+    (proof,) = self_test(bare(f"{{assert: x on each rank within 5% of baseline, {setting}}}", [new], [base]))
+    assert (proof.state, proof.exit_code) == ("blocked", code)
+    assert proof.reason.startswith(f"unchanged it is {said}")
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (2.0, 1.0)])
+def test_of_several_ranks_the_one_that_fails_is_told_though_it_does_not_block(values: tuple[float, float]) -> None:
+    new = run_of(*(series("x", "s", [value] * 20, rank=str(rank)) for rank, value in enumerate(values)))
+    (proof,) = self_test(bare("{assert: x on each rank under 1.5 s, severity: warning}", [new]))
+    assert (proof.state, told(proof.fails_at)) == ("by-choice", 1.5015)
+
+
+def test_a_clause_of_the_anchor_is_proven_beside_one_of_the_baseline() -> None:
+    """One new run is a third of what is held against the anchor: the stored ones drift along."""
+    rule = "x within 5% of baseline and within 20% of anchor"
+    _, anchor = self_test(bare(rule, [X], [X] * 2, anchor=(X,) * 2))
+    assert (anchor.state, told(anchor.fails_at)) == ("proven", 0.224)
+
+
+def test_what_is_not_judged_for_want_of_a_baseline_is_unable() -> None:
+    (proof,) = self_test(replace(bare("x within 5% of baseline", [X]), missing_baseline="skip"))
+    assert (proof.state, proof.misses) == ("unable", True)
+    assert proof.reason == "it is not judged: not judged: there is no baseline to compare x with"
+
+
+def test_a_glob_of_which_one_metric_alone_is_asked_for_does_not_notice_that_it_is_gone() -> None:
+    (proof,) = self_test(replace(bare("x* under 9 s", [X]), only=("x",)))
+    assert (proof.state, proof.misses) == ("unable", False)
+    assert proof.reason == "on_missing: error: without x it would not block"

@@ -110,6 +110,30 @@ def test_what_was_allowed(metric: str | None, up_to: float, expires: date, slowe
     assert (found.allowed_by == "ada") == ("allowed up to" in said)
 
 
+UNDER = [
+    # a rule, what was allowed, how much slower the new run is; outcome, who allowed it, and what is said of that
+    ("within 5%", 0.01, 1.3, "fail", None, "1% by ada was allowed, and does not settle it"),
+    ("within 5%", 0.01, 1.2, "inconclusive", None, "1% by ada was allowed, and does not settle it"),
+    ("within 1 ms", 0.02, 1.3, "fail", None, "2% by ada was allowed, and does not settle it"),
+    ("within 1 ms", 0.2, 1.3, "pass", "ada", "allowed by ada: worth it"),
+    ("within 5%", 0.2, 1.3, "pass", "ada", "allowed by ada: worth it"),
+]
+
+
+@pytest.mark.parametrize(("rule", "up_to", "slower", "outcome", "by", "note"), UNDER)
+def test_what_was_allowed_stands_in_for_the_tolerance(
+    rule: str, up_to: float, slower: float, outcome: str, by: str | None, note: str
+) -> None:
+    given = (Allowance("step.time", up_to, "ada", "worth it", TODAY),)
+    asked = case(f"  - step.time {rule} of baseline\n", run(50, slower=slower))
+    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=given)))
+    assert (found.outcome, found.allowed_by) == (outcome, by)
+    assert note in found.notes
+    assert found.message.startswith(
+        "allowed up to 20% by ada until 2026-01-01 (worth it): median of step.time"
+    ) == bool(by)
+
+
 def test_an_allowance_is_for_the_baseline_alone() -> None:
     given = (Allowance("*", 9.0, "ada", "worth it", TODAY),)
     rules = "  - step.time within 5% of anchor\n  - slow under 1 ms\n  - slow within 5% of baseline\n"

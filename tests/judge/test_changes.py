@@ -1,0 +1,189 @@
+"""Rules that compare with stored runs: what is missing, what is noted, and which numbers a verdict holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import steady
+from stories import bare, run_of, series
+
+from perfgate.judge.verdicts import judge
+from perfgate.model import Estimate, Key, Run, Series, Verdict, read_only
+
+RULE = "x within 5% of baseline"
+
+
+def run(values: list[float], unit: str = "s") -> Run:
+    return run_of(series("x", unit, values))
+
+
+def single(rule: str, new: list[Run], base: list[Run], **fields: Any) -> Verdict:
+    (found,) = judge(bare(rule, new, base, **fields))
+    return found
+
+
+SAME = run(steady(1.0, n=40))
+#: A run that falls by a tenth with each value never settles.
+FALLING = run([100 * 0.9**i for i in range(40)])
+
+ONE = "one base run: weak evidence"
+ASSUMED = "run-to-run noise is assumed to be 1%, not calibrated"
+UNSETTLED = "a run did not settle: a quarter of it was taken for warm-up"
+GAINED = "an improvement beyond the tolerance: approve it to hold the gain"
+
+NOTES: list[tuple[str, list[Run], list[Run], list[str]]] = [
+    # a rule, new runs and stored ones, and all that is noted
+    (RULE, [SAME], [SAME, SAME], [ASSUMED]),
+    (RULE, [SAME], [SAME], [ONE, ASSUMED]),
+    (RULE, [SAME, FALLING], [SAME, SAME], [UNSETTLED, ASSUMED]),
+    (RULE, [SAME], [SAME, FALLING], [UNSETTLED, ASSUMED]),
+    (RULE, [FALLING], [FALLING, FALLING], [UNSETTLED, ASSUMED]),
+    (RULE, [run([0.5] * 40)], [SAME, SAME], [GAINED, ASSUMED]),
+    ("x within 1% of baseline", [run([4e9] * 9, "B")], [run([4e9] * 9, "B")] * 2, []),
+    (
+        "{assert: x within 100% of baseline, better: higher}",
+        [SAME],
+        [SAME, SAME],
+        [ASSUMED, "this rule cannot fail: nothing falls by 100% or more"],
+    ),
+    ("{assert: x within 99% of baseline, better: higher}", [SAME], [SAME, SAME], [ASSUMED]),
+    ("{assert: x within 0% of baseline, better: higher}", [SAME], [SAME, SAME], [ASSUMED]),
+    ("x within 100% of baseline", [SAME], [SAME, SAME], [ASSUMED]),
+    (
+        RULE,
+        [run(steady(3.0, n=40), "1")],
+        [run(steady(3.0, n=40), "1")] * 2,
+        [ASSUMED, "nothing says which direction is better, so both are judged: set `better:` in the rule"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "new", "base", "notes"), NOTES)
+def test_what_is_noted(rule: str, new: list[Run], base: list[Run], notes: list[str]) -> None:
+    assert list(single(rule, new, base).notes) == notes
+
+
+COUNTS: list[tuple[str, list[list[float]], list[list[float]], str]] = [
+    # a unit, the values of the stored runs and of the new ones, and the outcome
+    ("1", [[7.0] * 9] * 2, [[7.0] * 9], "pass exact"),
+    ("1", [[7.0] * 9] * 2, [[8.0] * 9], "fail exact"),
+    ("1", [[7.0] * 9] * 2, [[9.5] * 9], "fail interval"),
+    ("1", [[9.5] * 9] * 2, [[7.0] * 9], "fail interval"),
+    ("1", [[7.5] * 9] * 2, [[7.5] * 9], "pass interval"),
+    ("B", [[7.5] * 9] * 2, [[7.5] * 9], "pass exact"),
+    ("FLOP", [[7.5] * 9] * 2, [[7.5] * 9], "pass exact"),
+    ("s", [[7.0] * 9] * 2, [[7.0] * 9], "pass interval"),
+]
+
+
+@pytest.mark.parametrize(("unit", "base", "new", "expected"), COUNTS)
+def test_counts_are_known_by_whole_numbers_in_every_run(
+    unit: str, base: list[list[float]], new: list[list[float]], expected: str
+) -> None:
+    found = single(RULE, [run(one, unit) for one in new], [run(one, unit) for one in base])
+    assert f"{found.outcome} {found.reason}" == expected
+
+
+def test_a_count_of_a_thinned_run_is_exact_though_it_is_no_whole_number() -> None:
+    thinned = run_of(replace(series("x", "s", [1.0] * 30), thinned_from=100))
+    found = single("{assert: x count within 5% of baseline, warmup: 1}", [thinned], [thinned] * 2)
+    assert found.new is not None
+    assert (found.outcome, found.reason) == ("pass", "exact")
+    assert found.new.estimate == pytest.approx(29 * 100 / 30)
+
+
+@pytest.mark.parametrize(("n", "outcome"), [(19, "error"), (20, "pass")])
+def test_a_run_with_under_half_of_the_usual_values_died_early(n: int, outcome: str) -> None:
+    number = run_of(Series(Key("x"), "s", "value", read_only(np.array([1.0]))))
+    base = [run([1.0] * length) for length in (39, 40, 90)]
+    found = single("{assert: x within 5% of baseline, warmup: 0}", [SAME, run([1.0] * n)], base)
+    assert found.outcome == outcome
+    if outcome == "error":
+        assert (found.reason, found.message, found.next_step) == (
+            "too-few-samples",
+            "x has 19 values, under half of the 40 of the baseline's runs",
+            "the job seems to have died early: run it again to its end",
+        )
+    assert single(RULE, [number], base).outcome == single(RULE, [run([1.0] * 4)], [number] * 2).outcome == "pass"
+
+
+ABSENT: list[tuple[str, dict[str, Any], str]] = [
+    # a rule, the baseline, and what is said
+    (
+        RULE,
+        {"base": [run_of(series("y", "s", [1.0] * 9))]},
+        "the baseline gpt/h100/level does not hold x. approve runs that hold it: CMD",
+    ),
+    (
+        RULE,
+        {"base": [SAME, run_of(series("y", "s", [1.0] * 9))]},
+        "some runs of the baseline do not hold x. approve runs that hold it: CMD",
+    ),
+    (RULE, {"base": []}, "there is no baseline to compare x with. make one: CMD"),
+    (RULE, {"base": [], "missing": "no level fits", "next_step": "go"}, "no level fits. go"),
+    ("x within 5% of anchor", {"base": [SAME]}, "there is no anchor to compare x with. make one: CMD"),
+]
+
+
+@pytest.mark.parametrize(("rule", "baseline", "said"), ABSENT)
+def test_without_stored_values_there_is_no_change(rule: str, baseline: dict[str, Any], said: str) -> None:
+    (found,) = judge(replace(bare(rule, [SAME], **baseline), approve_command="CMD"))
+    assert (found.outcome, found.reason, f"{found.message}. {found.next_step}") == ("error", "no-baseline", said)
+
+
+def test_without_a_baseline_what_was_measured_is_shown() -> None:
+    """The mean over the runs, the rank of the worst one, and each run by itself."""
+    new = [
+        run_of(*(series("x", "s", [value * factor] * 20, rank=str(rank)) for rank, value in enumerate((1.0, 2.0))))
+        for factor in (1.0, 1.5)
+    ]
+    found = single("{assert: x within 5% of baseline, warmup: 0}", new, [])
+    assert found.new == Estimate(2.5, None, None, 40, 40.0, 2)
+    assert (found.unit, found.statistic, dict(found.member)) == ("s", "median", {"rank": "1"})
+    assert [(one.side, one.estimate, one.n) for one in found.runs] == [("new", 2.0, 20), ("new", 3.0, 20)]
+
+
+def test_the_numbers_of_a_change() -> None:
+    base, new = [run([2.0] * 30), run([2.0] * 20)], [run([3.0] * 25)]
+    found = single("{assert: x within ±5% of baseline, warmup: 0}", new, base)
+    assert found.base == Estimate(2.0, None, None, 50, 50.0, 2)
+    assert found.new == Estimate(3.0, None, None, 25, 25.0, 1)
+    assert found.change is not None
+    assert found.change.estimate == pytest.approx(0.5)
+    assert (found.outcome, found.tolerance, found.two_sided, found.better) == ("fail", 0.05, True, "lower")
+    assert found.message.startswith("median of x went from 2 s in the baseline to 3 s: +50.0% [")
+    assert "beyond the tolerance of ±5%; 2 base runs, 1 new run" in found.message
+
+
+def test_single_numbers_have_no_values_to_count() -> None:
+    number = run_of(Series(Key("x"), "s", "value", read_only(np.array([2.0]))))
+    found = single(RULE, [number, run([2.0] * 20)], [number] * 3)  # the first value is warm-up
+    assert found.base == Estimate(2.0, None, None, None, None, 3)
+    assert found.new == Estimate(2.0, None, None, 20, None, 2)
+
+
+TOLERANCES = [
+    ("x within 5% of baseline", "5%"),
+    ("x within ±2.5% of baseline", "±2.5%"),
+    ("x within 5% and 20 ms of baseline", "5% and 20 ms"),
+    ("x within 20 ms of baseline", "20 ms"),
+]
+
+
+@pytest.mark.parametrize(("rule", "words"), TOLERANCES)
+def test_a_tolerance_is_told_in_its_authors_words(rule: str, words: str) -> None:
+    assert f", within the tolerance of {words};" in single(rule, [run([1.0] * 20)], [run([1.0] * 20)] * 5).message
+
+
+def test_a_suspicion_against_the_anchor_never_convicts() -> None:
+    """Three runs that differ, and `strict`, convict against the baseline."""
+    base, new = [run([value] * 9) for value in (1.0, 1.04, 0.96, 1.02, 0.98)], [run([1.065] * 9)] * 5
+    rules = "x within 5% of baseline\nx within 5% of anchor"
+    asked = bare(rules, new, base, anchor=tuple(base))
+    for case in (asked, replace(asked, strict=True)):
+        baseline, anchor = judge(case)
+        assert (baseline.outcome, baseline.confidence, anchor.confidence) == ("fail", 0.95, 0.99)
+        assert (anchor.outcome, anchor.suspect, anchor.exit_code) == ("suspect", True, 3)

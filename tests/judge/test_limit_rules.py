@@ -1,0 +1,99 @@
+"""Rules that hold a limit: the numbers and words of a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+from stories import bare, run_of, series, told
+
+from perfgate.judge.verdicts import judge
+
+#: Sixty values that forget at once: 1.0 to 1.9 s in turn.
+TEN = run_of(series("x", "s", [1.0 + 0.1 * ((7 * i) % 10) for i in range(60)]))
+FEW = run_of(series("x", "s", [1.0 + 0.1 * ((7 * i) % 10) for i in range(20)]))
+ONE_RUN = "one run: how another would differ is not in the interval"
+
+SHARES = [
+    # a rule, its outcome, the share beyond the bound, and the one that is allowed
+    ("x under 1.25 s", "fail", 0.7, 0.5),
+    ("x p50 at most 1.75 s", "pass", 0.2, 0.5),
+    ("x at least 1.15 s", "pass", 0.2, 0.5),
+    ("x p90 under 1.85 s", "inconclusive", 0.1, 0.1),
+    ("x p90 over 1.45 s", "pass", 0.5, 0.9),
+    ("x p20 at least 1.35 s", "fail", 0.4, 0.2),
+    ("x p2.5 over 0.5 s", "inconclusive", 0, 0.025),
+]
+
+
+@pytest.mark.parametrize(("rule", "outcome", "share", "allowed"), SHARES)
+def test_a_percentile_is_held_by_the_share_beyond_the_bound(
+    rule: str, outcome: str, share: float, allowed: float
+) -> None:
+    (found,) = judge(bare(f"{{assert: {rule}, warmup: 0}}", [TEN]))
+    assert found.share is not None
+    assert (found.outcome, told(found.share.estimate), told(found.allowed_share)) == (outcome, share, allowed)
+    assert (found.share.n, found.share.n_effective, found.share.runs) == (60, 60, 1)
+
+
+def test_all_that_a_verdict_holds_of_a_limit() -> None:
+    (found,) = judge(bare("{assert: x under 1450 ms, warmup: 0}", [TEN, TEN]))
+    held = told(asdict(found))
+    assert {name: held.get(name) for name in ("bound", "comparator", "confidence", "better", "unit", "shown_unit")} == {
+        "bound": 1.45,
+        "comparator": "under",
+        "confidence": 0.95,
+        "better": "lower",
+        "unit": "s",
+        "shown_unit": "ms",
+    }
+    assert (held["kind"], held["statistic"], held["asks"]) == ("limit", "median", "under 1450 ms")
+    assert held["new"]["n"] == 120
+    assert [(one["side"], one["source"], one["n"]) for one in held["runs"]] == [("new", "new.json", 60)] * 2
+    assert not found.notes
+
+
+WORDS = [
+    # a rule, and its message, next step and notes
+    (
+        "{assert: x under 1.25 s, warmup: 0}",
+        "median of x is 1.45 s [1.3 s, 1.6 s] at 95% confidence: it breaks `under 1.25 s`; "
+        "60 values, worth 60 independent ones, of 1 run",
+        "bring it under 1.25 s, or change the rule at rules.yaml:7:14",
+    ),
+    (
+        "{assert: x max at most 1.9 s, warmup: 2}",
+        "max of x is 1.9 s: it keeps `at most 1.9 s`; 58 values, of 1 run, 2 values dropped as warm-up",
+        "",
+    ),
+    (
+        "{assert: x mean under 1.45 s, warmup: 0}",
+        "mean of x is 1.45 s [1.388 s, 1.512 s] at 95% confidence: that interval holds the bound, so the data cannot "
+        "tell whether it is under 1.45 s; 60 values, worth 60 independent ones, of 1 run",
+        "run longer or give more runs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "message", "step"), WORDS)
+def test_what_is_said_of_a_limit(rule: str, message: str, step: str) -> None:
+    (found,) = judge(bare(rule, [TEN]))
+    assert (found.message, found.next_step, found.notes) == (message, step, (ONE_RUN,))
+
+
+NEEDED = [
+    # a rule, and how many independent values would settle it
+    ("x under 1.65 s", 22),
+    ("x over 1.25 s", 22),
+    ("x p90 under 2.5 s", 29),
+    ("x under 1.45 s", None),
+    ("x mean under 1.5 s", None),
+]
+
+
+@pytest.mark.parametrize(("rule", "needed"), NEEDED)
+def test_how_many_values_would_settle_a_percentile_is_told(rule: str, needed: int | None) -> None:
+    (found,) = judge(bare(f"{{assert: {rule}, warmup: 0}}", [FEW]))
+    assert found.outcome == "inconclusive"
+    enough = f": about {needed} independent values would settle it" if needed else ""
+    assert found.next_step == f"run longer or give more runs{enough}"
