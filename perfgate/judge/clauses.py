@@ -118,7 +118,7 @@ def _check_lengths(question: Question) -> None:
     """A rank that died early says little, and must not hide behind the rank that speaks for the run."""
     for view, members in zip(question.evidence.new, question.subject.new, strict=True):
         lengths = {member: len(series.values) for member, series in members.items() if series.kind == "samples"}
-        usual = median(lengths.values()) if len(lengths) > 1 else 0
+        usual = median(lengths.values()) if lengths else 0
         for member, length in lengths.items():
             if length < usual / 2:
                 name = " ".join(f"{label} {value}" for label, value in member) or "one without rank"
@@ -136,6 +136,6 @@ def _check_numbers(question: Question) -> None:
 
 def _check_values(question: Question) -> None:
     """A reader that left out a value of this metric said so: what is left may not be the whole truth."""
-    for problem in question.subject.concerned_by(question.evidence.left_out)[:1]:
+    for problem in question.subject.concerned_by(question.evidence.left_out):
         message = f"{question.subject.key}: a value was left out: {problem.at}: {problem.message}"
         raise Undecidable("not-a-number", message, "find out why the job wrote it")

@@ -34,6 +34,8 @@ class Way:
     """One way of being worse: what a series of a new run becomes at an amount above 1; None leaves it as it is."""
 
     distorted: Callable[[Series, float], Series | None]
+    #: The clause that it is made for; None for all.
+    clause: str | None = None
 
     def applied(self, run: Run, amount: float) -> Run:
         """The run, made worse by this amount."""
@@ -42,7 +44,8 @@ class Way:
 
 def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[Verdict]) -> Iterator[Way]:
     """The ways in which what a rule reads can be worse, the plainest first."""
-    yield _beyond_the_edge(verdicts)
+    for clause in dict.fromkeys(verdict.asks for verdict in verdicts):
+        yield _beyond_the_edge(clause, [verdict for verdict in verdicts if verdict.asks == clause])
     reads = reading(rule, ruleset)
     names = sorted({series.key.metric for run in runs for series in run.series if reads(series.key)})
     plain = isinstance(rule.sentence.subject, Selector) and not _derived(rule, ruleset)
@@ -71,8 +74,8 @@ def _derived(rule: Rule, ruleset: Ruleset) -> list[DerivedMetric]:
     return [metric for name, metric in ruleset.metrics.items() if any(one.matches_metric(name) for one in own)]
 
 
-def _beyond_the_edge(verdicts: Sequence[Verdict]) -> Way:
-    """Every metric by just so much that it is beyond its own bound or tolerance."""
+def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
+    """Every metric by just so much that it is beyond its own bound or tolerance in a clause."""
     edges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     down: set[str] = set()
     for verdict in verdicts:
@@ -89,7 +92,7 @@ def _beyond_the_edge(verdicts: Sequence[Verdict]) -> Way:
             return None
         return _times(series, edge / amount if key.metric in down else edge * amount)
 
-    return Way(distorted)
+    return Way(distorted, clause)
 
 
 def _edge(verdict: Verdict) -> float | None:

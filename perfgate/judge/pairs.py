@@ -108,10 +108,10 @@ def pair_ratios(
     """New / base of each pair; the median is that of the steps, where `base_values` says which were taken by turns."""
     ratios = [ratio_of(b, n) for b, n in zip(base, new, strict=True)]
     if statistic in ("median", "p50") and base_values:
-        for i, (b, n) in enumerate(zip(base_values, new_values, strict=True)):
-            if not (base[i].single or new[i].single) and len(np.atleast_1d(b)) == len(np.atleast_1d(n)):
-                dropped = max(base[i].dropped, new[i].dropped)
-                ratios[i] = median_ratio(np.asarray(b), np.asarray(n), dropped) or ratios[i]
+        for i, sides in enumerate(zip(base_values, new_values, strict=True)):
+            b, n = map(np.atleast_1d, sides)
+            if len(b) == len(n):
+                ratios[i] = median_ratio(b, n, max(base[i].dropped, new[i].dropped)) or ratios[i]
     return ratios
 
 

@@ -17,7 +17,7 @@ from perfgate.measure import default_statistic, statistic_unit
 from perfgate.model import Better, CalibratedPrior, RunEstimate, Series
 from perfgate.rules.evaluation import RunView
 from perfgate.rules.ruleset import Rule, Settings
-from perfgate.rules.sentence import Change, Clause, Limit, RankChoice, StatisticOf, is_per_run
+from perfgate.rules.sentence import Change, Clause, Limit, RankChoice
 from perfgate.stats.modes import two_modes
 from perfgate.stats.prior import DEFAULT_D0, DEFAULT_S0
 from perfgate.units import UNITS, format_value
@@ -49,6 +49,8 @@ class Question:
     evidence: Evidence
     new: tuple[Members, ...]
     base: tuple[Members, ...]
+    #: Whether the runs hold numbers that were computed from them, as ratios of ranks are.
+    of_numbers: bool = False
 
     @property
     def settings(self) -> Settings:
@@ -82,15 +84,9 @@ class Question:
         return next(series for run in (*self.new, *self.base) for series in run.values())
 
     @cached_property
-    def per_run(self) -> bool:
-        """Whether the subject is one number a run by its own words, as `p99(x) / p50(x)` is."""
-        subject = self.rule.sentence.subject
-        return is_per_run(subject) and not isinstance(subject, StatisticOf)
-
-    @cached_property
     def reading(self) -> Reading:
         """The statistic, the warm-up, and which direction is bad. Raises Undecidable."""
-        statistic = "mean" if self.per_run else self.rule.sentence.statistic or default_statistic(self.series)
+        statistic = self.rule.sentence.statistic or default_statistic(self.series)
         asks = self.clause.asks
         if isinstance(asks, Limit):
             better: Better = "lower" if asks.upper else "higher"
@@ -102,7 +98,7 @@ class Question:
     def shown_statistic(self) -> str | None:
         """The statistic as reports name it; a subject that is one number a run has none."""
         is_value = self.series.kind == "value" and self.rule.sentence.statistic is None
-        return None if self.per_run or is_value else self.reading.statistic
+        return None if self.of_numbers or is_value else self.reading.statistic
 
     @property
     def unit(self) -> str:

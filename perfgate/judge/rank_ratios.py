@@ -74,7 +74,6 @@ def _tolerance(asks: Change, reference: float) -> float:
 
 def _as_numbers(question: Question) -> Question:
     """The same question about ratios, which are single numbers already."""
-    changed = replace(question)
+    changed = replace(question, of_numbers=True)
     changed.__dict__["reading"] = replace(question.reading, statistic="mean")
-    changed.__dict__["per_run"] = True
     return changed

@@ -64,17 +64,23 @@ class _RuleTest:
         for way in ways(self.rule, self.case.ruleset, self.case.new, judged):
             if len(found) == len(self.unchanged):
                 break
-            if any(_failed(self.worse(way, amount)).keys() - found.keys() for amount in TELLING):
+            if any(self.fails(way, amount).keys() - found.keys() for amount in TELLING):
                 self.climb(way, found)
         return found
 
     def climb(self, way: Way, found: dict[_Name, Verdict]) -> None:
         """Step by step, so that the smallest change that fails is known."""
+        wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
         for amount in AMOUNTS:
-            for name, verdict in _failed(self.worse(way, amount)).items():
+            for name, verdict in self.fails(way, amount).items():
                 found.setdefault(name, verdict)
-            if len(found) == len(self.unchanged):
+            if wanted <= found.keys():
                 return
+
+    def fails(self, way: Way, amount: float) -> dict[_Name, Verdict]:
+        """The verdicts that fail on runs that were made worse, of the clause that the way is made for."""
+        failed = _failed(self.worse(way, amount))
+        return {name: verdict for name, verdict in failed.items() if way.clause in (None, name[2])}
 
     def worse(self, way: Way, amount: float) -> dict[_Name, Verdict]:
         """The verdicts on runs that were made worse."""
@@ -107,7 +113,6 @@ class _RuleTest:
     def of(self, name: _Name, verdict: Verdict) -> Proof:
         """The proof for one verdict on unchanged runs."""
         excused = verdict.outcome == "skipped" and verdict.reason in ("when", "expected-failure")
-        failing = None if excused or verdict.exit_code else self.failing.get(name)
         proof = Proof(
             rule=verdict.rule,
             metric=verdict.metric,
@@ -127,6 +132,7 @@ class _RuleTest:
             return replace(proof, state="by-choice", reason=verdict.message)
         if verdict.exit_code:
             return replace(proof, state="blocked", reason=f"unchanged it is {verdict.outcome}: {verdict.message}")
+        failing = self.failing.get(name)
         if failing is None:
             return replace(proof, reason=self.why_not(name, verdict))
         unsure = "" if verdict.outcome == "pass" else f"unchanged it is {verdict.outcome}: {verdict.message}"
