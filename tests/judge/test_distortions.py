@@ -42,21 +42,18 @@ def test_every_way_of_being_worse() -> None:
     def longer(values: np.ndarray) -> np.ndarray:
         return np.where(values > values[9], 2 * values, values)
 
-    assert (
-        worse("io under 8 s", run(*ranks, series("other", "s", [1.0])), 2.0)
-        == [
-            listed(2 * x, 2 * y, 2 * z, [1]),
-            listed(x / 2, y / 2, z / 2, [1]),
-            listed(longer(x), longer(y), longer(z), [1]),
-            listed(x + 16, y + 16, z + 16, [1]),
-            listed(2 * x, y, z, [1]),
-            listed(x / 2, y, z, [1]),
-            listed(x, y, 2 * z, [1]),
-            listed(x, y, z / 2, [1]),
-            listed(np.tile(x, 3), np.tile(y, 3), np.tile(z, 3), [1]),
-            listed(x[:5], y[:5], z[:5], [1]),
-        ]
-    )
+    assert worse("io under 8 s", run(*ranks, series("other", "s", [1.0])), 2.0) == [
+        listed(2 * x, 2 * y, 2 * z, [1]),
+        listed(x / 2, y / 2, z / 2, [1]),
+        listed(longer(x), longer(y), longer(z), [1]),
+        listed(x + 16, y + 16, z + 16, [1]),
+        listed(2 * x, y, z, [1]),
+        listed(x / 2, y, z, [1]),
+        listed(x, y, 2 * z, [1]),
+        listed(x, y, z / 2, [1]),
+        listed(np.tile(x, 3), np.tile(y, 3), np.tile(z, 3), [1]),
+        listed(x[:5], y[:5], z[:5], [1]),
+    ]
 
 
 @pytest.mark.parametrize(("ranks", "ways_of_ranks"), [(1, 0), (2, 4), (3, 4)])

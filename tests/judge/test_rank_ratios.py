@@ -47,6 +47,7 @@ SIDES = [
     ("1", "within 5% of the median rank", 1.0, "pass"),
     ("s", "within ±5% of the median rank", 0.5, "fail"),
 ]
+SLOWEST = [("s", 1.5, "fail"), ("1", 1.5, "fail"), ("1", 1.0, "pass"), ("1/s", 1.5, "pass")]
 
 
 @pytest.mark.parametrize(("unit", "asks", "ratio", "outcome"), SIDES)
@@ -54,4 +55,13 @@ def test_both_sides_are_judged_where_no_direction_is_known(unit: str, asks: str,
     values = (ratio, 1.0, 1.0)
     ranks = tuple(series("blob", unit, [value] * 20, rank=str(r)) for r, value in enumerate(values))
     (found,) = judge(case(f"  - blob on the fastest rank {asks}\n", Run("new.json", "test", ranks), runs=0))
+    assert found.outcome == outcome
+
+
+@pytest.mark.parametrize(("unit", "ratio", "outcome"), SLOWEST)
+def test_the_largest_of_what_has_no_direction_is_judged_too(unit: str, ratio: float, outcome: str) -> None:
+    ranks = tuple(series("blob", unit, [value] * 20, rank=str(r)) for r, value in enumerate((ratio, 1.0, 1.0)))
+    (found,) = judge(
+        case("  - blob on the slowest rank within 5% of the median rank\n", Run("new.json", "test", ranks))
+    )
     assert found.outcome == outcome
