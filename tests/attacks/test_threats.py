@@ -89,6 +89,19 @@ def test_a_lucky_run_does_not_move_what_is_held_to(
     assert perfgate("check", write_run(folder / "usual.json", seed=9)).code in (0, 3)
 
 
+def test_noise_that_a_pull_request_brings_along_hides_nothing(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    """Calibrated on runs of other code, the noise is so large that nothing fails: the base's noise decides."""
+    slow = write_run(folder / "slow.json", 110, seed=9)
+    wild = [write_run(folder / f"wild{i}.json", 100 * 1.5**i, seed=30 + i) for i in range(5)]
+    assert perfgate("check", slow).code == 1
+    assert perfgate("calibrate", *wild).code == 0
+    assert perfgate("check", slow).code != 1
+    done = perfgate("check", slow, "--policy-ref", "main")
+    assert (done.code, "adds 1 file to default/" in done.out, "not used" in done.out) == (1, True, True)
+
+
 def test_no_chain_of_approvals_leaves_the_budget(
     repository: Repository, perfgate: Command, folder: Path, clock: Callable[[], None]
 ) -> None:
