@@ -51,10 +51,11 @@ def check(request: CheckRequest) -> Report:
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     head = options.head or surroundings.head_commit()
-    loaded = load_baseline(source.store(options.baselines), ruleset, facts, approve_command(options), head)
+    approve = approve_command(options) + (f" (on {source.ref})" if source.ref else "")
+    loaded = load_baseline(source.store(options.baselines), ruleset, facts, approve, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
-    case = _case(request, ruleset, new, baseline, facts)
+    case = replace(_case(request, ruleset, new, baseline, facts), approve_command=approve)
     verdicts, drifting, evidence = _judged(case, loaded, with_evidence=request.with_evidence)
     is_named = naming(ruleset)
     problems += _of_runs(runs, is_named) + clashes + loaded.problems + unpaired
@@ -93,7 +94,6 @@ def _case(
         strict=request.strict,
         missing_baseline=request.missing_baseline,
         only=request.only,
-        approve_command=approve_command(request.options),
         limits=surroundings.limits(),
     )
 
@@ -162,7 +162,7 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: Options, head
         allowable = [verdict for verdict in failed if verdict.against == "baseline"]
         return allow_command(options, head, allowable) if allowable else None
     would_help = failed or any(verdict.improved or verdict.reason == "no-baseline" for verdict in changes)
-    return case.approve_command if would_help else None
+    return approve_command(options) if would_help else None
 
 
 def _nothing_judged(verdicts: tuple[Verdict, ...], request: CheckRequest) -> list[Problem]:
