@@ -148,6 +148,13 @@ def test_stored_runs_of_every_environment_with_enough_of_them(perfgate: Command,
     assert "2 runs stored, and 5 are needed" in done.out
     alone = perfgate("calibrate", "--env", "gpu=B")
     assert (alone.code, alone.out.count("wrote "), "measured on 6 runs" in alone.out) == (0, 1, True)
+    priors = sorted(folder.glob("baselines/*/*/prior.json"))
+    before = [path.stat().st_mtime_ns for path in priors]
+    damaged = next(iter(priors[0].parent.glob("*/*.json")))
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    refused = perfgate("calibrate")
+    assert (refused.code, damaged.name in refused.said) == (3, True)
+    assert [path.stat().st_mtime_ns for path in priors] == before
 
 
 def test_too_few_stored_runs_and_none_are_said(gate: Command, folder: Path) -> None:

@@ -34,13 +34,16 @@ class Permission:
     pr: int | None = None
 
 
-def allow_command(options: Options, head: str | None, failed: Sequence[Verdict]) -> str:
-    """The commands that would allow this commit what was seen of it, for a month: a command for each metric."""
+def allow_command(options: Options, head: str | None, failed: Sequence[Verdict]) -> str | None:
+    """The commands that would allow this commit what was seen of it, for a month: a command for each metric.
+
+    None where nothing moved by a share that can be allowed, as from zero.
+    """
     expires = surroundings.today() + timedelta(days=30)
     worst: dict[str, float] = {}
     for verdict in failed:
         worst[verdict.metric] = max(worst.get(verdict.metric, 0.0), _worsening(verdict))
-    return " && ".join(
+    commands = [
         typed(
             [
                 *("perfgate", "baseline", "allow", "--head", head or "SHA", "--metric", metric),
@@ -49,7 +52,9 @@ def allow_command(options: Options, head: str | None, failed: Sequence[Verdict])
             ]
         )
         for metric, worsening in worst.items()
-    )
+        if worsening
+    ]
+    return " && ".join(commands) or None
 
 
 def _worsening(verdict: Verdict) -> float:

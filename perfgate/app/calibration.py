@@ -15,7 +15,7 @@ from perfgate.app.policy import WorkingTree, locked, open_store, read_rules
 from perfgate.baselines import layout
 from perfgate.baselines.files import StoredSource, run_of
 from perfgate.baselines.identity import identity_of
-from perfgate.baselines.levels import History
+from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.priors import NO_PAIRS, SCHEMA, PriorFile, encode, stored_prior
 from perfgate.baselines.stores import WritableStore
 from perfgate.judge.messages import counted
@@ -72,24 +72,27 @@ def _calibrate_stored(options: Options) -> list[str]:
     if options.env:
         identity = identity_of(inputs.read_facts(options.env), ruleset.identity)
         names = [name for name in names if name == find_environment(store, ruleset.suite, identity)[0]]
-    lines, refusals = [], []
+    stored: dict[str, list[StoredRun]] = {}
     for name in names:
+        stored[name], damaged, _ = read_stored(store, ruleset.suite, name)
+        problems += damaged
+    if problems:  # before anything is written, for what is damaged may be what the noise is seen in
+        raise Refused("\n".join(["the stored baselines are damaged:", *map(str, problems)]), 3)
+    lines, refusals = [], []
+    for name, found in stored.items():
         try:
-            lines += _calibrate(_stored(store, ruleset, name), store)
+            lines += _calibrate(_stored(found, ruleset, name), store)
         except Refused as error:
             refusals.append(f"{ruleset.suite}/{name}: {error}")
-    if problems or not lines:
+    if not lines:
         step = "give five or more runs of the same code, or store more with `perfgate baseline add`"
-        why = [*map(str, problems), *refusals] or [f"there are no stored runs of suite {ruleset.suite} here"]
+        why = refusals or [f"there are no stored runs of suite {ruleset.suite} here"]
         raise Refused("\n".join([*why, step]), 3)
     return [*lines, *refusals]
 
 
-def _stored(store: WritableStore, ruleset: Ruleset, environment: str) -> _Measured:
-    """What is stored of one environment. Raises Refused where some of it is damaged."""
-    found, problems, _ = read_stored(store, ruleset.suite, environment)
-    if problems:
-        raise Refused("\n".join(map(str, problems)), 3)
+def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _Measured:
+    """What is stored of one environment. Raises Refused where it is too little."""
     held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
     if len(held) < RUNS_NEEDED:
         raise Refused(f"{counted(len(held), 'run')} stored, and {RUNS_NEEDED} are needed", 3)

@@ -55,7 +55,7 @@ def check(request: CheckRequest) -> Report:
     loaded = load_baseline(source.store(options.baselines), ruleset, facts, approve, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
-    case = replace(_case(request, ruleset, new, baseline, facts), approve_command=approve)
+    case = _case(request, ruleset, new, baseline, facts, approve)
     verdicts, drifting, evidence = _judged(case, loaded, with_evidence=request.with_evidence)
     is_named = naming(ruleset)
     problems += _of_runs(runs, is_named) + clashes + loaded.problems + unpaired
@@ -82,7 +82,12 @@ def check(request: CheckRequest) -> Report:
 
 
 def _case(
-    request: CheckRequest, ruleset: Ruleset, new: tuple[Run, ...], baseline: Baseline, facts: dict[str, Fact]
+    request: CheckRequest,
+    ruleset: Ruleset,
+    new: tuple[Run, ...],
+    baseline: Baseline,
+    facts: dict[str, Fact],
+    approve: str,
 ) -> Case:
     """What is judged, and how."""
     return Case(
@@ -94,6 +99,7 @@ def _case(
         strict=request.strict,
         missing_baseline=request.missing_baseline,
         only=request.only,
+        approve_command=approve,
         limits=surroundings.limits(),
     )
 
@@ -159,8 +165,7 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: Options, head
     changes = [verdict for verdict in verdicts if verdict.kind == "change"]
     failed = [verdict for verdict in changes if verdict.outcome == "fail"]
     if options.policy_ref is not None and failed:
-        allowable = [verdict for verdict in failed if verdict.against == "baseline"]
-        return allow_command(options, head, allowable) if allowable else None
+        return allow_command(options, head, [verdict for verdict in failed if verdict.against == "baseline"])
     would_help = failed or any(verdict.improved or verdict.reason == "no-baseline" for verdict in changes)
     return approve_command(options) if would_help else None
 

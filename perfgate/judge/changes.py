@@ -13,7 +13,7 @@ from perfgate.judge.attribution import explained_by, parts_not_stored
 from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.families import p_beyond
 from perfgate.judge.finding import Finding, Undecidable
-from perfgate.judge.paired import check_tolerance, is_paired, paired_notes, paired_prior, ratios
+from perfgate.judge.paired import check_tolerance, is_paired, paired_notes, paired_prior, paired_ratios
 from perfgate.judge.question import Question, Side, run_estimates
 from perfgate.judge.terms import ChangeTerms
 from perfgate.model import Change as ChangeEstimate
@@ -40,12 +40,12 @@ def change_finding(question: Question, asks: Change) -> Finding:
     new_runs = [question.reading.measure(series) for series in new.series]
     terms = change_terms(question, asks, [*base_runs, *new_runs])
     _check_lengths(question, base_runs, new_runs)
-    pairs = ratios(question, base, new, base_runs, new_runs) if is_paired(question, asks) else None
-    result = judge_measured_change(base_runs, new_runs, terms, pairs)
+    ratios = paired_ratios(question, base, new, base_runs, new_runs) if is_paired(question, asks) else None
+    result = judge_measured_change(base_runs, new_runs, terms, ratios)
     subject, units = question.words(question.speaker(new)), (question.unit, question.shown)
     if result.outcome == "error":
         raise question.data_error(result.reason, subject)
-    if pairs is not None:
+    if ratios is not None:
         check_tolerance(question, result)
     if asks.reference == "anchor" and result.suspect:
         # One history cannot be run again: a suspicion against the anchor never convicts.
@@ -56,12 +56,12 @@ def change_finding(question: Question, asks: Change) -> Finding:
         messages.change_message(subject, result, _called(question, asks), units, tolerance_words(asks))
         + messages.warmup([run.dropped for run in new_runs]),
         messages.change_next_step(result, question.case.approve_command)
-        if pairs is None
+        if ratios is None
         else messages.paired_next_step(result),
         {**_fields(result, terms, base_runs, new_runs), **_shown(question, result, base, new)},
         tuple(
             _notes(question, result, [*base_runs, *new_runs], base, new)
-            if pairs is None
+            if ratios is None
             else paired_notes(question, result, base, new)
         ),
         p_beyond=p_beyond(result, terms),

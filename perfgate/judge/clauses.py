@@ -136,6 +136,6 @@ def _check_numbers(question: Question) -> None:
 
 def _check_values(question: Question) -> None:
     """A reader that left out a value of this metric said so: what is left may not be the whole truth."""
-    for problem in question.subject.concerned_by(question.evidence.left_out):
-        message = f"{question.subject.key}: a value was left out: {problem.at}: {problem.message}"
+    if problems := question.subject.concerned_by(question.evidence.left_out):
+        message = f"{question.subject.key}: a value was left out: {problems[0].at}: {problems[0].message}"
         raise Undecidable("not-a-number", message, "find out why the job wrote it")

@@ -10,7 +10,7 @@ from perfgate.judge.changes import is_exact
 from perfgate.judge.evidence import Evidence, Member, Members, find_subjects
 from perfgate.judge.finding import Undecidable
 from perfgate.judge.messages import counted
-from perfgate.judge.paired import ratios
+from perfgate.judge.paired import paired_ratios
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import Question
 from perfgate.judge.verdicts import Case
@@ -118,7 +118,7 @@ def _between_pairs(question: Question, new: Sequence[Members], base: Sequence[Me
     base_runs, new_runs = (
         [question.reading.measure(series) for series in side.series] for side in (base_side, new_side)
     )
-    found = ratios(question, base_side, new_side, base_runs, new_runs)
+    found = paired_ratios(question, base_side, new_side, base_runs, new_runs)
     usable = sum(map(has_logarithm, found))
     return _Noise(new_runs, usable, prior_of_pairs(found, believed) if usable >= FEWEST_RUNS else None)
 

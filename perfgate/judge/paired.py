@@ -26,7 +26,7 @@ def paired_prior(question: Question) -> tuple[float, float]:
     return (found.s0, found.d0) if found else PRIORS[pairing]
 
 
-def ratios(
+def paired_ratios(
     question: Question, base: Side, new: Side, base_runs: Sequence[RunMeasure], new_runs: Sequence[RunMeasure]
 ) -> list[RunMeasure]:
     """New / base of each pair, of which both sides were measured as runs, too."""

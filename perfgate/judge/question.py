@@ -19,7 +19,7 @@ from perfgate.rules.evaluation import RunView
 from perfgate.rules.ruleset import Rule, Settings
 from perfgate.rules.sentence import Change, Clause, Limit, RankChoice
 from perfgate.stats.modes import two_modes
-from perfgate.stats.prior import DEFAULT_D0, DEFAULT_S0
+from perfgate.stats.prior import DEFAULT
 from perfgate.units import UNITS, format_value
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Question:
     @property
     def prior(self) -> tuple[float, float]:
         """What is believed of run-to-run noise before the runs are seen: calibrated, or 1 % worth two runs."""
-        return (self.calibrated.s0, self.calibrated.d0) if self.calibrated else (DEFAULT_S0, DEFAULT_D0)
+        known = self.calibrated or DEFAULT
+        return known.s0, known.d0
 
     @cached_property
     def series(self) -> Series:

@@ -13,9 +13,6 @@ from perfgate.stats.moderated import has_logarithm
 from perfgate.stats.quantiles import FloatArray
 from perfgate.stats.warmup import Better, RunValues, WarmUpRule
 
-#: A standard deviation of 1 % between runs, believed as much as 2 runs: the median of public clusters is .22
-#: %, the quartiles .08 and 1 %, a shared CI machine has 2.6 %.
-DEFAULT_S0, DEFAULT_D0 = 0.01, 2.0
 #: A history shorter than this changes nothing.
 FEWEST_RUNS = 5
 
@@ -28,7 +25,8 @@ class Prior:
     d0: float
 
 
-DEFAULT = Prior(DEFAULT_S0, DEFAULT_D0)
+#: The median of public clusters is .22 %, the quartiles .08 and 1 %, a shared CI machine has 2.6 %.
+DEFAULT = Prior(0.01, 2.0)
 
 
 def calibrate_prior(

@@ -7,8 +7,7 @@ import pytest
 
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.prior import (
-    DEFAULT_D0,
-    DEFAULT_S0,
+    DEFAULT,
     Prior,
     calibrate_prior,
     prior_from,
@@ -23,7 +22,7 @@ def measures(logs, within=0.0):
 
 @pytest.mark.parametrize("runs", [[], [1.0], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0, 0.0], [[]] * 9])
 def test_fewer_than_five_usable_runs_are_the_default(runs):
-    assert calibrate_prior(runs) == Prior(0.01, 2.0) == Prior(DEFAULT_S0, DEFAULT_D0)
+    assert calibrate_prior(runs) == Prior(0.01, 2.0) == DEFAULT
 
 
 @pytest.mark.parametrize(("value", "within"), [(-3.0, 0.0), (0.0, 0.0), (3.0, None), (None, None)])
