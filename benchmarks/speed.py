@@ -65,7 +65,7 @@ def plain_loop(path: Path) -> int:
 
 def read_log(path: Path) -> int:
     """The same through the reader."""
-    from perfgate.app.inputs import read_runs
+    from perfgate.workspace.inputs import read_runs
 
     return len(read_runs([str(path)])[0].series)
 
@@ -96,10 +96,10 @@ def rule_seconds(path: Path, rules: int = 200) -> float:
     """Seconds a rule of a check with many rules against five base runs."""
     from datetime import date
 
-    from perfgate.app.inputs import read_runs
+    from perfgate.core import Baseline
     from perfgate.judge.verdicts import Case, judge
-    from perfgate.model import Baseline
-    from perfgate.rules.loading import load_rules
+    from perfgate.rules.load import load_rules
+    from perfgate.workspace.inputs import read_runs
 
     names = ("forward", "backward", "backward_inner", "step")
     sentences = "".join(f"  - {names[i % 4]} p{90 - i % 40} within 5% of baseline\n" for i in range(rules))

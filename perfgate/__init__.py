@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from perfgate.judge.change import judge_change
     from perfgate.judge.limit import judge_limit
     from perfgate.judge.pairs import judge_pairs
-    from perfgate.pairing.in_process import pair
-    from perfgate.recording.errors import RecorderError, RecorderWarning
-    from perfgate.recording.recorder import Recorder
+    from perfgate.measuring.in_process import pair
+    from perfgate.recorder.errors import RecorderError, RecorderWarning
+    from perfgate.recorder.recorder import Recorder
     from perfgate.stats.describe import measure_run
     from perfgate.stats.prior import calibrate_prior
     from perfgate.stats.warmup import warmup_length
@@ -46,15 +46,15 @@ __all__ = [
 
 #: Where each public name lives.
 _HOMES = {
-    "Recorder": "perfgate.recording.recorder",
-    "RecorderError": "perfgate.recording.errors",
-    "RecorderWarning": "perfgate.recording.errors",
+    "Recorder": "perfgate.recorder.recorder",
+    "RecorderError": "perfgate.recorder.errors",
+    "RecorderWarning": "perfgate.recorder.errors",
     "calibrate_prior": "perfgate.stats.prior",
     "judge_change": "perfgate.judge.change",
     "judge_limit": "perfgate.judge.limit",
     "judge_pairs": "perfgate.judge.pairs",
     "measure_run": "perfgate.stats.describe",
-    "pair": "perfgate.pairing.in_process",
+    "pair": "perfgate.measuring.in_process",
     "warmup_length": "perfgate.stats.warmup",
 }
 

@@ -15,52 +15,35 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 #: The stages, and what each may import of perfgate beside itself. Everything flows one way.
 MAY_IMPORT = {
-    "evidence": set(),
-    "model": {"evidence"},
-    "units": set(),
-    "limits": {"model", "units"},
-    "offsets": set(),
-    "renames": set(),
-    "positions": {"model", "limits", "offsets"},
-    "forms": {"positions"},
+    "core": set(),
+    "documents": {"core"},
     "schemas": set(),
     "stats": set(),
-    "readers": {"model", "units", "renames", "positions", "forms", "limits"},
-    "measure": {"model", "stats"},
-    "rules": {"model", "units", "renames", "schemas", "measure", "limits"},
-    "judge": {"model", "evidence", "units", "renames", "measure", "rules", "stats", "limits"},
-    "baselines": {"model", "units", "positions", "forms", "rules", "limits"},
-    "recording": {"units"},
-    "pairing": {"recording"},
-    "integrations": {"recording", "pairing"},
-    "reporters": {"model", "evidence", "units", "renames", "positions", "forms", "limits"},
-    "app": {
-        "model",
-        "evidence",
-        "units",
-        "limits",
-        "renames",
-        "positions",
-        "readers",
-        "measure",
-        "rules",
-        "judge",
-        "baselines",
-        "pairing",
-        "recording",
-        "reporters",
+    "rules": {"core", "documents", "schemas"},
+    "readers": {"core", "documents"},
+    "judge": {"core", "rules", "stats"},
+    "analysis": {"core", "rules", "stats", "judge"},
+    "workspace": {"core", "documents", "rules", "readers", "judge", "baselines", "reporters"},
+    "baselines": {"core", "documents", "rules", "judge", "analysis", "workspace", "readers", "reporters", "commands"},
+    "recorder": {"core"},
+    "measuring": {"core", "workspace", "judge", "recorder", "commands"},
+    "integrations": {"recorder", "measuring"},
+    "reporters": {"core", "documents"},
+    "commands": {
+        *("core", "documents", "rules", "readers", "judge", "analysis", "workspace", "baselines", "measuring"),
+        *("reporters", "stats", "recorder"),
     },
-    "cli": {"model", "schemas", "app", "reporters"},
+    "cli": {"core", "schemas", "commands", "reporters", "workspace", "baselines", "measuring"},
     "__main__": {"cli"},
-    "__init__": {"stats", "judge", "recording", "pairing"},
+    "__init__": {"stats", "judge", "recorder", "measuring"},
 }
 
 #: The home of each third-party package: the parts of perfgate that may import it.
 HOMES = {
     "click": {"cli"},
     "scipy": {"stats"},
-    "yaml": {"rules.document"},
-    "jsonschema": {"rules.validation"},
+    "yaml": {"documents.yaml"},
+    "jsonschema": {"rules.validate"},
     "junit_xml": {"reporters.junit"},
     "jinja2": {"reporters.html.page"},
     "markupsafe": {"reporters.html.page"},
@@ -68,17 +51,20 @@ HOMES = {
     "rich": {"reporters"},
     "msgspec": {"baselines", "readers", "reporters"},
     "fsspec": {"baselines.stores.bucket"},
-    "pynvml": {"app.machine"},
+    "pynvml": {"workspace.machine"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
-    "numpy": {"model", "measure", "stats", "readers", "rules.evaluation", "judge", "baselines"},
+    "numpy": {"core", "stats", "readers", "judge", "analysis", "baselines"},
 }
 
 #: What a recorded program may have, and must not be given by perfgate.
 ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning", "pytorch_lightning", "transformers"}
 
 #: What reads or changes the world, and the only places that may.
-WORLD = {"app", "cli", "baselines.stores", "readers.sqlite_file", "recording", "pairing", "integrations.pytest_plugin"}
+WORLD = {
+    *("workspace", "commands", "cli", "baselines", "measuring", "recorder"),
+    *("readers.nvidia.sqlite_file", "integrations.pytest_plugin"),
+}
 WORLDLY_NAMES = {"open", "print", "input"}
 WORLDLY_MODULES = {"subprocess", "socket", "shutil", "tempfile", "getpass", "time"}
 
@@ -159,7 +145,7 @@ def loaded_by(code: str) -> set[str]:
             {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec"},
         ),
         ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
-        ("import perfgate.app.check", {"scipy.stats", "junit_xml", "click"}),
+        ("import perfgate.commands.check", {"scipy.stats", "junit_xml", "click"}),
     ],
     ids=["package", "recorder", "command line", "judge", "check"],
 )

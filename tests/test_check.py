@@ -673,10 +673,10 @@ def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder:
 
 
 def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
-    from perfgate.app.baselines import naming
-    from perfgate.app.check import _of_runs
-    from perfgate.model import Key, Location, Problem, Run
-    from perfgate.rules.loading import load_rules
+    from perfgate.baselines.repository import naming
+    from perfgate.commands.check import _of_runs
+    from perfgate.core import Key, Location, Problem, Run
+    from perfgate.rules.load import load_rules
 
     ruleset, _ = load_rules([("r.yaml", b"version: 1\nrules:\n  - f under 1 s\n")])
     assert ruleset is not None

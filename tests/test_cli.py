@@ -71,7 +71,7 @@ def test_an_internal_error_is_one_line_and_exit_4(
     def broken(request: object) -> None:
         raise RuntimeError("a fault\nover two lines")
 
-    monkeypatch.setattr("perfgate.app.check.check", broken)
+    monkeypatch.setattr("perfgate.commands.check.check", broken)
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", None)
     write_rules(folder, "forward under 1 s")
@@ -85,7 +85,7 @@ def test_an_interrupt_ends_with_130(perfgate: Command, folder: Path, monkeypatch
     def interrupted(request: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("perfgate.app.check.check", interrupted)
+    monkeypatch.setattr("perfgate.commands.check.check", interrupted)
     assert perfgate("check", "new.log").code == 130
 
 

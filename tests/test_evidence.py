@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
-from perfgate.evidence import Evidence, RunEvidence, VerdictEvidence
+from perfgate.core import Location, Policy, Report, Verdict
+from perfgate.core.details import Evidence, RunEvidence, VerdictEvidence
 from perfgate.judge.budget import MOST_VALUES, within_budget
-from perfgate.model import Location, Policy, Report, Verdict
 from perfgate.reporters.json_report import render
 
 Command = Callable[..., Done]
@@ -248,7 +248,9 @@ def test_check_and_compare_write_the_page(based: Command, folder: Path) -> None:
 def test_without_its_packages_the_page_is_refused_before_the_work_begins(
     based: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perfgate.app.outputs.find_spec", lambda name: None if name == "matplotlib" else name)
+    monkeypatch.setattr(
+        "perfgate.workspace.output_files.find_spec", lambda name: None if name == "matplotlib" else name
+    )
     done = based("check", "new.log", "--html", "page.html", "--json", "report.json")
     assert done.code == 2
     assert "--html needs matplotlib: pip install 'perfgate[html]'" in done.err

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import Done
 
-from perfgate.app.inputs import read_runs
+from perfgate.workspace.inputs import read_runs
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 

@@ -10,9 +10,9 @@ from typing import Any
 import click
 import pytest
 
-from perfgate.app.errors import Refused
 from perfgate.cli import entry
 from perfgate.cli.completion import VARIABLE
+from perfgate.workspace.errors import Refused
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from conftest import Done, steady, write_log, write_results, write_rules, write_
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfgate.rules.grammar import parse_sentence
-from perfgate.rules.loading import load_rules
-from perfgate.rules.sentence import Selector
-from perfgate.rules.writing import WrittenRule, render, sentence_of
+from perfgate.rules.load import load_rules
+from perfgate.rules.syntax.grammar import parse_sentence
+from perfgate.rules.syntax.sentence import Selector
+from perfgate.rules.write import WrittenRule, render, sentence_of
 
 Command = Callable[..., Done]
 

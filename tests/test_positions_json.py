@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfgate.positions import cut_back, load_json
+from perfgate.documents.json import cut_back, load_json
 
 TEXT = '{"series": [{"values": [1,\n  2, 3],\n "name": "a \\" ]} b"}], "é": {}}'
 TOO_DEEP = (

@@ -11,7 +11,7 @@ import pytest
 from conftest import Done, steady, write_log, write_rules
 
 from perfgate.cli.publishing import Publication, report_options
-from perfgate.model import Report
+from perfgate.core import Report
 from perfgate.reporters import RENDERERS
 
 OPTIONS = [

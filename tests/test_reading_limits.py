@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import Done, ends, steady, write_log, write_results, write_rules
 
-from perfgate.limits import DEFAULT, VARIABLE, Limits, parse_limits
+from perfgate.core.resource_limits import DEFAULT, VARIABLE, Limits, parse_limits
 from perfgate.readers import Source, read
 
 Command = Callable[..., Done]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfgate.units import BASE_UNITS, UNITS, find_unit, format_change, format_number, format_value
+from perfgate.core.units import BASE_UNITS, UNITS, find_unit, format_change, format_number, format_value
 
 WORTH = {
     "s": {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600},

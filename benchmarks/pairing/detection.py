@@ -26,8 +26,8 @@ import numpy as np
 from workloads import WORKLOADS, slower_step
 
 from perfgate import judge_pairs, pair
-from perfgate.pairing.processes import Command, Program, end_all
-from perfgate.pairing.referee import Patience, Referee
+from perfgate.measuring.lockstep import Patience, Referee
+from perfgate.measuring.programs import Command, Program, end_all
 
 PROGRAM = Path(__file__).with_name("workloads.py")
 #: Both are asked of six pairs of processes; of a single pair in one process, only the smallest that there is.

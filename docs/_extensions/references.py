@@ -19,13 +19,14 @@ import click
 import yaml
 from sphinx.pycode import ModuleAnalyzer
 
-from perfgate import limits
 from perfgate.cli import main
-from perfgate.readers.formats import FORMATS, Format
-from perfgate.rules import explain, grammar
-from perfgate.rules.sentence import Reference
+from perfgate.core import resource_limits as limits
+from perfgate.core.units import BASE_UNITS, UNITS
+from perfgate.readers.registry import FORMATS, Format
+from perfgate.rules import explain
+from perfgate.rules.syntax import grammar
+from perfgate.rules.syntax.sentence import Reference
 from perfgate.schemas import schema
-from perfgate.units import BASE_UNITS, UNITS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -233,7 +234,7 @@ def _magic(magic: bytes | None) -> str:
 
 def reading_limits() -> str:
     """Every limit on what is read, with its default."""
-    said = ModuleAnalyzer.for_module("perfgate.limits").find_attr_docs()
+    said = ModuleAnalyzer.for_module("perfgate.core.resource_limits").find_attr_docs()
     rows = []
     for field in fields(limits.Limits):
         default = limits.DEFAULT.beyond(field.name, "").partition(f"{field.name}=")[2].partition(" ")[0]

@@ -13,8 +13,8 @@ from datetime import date
 
 import msgspec
 
-from perfgate.model import Allowance, Location, Problem
-from perfgate.positions import load_json
+from perfgate.core import Allowance, Location, Problem
+from perfgate.documents.json import load_json
 
 SCHEMA = "perfgate.allowance/1"
 #: A commit, whole: an abbreviated name could mean another commit tomorrow.

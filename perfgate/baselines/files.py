@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from perfgate.forms import violation
-from perfgate.model import Fact, Key, Location, Problem, Run, Series, SourceFile, read_only
-from perfgate.positions import load_json
-from perfgate.units import BASE_UNITS
+from perfgate.core import Fact, Key, Location, Problem, Run, Series, SourceFile, read_only
+from perfgate.core.units import BASE_UNITS
+from perfgate.documents.json import load_json
+from perfgate.documents.struct_errors import violation
 
 SCHEMA = "perfgate.baseline/1"
 KEEP_WHOLE = 8192

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from perfgate.model import Fact
+from perfgate.core import Fact
 from perfgate.rules.conditions import fact_text
 
 Identity = Mapping[str, Fact | None]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 from perfgate.baselines.stores import SAFE_NAME, Store, UnsafeName
-from perfgate.model import Problem
+from perfgate.core import Problem
 
 ALLOWANCES = "_allowances"
 _PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from perfgate.baselines.levels import Compared, History, StoredRun
-from perfgate.model import Key
+from perfgate.core import Key
 
 #: One number for each metric of a run (rank and device apart): the median of samples, the mean of aggregates.
 ValuesOf = Callable[[StoredRun], Mapping[Key, float]]

@@ -14,8 +14,8 @@ import math
 import msgspec
 
 from perfgate.baselines.files import StoredSource
-from perfgate.model import CalibratedPrior, Key, Location, Problem
-from perfgate.positions import load_json
+from perfgate.core import CalibratedPrior, Key, Location, Problem
+from perfgate.documents.json import load_json
 
 SCHEMA = "perfgate.prior/1"
 #: Stands for single runs, and is left out of the file.

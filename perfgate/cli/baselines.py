@@ -45,8 +45,8 @@ def approve(
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
     """
-    from perfgate.app.approvals import Decision
-    from perfgate.app.approvals import approve as command
+    from perfgate.baselines.approvals import Decision
+    from perfgate.baselines.approvals import approve as command
 
     return say(command(collect(runs, arguments), Decision(reason, by, pr, adopt, reset_anchor, keep_all)))
 
@@ -68,7 +68,7 @@ def add(
     \b
     Example: perfgate baseline add train.log
     """
-    from perfgate.app.approvals import add as command
+    from perfgate.baselines.approvals import add as command
 
     return say(command(collect(runs, arguments), by, rotate=rotate, keep_all=keep_all, merged=merged))
 
@@ -94,8 +94,8 @@ def allow(
     Example: perfgate baseline allow --head $(git rev-parse feature) --metric forward --up-to 22% \\
       --reason "rotary embeddings" --expires 2026-12-31
     """
-    from perfgate.app.allow import Permission
-    from perfgate.app.allow import allow as command
+    from perfgate.baselines.allow import Permission
+    from perfgate.baselines.allow import allow as command
 
     return say(command(Permission(head, metric, up_to, reason, expires, by, pr), rules, suite, baselines))
 
@@ -108,7 +108,7 @@ def list_(baselines: str) -> int:
     \b
     Example: perfgate baseline list
     """
-    from perfgate.app.stored import levels, priors
+    from perfgate.baselines.listing import levels, priors
     from perfgate.reporters.stored import render_levels, render_priors
 
     found, problems = levels(baselines)
@@ -126,7 +126,7 @@ def show(place: str | None, baselines: str) -> int:
     \b
     Example: perfgate baseline show gpt-small
     """
-    from perfgate.app.stored import priors, runs
+    from perfgate.baselines.listing import priors, runs
     from perfgate.reporters.stored import render_priors, render_runs
 
     found, problems = runs(baselines, place)
@@ -148,7 +148,7 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     \b
     Example: perfgate baseline diff
     """
-    from perfgate.app.stored import diff as command
+    from perfgate.baselines.listing import diff as command
     from perfgate.reporters.table import render
 
     report = command(baselines, old, new)
@@ -163,7 +163,7 @@ def verify(baselines: str) -> int:
     \b
     Example: perfgate baseline verify
     """
-    from perfgate.app.upkeep import verify as command
+    from perfgate.baselines.upkeep import verify as command
 
     lines, problems = command(baselines)
     say(lines)
@@ -179,6 +179,6 @@ def prune(dry_run: bool, baselines: str) -> int:
     \b
     Example: perfgate baseline prune --dry-run
     """
-    from perfgate.app.upkeep import prune as command
+    from perfgate.baselines.upkeep import prune as command
 
     return say(command(baselines, dry_run=dry_run))

@@ -7,14 +7,7 @@ from typing import Any
 import click
 
 from perfgate.cli.completion import files
-from perfgate.cli.options import (
-    baselines_option,
-    collect,
-    env_option,
-    judging_options,
-    rules_option,
-    suite_option,
-)
+from perfgate.cli.options import baselines_option, collect, env_option, judging_options, rules_option, suite_option
 from perfgate.cli.terminal import ascii_only, complain, say, width
 
 
@@ -30,7 +23,7 @@ def calibrate(runs: tuple[str, ...], **arguments: Any) -> int:
     \b
     Example: perfgate calibrate main-*.log
     """
-    from perfgate.app.calibration import calibrate_runs
+    from perfgate.commands.calibrate import calibrate_runs
 
     return say(calibrate_runs(collect(runs, arguments)))
 
@@ -47,8 +40,8 @@ def plan(rules: tuple[str, ...], baselines: str, suite: str | None, env: tuple[s
     \b
     Example: perfgate plan
     """
-    from perfgate.app.baselines import Options
-    from perfgate.app.plan import plan as command
+    from perfgate.baselines.repository import Options
+    from perfgate.commands.plan import plan as command
     from perfgate.reporters.plan import render_json, render_text
 
     found, problems = command(Options(rules=rules, baselines=baselines, suite=suite, env=env))

@@ -35,8 +35,8 @@ def rules_and_metrics(context: click.Context, parameter: click.Parameter, incomp
 def _offered(context: click.Context, incomplete: str, *, with_metrics: bool) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    from perfgate.app.errors import Refused
-    from perfgate.app.rules import names_of_rules
+    from perfgate.commands.rules import names_of_rules
+    from perfgate.workspace.errors import Refused
 
     with suppress(Refused, OSError):  # a shell asks at every keystroke: it gets no answer, and no error
         names = names_of_rules(context.params.get("rules") or ("rules",), with_metrics=with_metrics)

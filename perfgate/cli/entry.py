@@ -93,7 +93,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: Exception) -> int:
     """The exit code of an error, and a line on stderr, if that can still be written to."""
-    from perfgate.app.errors import Refused
+    from perfgate.workspace.errors import Refused
 
     if isinstance(error, OSError):
         return _output_failed(error)

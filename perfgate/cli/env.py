@@ -16,8 +16,8 @@ def env() -> int:
     \b
     Example: perfgate env > env.json
     """
-    from perfgate.app.machine import machine_facts
     from perfgate.reporters.plain_json import encode
+    from perfgate.workspace.machine import machine_facts
 
     facts, hints = machine_facts()
     hint(hints)

@@ -39,8 +39,8 @@ def check(
     \b
     Example: perfgate check train.log --junit perfgate.xml
     """
-    from perfgate.app import check as command
-    from perfgate.app.outputs import check_outputs
+    from perfgate.commands import check as command
+    from perfgate.workspace.output_files import check_outputs
 
     publication = Publication.of(arguments)
     read = (*runs, *arguments["rules"], arguments["baselines"], *arguments["env"])
@@ -51,7 +51,7 @@ def check(
         report = command.check(request)
     code = publish(report, publication)
     if propose is not None:
-        from perfgate.app.approvals import propose as write
+        from perfgate.baselines.approvals import propose as write
 
         hint(write(options, propose, report.inputs))
     return code
@@ -69,7 +69,7 @@ def inspect(runs: tuple[str, ...], format_: str | None, trace_mode: Any, json_: 
     \b
     Example: perfgate inspect train.log
     """
-    from perfgate.app.inspection import inspect as command
+    from perfgate.commands.inspect import inspect as command
     from perfgate.reporters.inspection import render_json, render_text
 
     with progress():
@@ -102,9 +102,9 @@ def compare(
     \b
     Example: perfgate compare main-1.log main-2.log --new change.log
     """
-    from perfgate.app.compare import compare as command
-    from perfgate.app.compare import compare_pairs
-    from perfgate.app.outputs import check_outputs
+    from perfgate.commands.compare import compare as command
+    from perfgate.commands.compare import compare_pairs
+    from perfgate.workspace.output_files import check_outputs
 
     if paired == bool(new):
         raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")

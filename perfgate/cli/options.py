@@ -10,7 +10,7 @@ import click
 from perfgate.cli.completion import files, rules_and_metrics
 
 if TYPE_CHECKING:
-    from perfgate.app.baselines import Options
+    from perfgate.baselines.repository import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,7 +128,7 @@ policy_options = options(
 
 def collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
     """The values of `judging_options` as the app takes them."""
-    from perfgate.app.baselines import Options
+    from perfgate.baselines.repository import Options
 
     return Options(
         runs=tuple(runs),

@@ -13,7 +13,7 @@ from perfgate.cli.options import USAGE, options
 from perfgate.cli.terminal import ascii_only, colour, tell, width
 
 if TYPE_CHECKING:
-    from perfgate.model import Report
+    from perfgate.core import Report
 
 #: The options that name a file, and what they write to it.
 _FILES = {
@@ -65,7 +65,7 @@ class Publication:
 
 def publish(report: Report, publication: Publication) -> int:
     """Write the reports, print the answer, and return the exit code; a report that cannot be written is usage."""
-    from perfgate.app.outputs import write_reports
+    from perfgate.workspace.output_files import write_reports
 
     failures = write_reports(report, publication.outputs)
     _print(report, publication)
@@ -93,8 +93,8 @@ def _annotate(report: Report, publication: Publication) -> None:
 
     A step summary that cannot be written is said, and changes nothing.
     """
-    from perfgate.app.outputs import append_summary
     from perfgate.reporters.github import render
+    from perfgate.workspace.output_files import append_summary
 
     click.echo(render(report), nl=False, err=bool(publication.on_stdout))
     summary = os.environ.get("GITHUB_STEP_SUMMARY")

@@ -22,8 +22,8 @@ def report(reports: tuple[str, ...], expect: int | None, **arguments: Any) -> in
     \b
     Example: perfgate report h100.json a100.json --expect 2 --markdown summary.md
     """
-    from perfgate.app.outputs import check_outputs
-    from perfgate.app.report import merged
+    from perfgate.commands.report import merged
+    from perfgate.workspace.output_files import check_outputs
 
     publication = Publication.of(arguments)
     check_outputs(publication.outputs, reports)

@@ -22,7 +22,7 @@ def rules_check(paths: tuple[str, ...]) -> int:
     \b
     Example: perfgate rules check rules/
     """
-    from perfgate.app.rules import check_rules
+    from perfgate.commands.rules import check_rules
 
     good, problems = check_rules(paths or ("rules",))
     say(good)
@@ -44,8 +44,8 @@ def explain(
     \b
     Example: perfgate rules explain allreduce-tail
     """
-    from perfgate.app.baselines import Options
-    from perfgate.app.rules import explain_rules
+    from perfgate.baselines.repository import Options
+    from perfgate.commands.rules import explain_rules
 
     found, problems = explain_rules(Options(rules=rules, baselines=baselines, suite=suite, env=env), ids)
     say(["\n\n".join(found)])
@@ -65,7 +65,7 @@ def diff(old: str, new: str | None, rules: tuple[str, ...], suite: str | None) -
     \b
     Example: perfgate rules diff origin/main
     """
-    from perfgate.app.rules import rules_difference
+    from perfgate.commands.rules import rules_difference
     from perfgate.reporters.policy import render_difference
 
     changes, sides = rules_difference(old, new, rules, suite)

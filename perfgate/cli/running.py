@@ -13,7 +13,7 @@ from perfgate.cli.publishing import Publication, publish, report_options
 from perfgate.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from perfgate.app.paired_run import PairRequest
+    from perfgate.measuring.paired_run import PairRequest
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -73,11 +73,11 @@ def run(command: tuple[str, ...], **arguments: Any) -> int:
     In turn with another commit:
       perfgate run --paired --base-ref origin/main -- python train.py
     """
-    from perfgate.app.check import CheckRequest
-    from perfgate.app.outputs import check_outputs
-    from perfgate.app.paired_run import run_pairs
-    from perfgate.app.run import RunRequest
-    from perfgate.app.run import run as run_command
+    from perfgate.commands.check import CheckRequest
+    from perfgate.measuring.paired_run import run_pairs
+    from perfgate.measuring.until_settled import RunRequest
+    from perfgate.measuring.until_settled import run as run_command
+    from perfgate.workspace.output_files import check_outputs
 
     pairs = _pairs(command, arguments)
     publication = Publication.of(arguments)
@@ -104,7 +104,7 @@ def run(command: tuple[str, ...], **arguments: Any) -> int:
 
 def _pairs(command: tuple[str, ...], arguments: dict[str, Any]) -> PairRequest | None:
     """What makes the sides of pairs, or None where runs are asked for; options that do not fit are usage errors."""
-    from perfgate.app.paired_run import PairRequest
+    from perfgate.measuring.paired_run import PairRequest
 
     base_ref, base, build = arguments["base_ref"], arguments["base"], arguments["build"]
     new = arguments["new"] or command

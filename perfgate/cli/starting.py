@@ -7,14 +7,7 @@ from typing import Any
 import click
 
 from perfgate.cli.completion import files
-from perfgate.cli.options import (
-    collect,
-    env_option,
-    format_option,
-    judging_options,
-    runs_argument,
-    trace_mode_option,
-)
+from perfgate.cli.options import collect, env_option, format_option, judging_options, runs_argument, trace_mode_option
 from perfgate.cli.terminal import ascii_only, colour, complain, say, width
 
 
@@ -30,8 +23,8 @@ def init(runs: tuple[str, ...], suite: str | None, env: tuple[str, ...], format_
     \b
     Example: perfgate init main-1.log main-2.log main-3.log
     """
-    from perfgate.app.baselines import Options
-    from perfgate.app.init import init as command
+    from perfgate.baselines.repository import Options
+    from perfgate.commands.init import init as command
 
     return say(command(Options(runs, suite=suite, env=env, format=format_, trace_mode=trace_mode)))
 
@@ -46,7 +39,7 @@ def selftest(runs: tuple[str, ...], json_: bool, **arguments: Any) -> int:
     \b
     Example: perfgate selftest main-1.log main-2.log
     """
-    from perfgate.app.selftest import selftest as command
+    from perfgate.commands.selftest import selftest as command
     from perfgate.reporters.selftest import render_json, render_text
 
     done = command(collect(runs, arguments))

@@ -13,7 +13,7 @@ import click
 from perfgate.cli.options import NOT_JUDGED
 
 if TYPE_CHECKING:
-    from perfgate.model import Problem
+    from perfgate.core import Problem
 
 
 def say(lines: Sequence[str]) -> int:
@@ -56,8 +56,8 @@ def progress() -> Iterator[None]:
         return
     from time import monotonic
 
-    from perfgate.app.progress import watched_by
     from perfgate.reporters.text import one_line
+    from perfgate.workspace.progress import watched_by
 
     due = monotonic() + 1
     is_shown = False

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from perfgate.integrations.phases import Phases
-from perfgate.recording.columns import Fact
-from perfgate.recording.recorder import STEP_TIME, Recorder
+from perfgate.recorder.columns import Fact
+from perfgate.recorder.recorder import STEP_TIME, Recorder
 
 _ON_GPU = ("forward", "backward", "optimizer_step")
 _LIGHTNINGS = ("lightning.pytorch", "pytorch_lightning")

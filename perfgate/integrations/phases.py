@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from perfgate.recording.recorder import Recorder
-from perfgate.recording.spans import Span
+from perfgate.recorder.recorder import Recorder
+from perfgate.recorder.spans import Span
 
 
 class Phases:

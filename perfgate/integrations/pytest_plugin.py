@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from perfgate.pairing.in_process import Pair
-    from perfgate.recording.recorder import Recorder
+    from perfgate.measuring.in_process import Pair
+    from perfgate.recorder.recorder import Recorder
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -70,8 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         raise pytest.UsageError("--perfgate-json: tests that run side by side slow each other: leave out -n")
-    from perfgate.recording.errors import RecorderError
-    from perfgate.recording.recorder import Recorder
+    from perfgate.recorder.errors import RecorderError
+    from perfgate.recorder.recorder import Recorder
 
     try:
         recorder = Recorder(path)
@@ -105,7 +105,7 @@ class _Recording:
 
     def _record_pairs(self, name: str) -> None:
         if self.pairs:
-            from perfgate.pairing.in_process import record_pair
+            from perfgate.measuring.in_process import record_pair
 
             record_pair(self._recorder, name, self.pairs[0])
 
@@ -190,7 +190,7 @@ class PairedBenchmark:
             pytest.fail("perfgate_pair is called twice: a test has one name, so it measures once", pytrace=False)
         if self._steps < 8:
             pytest.fail("perfgate_pair needs --perfgate-rounds 8 or more", pytrace=False)
-        from perfgate.pairing.in_process import timed_by_turns
+        from perfgate.measuring.in_process import timed_by_turns
 
         self._has_measured = True
         self._recording.pairs.append(timed_by_turns(base, new, self._steps))

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from perfgate.recording.recorder import Recorder
+from perfgate.recorder.recorder import Recorder
 
 #: The metric: how long each profiled step took on the host, which the profiler's own work slows down.
 PROFILED_STEP = "profiled_step"

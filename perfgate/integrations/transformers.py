@@ -14,8 +14,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from perfgate.integrations.phases import Phases
-from perfgate.recording.columns import Fact
-from perfgate.recording.recorder import STEP_TIME, Recorder
+from perfgate.recorder.columns import Fact
+from perfgate.recorder.recorder import STEP_TIME, Recorder
 
 _ON_GPU = ("forward_backward", "optimizer_step")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from perfgate.core import Allowance
 from perfgate.judge.changes import change_finding
 from perfgate.judge.finding import Finding
 from perfgate.judge.question import Question
-from perfgate.model import Allowance
-from perfgate.rules.sentence import Change, glob_matches
+from perfgate.rules.syntax.sentence import Change, glob_matches
 
 
 def after_allowance(question: Question, asks: Change, found: Finding) -> Finding:

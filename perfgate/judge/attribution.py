@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from perfgate.core import Key, Series, Share
+from perfgate.core.aliases import synonyms
 from perfgate.judge.change import EXACT_S0, ChangeResult
 from perfgate.judge.evidence import Member
+from perfgate.judge.measure import NotAvailable, pooled
 from perfgate.judge.question import Question, Side
-from perfgate.measure import NotAvailable, pooled
-from perfgate.model import Key, Series, Share
-from perfgate.renames import synonyms
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.sentence import Arithmetic, Expression, Selector
+from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import has_logarithm, moderated_t
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from statistics import fmean
 
-from perfgate.evidence import Part
-from perfgate.model import Key, Run, Series
+from perfgate.core import Key, Run, Series
+from perfgate.core.details import Part
 
 #: How many kernels and operators are named.
 MOST_MOVERS = 20

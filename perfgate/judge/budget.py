@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfgate.evidence import RunEvidence, VerdictEvidence
-from perfgate.model import OUTCOMES, Verdict
+from perfgate.core import OUTCOMES, Verdict
+from perfgate.core.details import RunEvidence, VerdictEvidence
 
 #: In values and runs of a report: about 16 bytes of JSON a value with its step, 400 a run without its values.
 MOST_VALUES = 220_000

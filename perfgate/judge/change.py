@@ -10,7 +10,7 @@ from perfgate.judge.margin import Margin
 from perfgate.judge.terms import ChangeTerms, Outcome, Reason, missing_data
 from perfgate.stats.describe import RunMeasure, describe
 from perfgate.stats.moderated import LogChange, exact_change, has_logarithm, moderated_t
-from perfgate.stats.pairs import paired_t
+from perfgate.stats.paired_t import paired_t
 from perfgate.stats.statistics import Quantile, Statistic
 from perfgate.stats.warmup import Better, RunValues, WarmUpRule, steady_run
 

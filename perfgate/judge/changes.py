@@ -8,18 +8,18 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from perfgate.core import Change as ChangeEstimate
+from perfgate.core import Estimate
 from perfgate.judge import messages
 from perfgate.judge.attribution import explained_by, parts_not_stored
 from perfgate.judge.change import ChangeResult, judge_measured_change
+from perfgate.judge.derived import RunView
 from perfgate.judge.families import p_beyond
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.paired import check_tolerance, is_paired, paired_notes, paired_prior, paired_ratios
 from perfgate.judge.question import Question, Side, run_estimates
 from perfgate.judge.terms import ChangeTerms
-from perfgate.model import Change as ChangeEstimate
-from perfgate.model import Estimate
-from perfgate.rules.evaluation import RunView
-from perfgate.rules.sentence import Change
+from perfgate.rules.syntax.sentence import Change
 from perfgate.stats.describe import RunMeasure
 
 #: The anchor is held at this confidence, so that a long history of unchanged runs does not alarm.

@@ -15,10 +15,10 @@ from perfgate.judge.evidence import Member, Members
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.gathering import gather
 from perfgate.judge.limits import limit_finding
+from perfgate.judge.measure import NotAvailable
 from perfgate.judge.question import Question
 from perfgate.judge.rank_ratios import rank_ratio_finding
-from perfgate.measure import NotAvailable
-from perfgate.rules.sentence import Limit
+from perfgate.rules.syntax.sentence import Limit
 
 
 def findings(question: Question) -> Iterator[Finding]:

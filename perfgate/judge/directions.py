@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfgate.model import Better
+from perfgate.core import Better
 
 _BY_UNIT: dict[str, Better] = {
     "s": "lower",

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from perfgate.measure import Measurer, NotAvailable
-from perfgate.model import Baseline, Key, Problem, Run, Series
-from perfgate.rules.evaluation import RunView, component_names
+from perfgate.core import Baseline, Key, Problem, Run, Series
+from perfgate.judge.derived import RunView, component_names
+from perfgate.judge.measure import Measurer, NotAvailable
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.sentence import Expression, Selector, Sentence
+from perfgate.rules.syntax.sentence import Expression, Selector, Sentence
 
 #: A rank, or a device of a rank: the labels that tell the members of a metric apart.
 Member = tuple[tuple[str, str], ...]

@@ -9,7 +9,7 @@ from perfgate.judge.change import RUNS_TO_CONVICT, ChangeResult
 from perfgate.judge.finding import Finding
 from perfgate.judge.margin import Margin
 from perfgate.judge.terms import ChangeTerms
-from perfgate.rules.sentence import Clause, Limit
+from perfgate.rules.syntax.sentence import Clause, Limit
 from perfgate.stats.multiple import discoveries
 from perfgate.stats.quantiles import t_tail
 

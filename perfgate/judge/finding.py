@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfgate.evidence import VerdictEvidence
-from perfgate.model import Outcome
+from perfgate.core import Outcome
+from perfgate.core.details import VerdictEvidence
 
 
 @dataclass(frozen=True, slots=True)

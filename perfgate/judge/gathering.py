@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfgate.evidence import QUANTILES, RunEvidence, Standing, VerdictEvidence
+from perfgate.core import Series
+from perfgate.core.details import QUANTILES, RunEvidence, Standing, VerdictEvidence
+from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import Member, Members, members_by_key
 from perfgate.judge.finding import Finding, Undecidable
+from perfgate.judge.measure import NotAvailable
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import Reading, choose
-from perfgate.measure import NotAvailable
-from perfgate.model import Series
-from perfgate.rules.evaluation import RunView
-from perfgate.rules.sentence import Change
+from perfgate.rules.syntax.sentence import Change
 from perfgate.stats.timeline import kept_for_drawing, stalls
 
 if TYPE_CHECKING:
-    from perfgate.model.measured import Values
+    from perfgate.core.runs import Values
 
 #: How many values of a run are kept for drawing: of the rank that speaks for a new run, and of all others.
 POINTS = {"judged": 240, "other": 80}

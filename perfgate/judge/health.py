@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfgate.model import Fact
+from perfgate.core import Fact
 
 #: Why a GPU ran slower than it could; of these, too much heat and a failing supply make a measurement worthless.
 THROTTLE = "throttle_reasons"

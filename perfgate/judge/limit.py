@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfgate.judge.terms import Comparator, LimitTerms, Outcome, Reason, missing_data
+from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
 from perfgate.stats.describe import describe
-from perfgate.stats.limits import ValueLimit, mean_limit, numbers_limit, quantile_limit
 from perfgate.stats.statistics import Count, Extreme, Quantile, Statistic
 from perfgate.stats.warmup import RunValues, SteadyRun, WarmUpRule, steady_run
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from perfgate.core import Estimate, Series
 from perfgate.judge import messages
 from perfgate.judge.evidence import Member, Members
 from perfgate.judge.finding import Finding
@@ -13,8 +14,7 @@ from perfgate.judge.limit import LimitResult, judge_steady_limit
 from perfgate.judge.question import Question, run_estimates
 from perfgate.judge.ranks import PICKS_EXTREME
 from perfgate.judge.terms import Comparator, LimitTerms
-from perfgate.model import Estimate, Series
-from perfgate.rules.sentence import Limit
+from perfgate.rules.syntax.sentence import Limit
 from perfgate.stats.planning import values_to_settle
 from perfgate.stats.warmup import SteadyRun
 

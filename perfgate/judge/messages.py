@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from perfgate.core import Key, show_labels
+from perfgate.core.units import format_change, format_number, format_value
 from perfgate.judge.change import ChangeResult
 from perfgate.judge.limit import LimitResult
-from perfgate.model import Key, show_labels
-from perfgate.units import format_change, format_number, format_value
 
 
 def counted(n: int, noun: str) -> str:

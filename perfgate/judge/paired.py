@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfgate.core.units import format_number
 from perfgate.judge import messages
 from perfgate.judge.change import ChangeResult
 from perfgate.judge.finding import Undecidable
 from perfgate.judge.pairs import LEAST_TOLERANCE, PRIORS, WORDS, base_goes_first, order_bias, pair_ratios
 from perfgate.judge.question import Question, Side
-from perfgate.rules.sentence import Change
+from perfgate.rules.syntax.sentence import Change
 from perfgate.stats.describe import RunMeasure
-from perfgate.units import format_number
 
 
 def is_paired(question: Question, asks: Change) -> bool:

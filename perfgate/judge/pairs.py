@@ -13,11 +13,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from perfgate.core import Key, Location, Problem, Run, Series
 from perfgate.judge.change import ChangeResult, judge_measured_change, measure_runs
 from perfgate.judge.terms import ChangeTerms
-from perfgate.model import Key, Location, Problem, Run, Series
 from perfgate.stats.describe import RunMeasure
-from perfgate.stats.pairs import median_ratio, order_effect, ratio_of
+from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
 from perfgate.stats.warmup import Better, RunValues, WarmUpRule
 
 Pairing: TypeAlias = Literal["one-process", "in-turn", "whole-runs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from perfgate.model import Outcome, Problem, Verdict
+from perfgate.core import Outcome, Problem, Verdict
 from perfgate.rules.ruleset import Settings
 
 #: Reasons that are the rule author's mistake, not the data's: usage, exit 2.

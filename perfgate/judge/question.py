@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from perfgate.core import Better, CalibratedPrior, RunEstimate, Series
+from perfgate.core.units import UNITS, format_value
 from perfgate.judge import messages
+from perfgate.judge.derived import RunView
 from perfgate.judge.directions import direction
 from perfgate.judge.evidence import Evidence, Member, Members, Subject
 from perfgate.judge.finding import Undecidable
+from perfgate.judge.measure import default_statistic, statistic_unit
 from perfgate.judge.ranks import Reading, choose
-from perfgate.measure import default_statistic, statistic_unit
-from perfgate.model import Better, CalibratedPrior, RunEstimate, Series
-from perfgate.rules.evaluation import RunView
 from perfgate.rules.ruleset import Rule, Settings
-from perfgate.rules.sentence import Change, Clause, Limit, RankChoice
+from perfgate.rules.syntax.sentence import Change, Clause, Limit, RankChoice
 from perfgate.stats.modes import two_modes
 from perfgate.stats.prior import DEFAULT
-from perfgate.units import UNITS, format_value
 
 if TYPE_CHECKING:
     from perfgate.judge.verdicts import Case

@@ -7,15 +7,15 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, cast
 
+from perfgate.core import OUTCOMES, Estimate
+from perfgate.core import Change as ChangeEstimate
+from perfgate.core.units import format_value
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.limits import judge_values
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import choose
-from perfgate.model import OUTCOMES, Estimate
-from perfgate.model import Change as ChangeEstimate
-from perfgate.rules.sentence import Change, RankChoice
+from perfgate.rules.syntax.sentence import Change, RankChoice
 from perfgate.stats.warmup import steady_run
-from perfgate.units import format_value
 
 
 def rank_ratio_finding(question: Question, asks: Change) -> Finding:

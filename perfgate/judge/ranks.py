@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from perfgate.core import Better, Series
 from perfgate.judge.evidence import Member, Members
-from perfgate.measure import Measurer, pooled
-from perfgate.model import Better, Series
-from perfgate.rules.sentence import RankChoice
+from perfgate.judge.measure import Measurer, pooled
+from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.warmup import SteadyRun, WarmUpRule
 

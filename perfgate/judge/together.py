@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from perfgate.model import MeanChange, Verdict
+from perfgate.core import MeanChange, Verdict
 
 
 def geometric_means(verdicts: Sequence[Verdict]) -> tuple[MeanChange, ...]:

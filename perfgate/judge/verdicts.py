@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
-from perfgate.evidence import VerdictEvidence
+from perfgate.core import Baseline, Fact, Run, Verdict, show_labels
+from perfgate.core.details import VerdictEvidence
+from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.judge import health
 from perfgate.judge.clauses import findings
 from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, name_of
 from perfgate.judge.families import corrected
 from perfgate.judge.finding import Finding
+from perfgate.judge.measure import default_statistic, statistic_unit
 from perfgate.judge.messages import listed
 from perfgate.judge.policy import verdict_exit_code
 from perfgate.judge.question import Question
-from perfgate.limits import DEFAULT, Limits
-from perfgate.measure import default_statistic, statistic_unit
-from perfgate.model import Baseline, Fact, Run, Verdict, show_labels
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.sentence import Clause, Limit, Selector, glob_matches
+from perfgate.rules.syntax.sentence import Clause, Limit, Selector, glob_matches
 
 MissingBaseline = Literal["error", "warn", "skip"]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
-from perfgate.limits import OverLimit
-from perfgate.model import Run
-from perfgate.positions import load_json
-from perfgate.readers.building import MAX_FAULTS
+from perfgate.core import Run
+from perfgate.core.resource_limits import OverLimit
+from perfgate.documents.json import load_json
+from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.documentation import about
-from perfgate.readers.formats import FORMATS, Format
 from perfgate.readers.joining import join_runs, with_missing_ranks
+from perfgate.readers.registry import FORMATS, Format
 from perfgate.readers.sniffing import binary, console, is_json, shape_of
 from perfgate.readers.source import Source
 from perfgate.readers.text import Document, clean

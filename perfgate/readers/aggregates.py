@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.model import Key, Run, Series, read_only
-from perfgate.readers.building import RunBuilder, fault_of, number
+from perfgate.core import Key, Run, Series, read_only
+from perfgate.readers.builder import RunBuilder, fault_of, number
 from perfgate.readers.text import Document
 
 Labels = Mapping[str, str]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from perfgate.model import Key, Location, Problem, Severity
-from perfgate.positions import JsonDocument, Path
-from perfgate.readers.building import MAX_FAULTS, RunBuilder
+from perfgate.core import Key, Location, Problem, Severity
+from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 
 
 class Complaints:

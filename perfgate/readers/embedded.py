@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from perfgate.limits import Limits
+from perfgate.core.resource_limits import Limits
 
 #: JSON stands at the beginning of a line or behind `: `, `= ` and `> `.
 _JSON = re.compile(r'(?:^|[:=>]\s)\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')

@@ -11,7 +11,7 @@ import itertools
 import zlib
 from collections.abc import Iterable, Iterator
 
-from perfgate.model import Problem
+from perfgate.core import Problem
 from perfgate.readers.source import Source
 
 BLOCK = 1 << 17

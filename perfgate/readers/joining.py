@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from perfgate.model import Fact, Key, Location, Problem, Run, Series
+from perfgate.core import Fact, Key, Location, Problem, Run, Series
 from perfgate.readers.source import rank_in_name
 
 
@@ -42,7 +42,7 @@ def with_missing_ranks(run: Run) -> Run:
     """The run, with a warning where ranks of its job are missing, as far as traces say how many there were."""
     if "torch-trace" not in run.format:
         return run
-    from perfgate.readers.trace.ranks import missing_ranks
+    from perfgate.readers.torch_trace.ranks import missing_ranks
 
     return replace(run, problems=(*run.problems, *missing_ranks(run)))
 
@@ -52,7 +52,7 @@ def _traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
     traces = [run for run in runs if run.format == "torch-trace"]
     if not traces:
         return list(runs)
-    from perfgate.readers.trace.ranks import join_traces
+    from perfgate.readers.torch_trace.ranks import join_traces
 
     joined, found = join_traces(traces)
     problems += found

@@ -9,9 +9,9 @@ import math
 import sys
 from dataclasses import replace
 
-from perfgate.model import Key, Run
-from perfgate.positions import JsonDocument, Path
-from perfgate.readers.building import RunBuilder, in_base, number
+from perfgate.core import Key, Run
+from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.builder import RunBuilder, in_base, number
 from perfgate.readers.complaints import Complaints
 from perfgate.readers.text import Document
 

@@ -35,16 +35,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from perfgate.model import Key, Run
-from perfgate.positions import Path, load_json
-from perfgate.readers import iterations
-from perfgate.readers.building import RunBuilder
-from perfgate.readers.deepspeed_memory import MemoryUsage
+from perfgate.core import Key, Run
+from perfgate.documents.json import Path, load_json
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.deepspeed import iterations
+from perfgate.readers.deepspeed.memory import MemoryUsage
+from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of
 from perfgate.readers.jsonrun import JsonRun
 from perfgate.readers.runs import Runs
 from perfgate.readers.sniffing import is_json
 from perfgate.readers.text import Document
-from perfgate.readers.timers import RECORD, Timers, fields_of
 
 NAME = "megatron"
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from perfgate.model import Key, Run
-from perfgate.readers.building import RunBuilder
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.jsonrun import checked
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import Document

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from perfgate.model import Run
-from perfgate.readers.building import RunBuilder
+from perfgate.core import Run
+from perfgate.readers.builder import RunBuilder
 
 #: So many starts of runs are named.
 _STARTS_SAID = 20

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfgate.positions import walk
+from perfgate.documents.json import walk
 
 #: The first bytes of an SQLite database, as Nsight Systems exports.
 SQLITE = b"SQLite format 3\0"

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from perfgate.limits import DEFAULT, Limits
-from perfgate.model import Location, Problem, Severity
+from perfgate.core import Location, Problem, Severity
+from perfgate.core.resource_limits import DEFAULT, Limits
 
 #: How the time of a step in a trace is divided: as it is, or as torch_tb_profiler does.
 TraceMode = Literal["corrected", "tensorboard"]

@@ -12,8 +12,8 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from operator import length_hint
 
-from perfgate.limits import OverLimit
-from perfgate.model import Problem, Severity
+from perfgate.core import Problem, Severity
+from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.inflate import Inflation
 from perfgate.readers.source import Source
 

@@ -25,9 +25,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from perfgate.model import Key, Run
-from perfgate.positions import JsonDocument, Path, load_json
-from perfgate.readers.building import RunBuilder
+from perfgate.core import Key, Run
+from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.jsonrun import JsonRun
 from perfgate.readers.text import Document
 

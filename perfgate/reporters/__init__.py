@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TypeAlias, cast
 
-from perfgate.model import Report
+from perfgate.core import Report
 
 Renderer: TypeAlias = Callable[[Report], str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from perfgate.model import Verdict
+from perfgate.core import Verdict
 
 #: How many characters a bar takes.
 WIDTH = 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TypeAlias
 
-from perfgate.model import Outcome, Verdict
+from perfgate.core import Outcome, Verdict
 from perfgate.reporters import bar, phrases
 from perfgate.reporters.page import GAP, Cell, Page
 

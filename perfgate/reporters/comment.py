@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from perfgate.model import Report
+from perfgate.core import Report
 from perfgate.reporters import markdown
 
 #: In bytes of UTF-8, of which there are never fewer than characters; GitHub refuses a comment of more than 65,536.

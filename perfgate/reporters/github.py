@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from perfgate.model import Location, Problem, Report, Verdict
+from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.reporters import phrases
 from perfgate.reporters.text import clip, one_line, without_commands
 

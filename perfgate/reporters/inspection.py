@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perfgate.model import RunSummary, SeriesSummary, show_labels
-from perfgate.renames import synonyms
+from perfgate.core import RunSummary, SeriesSummary, show_labels
+from perfgate.core.aliases import synonyms
+from perfgate.core.units import format_value
 from perfgate.reporters.plain_json import encode, problem
 from perfgate.reporters.text import aligned, one_line, without_commands
 from perfgate.reporters.trace_view import FAMILIES, trace_lines
-from perfgate.units import format_value
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from perfgate.model import Report, Verdict
+from perfgate.core import Report, Verdict
 from perfgate.reporters.plain_json import encode, in_order, problem
 
 SCHEMA = "perfgate.report/1"

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
-from perfgate.model import Report, Verdict
+from perfgate.core import Report, Verdict
 from perfgate.reporters import phrases
 from perfgate.reporters.text import clip, one_line
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from perfgate.model import Problem, Report, Verdict
+from perfgate.core import Problem, Report, Verdict
 from perfgate.reporters import phrases, plot
 from perfgate.reporters.policy import policy_lines
 from perfgate.reporters.text import clip, one_line, plural, without_commands

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perfgate.model import Verdict
+from perfgate.core import Verdict
+from perfgate.core.units import format_value
 from perfgate.reporters.phrases import measured, unit_for, what
 from perfgate.reporters.text import one_line, plural
-from perfgate.units import format_value
 
 
 def render(found: Mapping[str, Sequence[Verdict]]) -> list[str]:

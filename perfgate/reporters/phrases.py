@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from perfgate.model import (
+from perfgate.core import (
     OUTCOMES,
     Change,
     Estimate,
@@ -17,8 +17,8 @@ from perfgate.model import (
     Verdict,
     show_labels,
 )
+from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_number, format_value
 from perfgate.reporters.text import plural
-from perfgate.units import UNITS, Unit, display_unit, format_change, format_number, format_value
 
 #: A sign for every outcome, so that they can be told apart without colour.
 SIGNS: dict[Outcome, str] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from perfgate.model import Problem
+from perfgate.core import Problem
 
 #: A list of numbers over several lines; no string holds a line break.
 _NUMBERS = re.compile(r"\[\n([-+.,\deE\s]*)\]")

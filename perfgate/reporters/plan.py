@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.model import Plan, Problem, show_labels
+from perfgate.core import Plan, Problem, show_labels
+from perfgate.core.units import format_change, format_number
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.plain_json import encode, problem
 from perfgate.reporters.text import plural
-from perfgate.units import format_change, format_number
 
 _HEADS = ("asked", "noise", "sees", "needs")
 #: Names and what is asked of them have at least this much room.

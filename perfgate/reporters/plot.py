@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from perfgate.model import Report, RunEstimate, Verdict
+from perfgate.core import Report, RunEstimate, Verdict
+from perfgate.core.units import display_unit, format_number
 from perfgate.reporters import phrases
-from perfgate.units import display_unit, format_number
 
 #: A chart of fewer runs than this says nothing that the table does not say.
 _FEWEST_RUNS = 3

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from perfgate.model import Location, Problem, Report, Verdict
+from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode
 from perfgate.reporters.text import clip, one_line

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from perfgate.model import Proof, show_labels
+from perfgate.core import Proof, show_labels
+from perfgate.core.units import format_change, format_value
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.plain_json import encode
 from perfgate.reporters.text import plural
-from perfgate.units import format_change, format_value
 
 _SIGNS = {"proven": "✓ can fail", "by-choice": "- by choice", "unable": "✗ unable", "blocked": "! blocked"}
 _SIGNS_IN_ASCII = {"proven": "can fail", "by-choice": "by choice", "unable": "UNABLE", "blocked": "BLOCKED"}

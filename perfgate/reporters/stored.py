@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfgate.model import CalibratedPrior, Key, RunSummary, SourceFile
+from perfgate.core import CalibratedPrior, Key, RunSummary, SourceFile
 from perfgate.reporters.inspection import render_text
 from perfgate.reporters.text import one_line, plural, without_commands
 

@@ -11,10 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from perfgate.evidence import Evidence
-from perfgate.forms import violation
-from perfgate.limits import Limits
-from perfgate.model import (
+from perfgate.core import (
     Fact,
     Key,
     Location,
@@ -27,7 +24,10 @@ from perfgate.model import (
     SourceFile,
     Verdict,
 )
-from perfgate.positions import JsonDocument, Path, load_json
+from perfgate.core.details import Evidence
+from perfgate.core.resource_limits import Limits
+from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.documents.struct_errors import violation
 from perfgate.reporters import json_report
 
 #: In bytes: about ten thousand verdicts.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.model import Problem, Report, Verdict
+from perfgate.core import Problem, Report, Verdict
+from perfgate.core.units import format_change
 from perfgate.reporters import phrases
 from perfgate.reporters.columns import Layout, arranged, sign, style
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.policy import policy_lines
 from perfgate.reporters.text import plural, shell_lines
-from perfgate.units import format_change
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfgate.model import Portion, Straggler, TraceView
+from perfgate.core import Portion, Straggler, TraceView
+from perfgate.core.units import format_number, format_value
 from perfgate.reporters.text import aligned, clip, one_line, plural
-from perfgate.units import format_number, format_value
 
 _BAR = 30
 _LONGEST_NAME = 70

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from perfgate.model import Fact
-from perfgate.rules.sentence import glob_matches
-from perfgate.units import NUMBER
+from perfgate.core import Fact
+from perfgate.core.units import NUMBER
+from perfgate.rules.syntax.sentence import glob_matches
 
 _COMPARED = re.compile(r"\s*(<=|>=|==|<|>|!=)\s*(.+?)\s*")
 

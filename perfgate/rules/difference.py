@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from perfgate.model import ChangeKind, PolicyChange
+from perfgate.core import ChangeKind, PolicyChange
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
-from perfgate.rules.sentence import Change, Clause, Limit
+from perfgate.rules.syntax.sentence import Change, Clause, Limit
 
 #: A detail of a rule that differs: what that does to the rule, and words for it.
 Detail = tuple[ChangeKind, str]

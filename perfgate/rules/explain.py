@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.sentence import Change, Clause, Limit, Selector, is_per_run, selectors
+from perfgate.rules.syntax.sentence import Change, Clause, Limit, Selector, is_per_run, selectors
 
 #: Every statistic but the percentiles, in words.
 STATISTICS = {

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
-from perfgate.model import Better, Location, Severity
+from perfgate.core import Better, Location, Severity
 from perfgate.rules.conditions import Condition
-from perfgate.rules.sentence import Change, Clause, Expression, Sentence
+from perfgate.rules.syntax.sentence import Change, Clause, Expression, Sentence
 
 PairsChoice = Literal["accept", "refuse"]
 

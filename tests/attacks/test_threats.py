@@ -14,8 +14,8 @@ import pytest
 from conftest import Done, Repository, ends, steady, write_results, write_rules, write_run
 
 from perfgate.readers import Source, read
-from perfgate.rules.loading import load_rules
-from perfgate.rules.sentence import glob_matches
+from perfgate.rules.load import load_rules
+from perfgate.rules.syntax.sentence import glob_matches
 
 Command = Callable[..., Done]
 
@@ -124,7 +124,7 @@ def test_no_chain_of_approvals_leaves_the_budget(
 def test_a_ref_that_moves_meanwhile_decides_nothing(
     repository: Repository, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perfgate.app import inputs
+    from perfgate.workspace import inputs
 
     slow = write_run(folder / "slow.json", 130, seed=9)
     expected = json.loads(perfgate("check", slow, "--policy-ref", "main", "--json", "-").out)
@@ -147,7 +147,7 @@ def test_a_ref_that_moves_meanwhile_decides_nothing(
 @pytest.fixture
 def replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that is another one as soon as it has been read."""
-    from perfgate.app import inputs
+    from perfgate.workspace import inputs
 
     run, reading = write_run(folder / "run.json", seed=9), inputs.read_facts
 

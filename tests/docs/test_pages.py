@@ -19,7 +19,7 @@ from conftest import Done, Repository, steady, write_log, write_rules
 from pages import DOCS, ROOT, Block, Shown, Terminal, blocks, commands, follow, is_as_shown, start
 
 from perfgate.cli import main
-from perfgate.rules.grammar import parse_sentence
+from perfgate.rules.syntax.grammar import parse_sentence
 
 Command = Callable[..., Done]
 

@@ -14,11 +14,11 @@ import pytest
 from pages import DOCS, ROOT
 
 from perfgate.cli import main
-from perfgate.limits import Limits
-from perfgate.readers.formats import FORMATS
-from perfgate.rules.sentence import is_statistic
+from perfgate.core.resource_limits import Limits
+from perfgate.core.units import UNITS
+from perfgate.readers.registry import FORMATS
+from perfgate.rules.syntax.sentence import is_statistic
 from perfgate.schemas import schema
-from perfgate.units import UNITS
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_parser")

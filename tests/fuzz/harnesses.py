@@ -16,9 +16,9 @@ from seeds import FORMATS, RULES
 
 from perfgate.baselines.files import BaselineFile, Level, StoredSeries, StoredSource, decode, encode
 from perfgate.cli import run as command_line
-from perfgate.model import Run
+from perfgate.core import Run
 from perfgate.readers import Source, read
-from perfgate.rules.loading import load_rules
+from perfgate.rules.load import load_rules
 
 #: What the runner of GitHub Actions takes for a command: the parsers of `ActionCommand.cs`, new and old.
 _COMMAND = re.compile(r"^\s*::[A-Za-z]|##\[", re.MULTILINE)

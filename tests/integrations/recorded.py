@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perfgate.app.inputs import read_runs
-from perfgate.model import Run
+from perfgate.core import Run
+from perfgate.workspace.inputs import read_runs
 
 
 def recorded(path: str | Path = "results.json") -> Run:

@@ -15,18 +15,9 @@ from typing import Any
 import numpy as np
 from conftest import steady
 
+from perfgate.core import Baseline, CalibratedPrior, Key, Location, Problem, Run, Series, read_only
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import (
-    Baseline,
-    CalibratedPrior,
-    Key,
-    Location,
-    Problem,
-    Run,
-    Series,
-    read_only,
-)
-from perfgate.rules.loading import load_rules
+from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
 
 GOLDEN = Path(__file__).parent / "golden"

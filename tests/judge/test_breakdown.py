@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from stories import series
 
-from perfgate.evidence import Part
+from perfgate.core import Key, Run, Series, read_only
+from perfgate.core.details import Part
 from perfgate.judge.breakdown import breakdown, movers
-from perfgate.model import Key, Run, Series, read_only
 
 
 def run(*held: Series) -> Run:

@@ -10,8 +10,8 @@ import pytest
 from conftest import steady
 from stories import bare, run_of, series
 
+from perfgate.core import Estimate, Key, Run, Series, Verdict, read_only
 from perfgate.judge.verdicts import judge
-from perfgate.model import Estimate, Key, Run, Series, Verdict, read_only
 
 RULE = "x within 5% of baseline"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from stories import bare, run_of, series
 
+from perfgate.core import Run
 from perfgate.judge.verdicts import judge
-from perfgate.model import Run
 
 
 def ranks(*names: str, source: str = "new.json", n: int = 9, unit: str = "s", value: float = 1.0) -> Run:

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from conftest import Done, steady, write_log, write_rules
 
-from perfgate.judge.drift import drifts
+from perfgate.analysis.drift import drifts
+from perfgate.core import Baseline, CalibratedPrior, Key, Location, Run, Series
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, CalibratedPrior, Key, Location, Run, Series
-from perfgate.rules.grammar import parse_sentence
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
+from perfgate.rules.syntax.grammar import parse_sentence
 
 Command = Callable[..., Done]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from stories import case, ruleset, series
 
-from perfgate.judge.distortions import reading, ways
-from perfgate.judge.selftest import self_test
+from perfgate.analysis.distortions import reading, ways
+from perfgate.analysis.selftest import self_test
+from perfgate.core import Key, Run, Series, Verdict, read_only
 from perfgate.judge.verdicts import judge
-from perfgate.model import Key, Run, Series, Verdict, read_only
 
 X = np.arange(1.0, 12.0)  # its 90 % quantile is one of the values
 

@@ -10,20 +10,12 @@ import pytest
 from conftest import steady
 from stories import bare, case, check_golden, run, run_of, series
 
-from perfgate.judge.drift import drifts
+from perfgate.analysis.drift import drifts
+from perfgate.core import Change, Estimate, Key, Location, Problem, Run, Series
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.gathering import _allowed
 from perfgate.judge.together import geometric_means
 from perfgate.judge.verdicts import judge, judge_with_evidence
-from perfgate.model import (
-    Change,
-    Estimate,
-    Key,
-    Location,
-    Problem,
-    Run,
-    Series,
-)
 
 DAMAGE = [
     # the rule, the series that the problem is about, whether it is an error

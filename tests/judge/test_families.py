@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 from perfgate import judge_change
+from perfgate.core import Baseline, Key, Location, Run, Series, Verdict
 from perfgate.judge.families import p_beyond
 from perfgate.judge.terms import ChangeTerms
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, Key, Location, Run, Series, Verdict
-from perfgate.rules.grammar import parse_sentence
 from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.syntax.grammar import parse_sentence
 
 
 def verdicts(

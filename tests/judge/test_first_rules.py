@@ -9,14 +9,9 @@ import pytest
 from conftest import steady
 from stories import TODAY, check_golden, run, series
 
+from perfgate.analysis.proposals import propose
+from perfgate.core import Key, Run, Series, read_only
 from perfgate.judge.breakdown import breakdown, movers
-from perfgate.judge.proposals import propose
-from perfgate.model import (
-    Key,
-    Run,
-    Series,
-    read_only,
-)
 
 
 def test_first_rules() -> None:

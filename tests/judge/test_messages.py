@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perfgate import judge_change, judge_limit
+from perfgate.core import Key
 from perfgate.judge.messages import (
     change_message,
     change_next_step,
@@ -19,7 +20,6 @@ from perfgate.judge.messages import (
     warmup,
     what,
 )
-from perfgate.model import Key
 
 PASSED = judge_change([100.0] * 5, [100.0], tolerance=0.05)
 LIMIT = judge_limit([[1.0, 2.0, 1.5] * 20], bound=9.0)

@@ -10,8 +10,8 @@ from conftest import steady
 from stories import bare, run_of, series
 
 from perfgate import calibrate_prior
-from perfgate.judge.noise import calibrate
-from perfgate.model import Run
+from perfgate.analysis.calibrate import calibrate
+from perfgate.core import Run
 
 
 def drawn(count: int, *ranks: str, spread: float = 0.03, metric: str = "x", unit: str = "s") -> list[Run]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from stories import bare, series
 
+from perfgate.core import CalibratedPrior, Key, Run, Verdict
 from perfgate.judge.verdicts import judge
-from perfgate.model import CalibratedPrior, Key, Run, Verdict
 
 RULE = "x within 5% of baseline"
 

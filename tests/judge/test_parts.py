@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from conftest import steady
 
+from perfgate.core import Baseline, Key, Run, Series, Share, Verdict, read_only
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, Key, Run, Series, Share, Verdict, read_only
-from perfgate.rules.loading import load_rules
+from perfgate.rules.load import load_rules
 
 FAMILIES = {
     "forward_backward": ("forward", "backward"),

@@ -9,9 +9,9 @@ import pytest
 from conftest import steady
 from stories import TODAY, case, ruleset, series
 
-from perfgate.judge.plans import plans
+from perfgate.analysis.plan import plans
+from perfgate.core import Baseline, CalibratedPrior, Key, Plan, Run, Series, read_only
 from perfgate.judge.verdicts import Case
-from perfgate.model import Baseline, CalibratedPrior, Key, Plan, Run, Series, read_only
 
 
 def value(metric: str, number: float) -> Series:

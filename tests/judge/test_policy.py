@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.policy import (
-    report_exit_code,
-    report_outcome,
-    stored_exit_code,
-    verdict_exit_code,
-    worst_exit_code,
-)
-from perfgate.model import Key, Location, Problem, Verdict
+from perfgate.core import Key, Location, Problem, Verdict
+from perfgate.judge.policy import report_exit_code, report_outcome, stored_exit_code, verdict_exit_code, worst_exit_code
 from perfgate.rules.ruleset import Settings
 
 HERE = Location("rules.yaml", 1)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from stories import CALIBRATED, SHORT, bare, case, check_golden, run, run_of, series, told
 
-from perfgate.judge.plans import plans
-from perfgate.judge.selftest import exit_code, self_test
-from perfgate.model import Key, Series, read_only
+from perfgate.analysis.plan import plans
+from perfgate.analysis.selftest import exit_code, self_test
+from perfgate.core import Key, Series, read_only
 
 PROVEN = {
     "changes": """\

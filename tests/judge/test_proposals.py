@@ -9,8 +9,8 @@ import pytest
 from conftest import steady
 from stories import TODAY, series
 
-from perfgate.judge.proposals import Proposals, propose
-from perfgate.model import Key, Kind, Location, Run, Series, read_only
+from perfgate.analysis.proposals import Proposals, propose
+from perfgate.core import Key, Kind, Location, Run, Series, read_only
 
 
 def held(metric: str, kind: Kind, unit: str, *values: float, **printed: float) -> Series:

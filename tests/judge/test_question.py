@@ -9,9 +9,9 @@ import pytest
 from conftest import steady
 from stories import bare, run_of, series
 
-from perfgate.judge.plans import plans
+from perfgate.analysis.plan import plans
+from perfgate.core import Key, Run, Series, read_only
 from perfgate.judge.verdicts import judge
-from perfgate.model import Key, Run, Series, read_only
 
 #: Two modes, 30 % of the values near 100 ms.
 MODES = [0.1 + 0.02 * (i % 10 > 2) + 0.0001 * (i % 7) for i in range(60)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from stories import case, series
 
+from perfgate.core import Run
 from perfgate.judge.verdicts import judge
-from perfgate.model import Run
 
 RATIOS = [
     # a statistic, how much slower the slow rank is in each run; what is said of at most 1.1 times

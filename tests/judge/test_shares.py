@@ -9,8 +9,8 @@ import pytest
 from conftest import steady
 from stories import TODAY, ruleset
 
+from perfgate.core import Baseline, CalibratedPrior, Key, Run, Series, Verdict, read_only
 from perfgate.judge.verdicts import Case, judge
-from perfgate.model import Baseline, CalibratedPrior, Key, Run, Series, Verdict, read_only
 from perfgate.stats.describe import measure_run
 from perfgate.stats.moderated import moderated_t
 

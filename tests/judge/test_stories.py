@@ -11,16 +11,12 @@ import pytest
 from conftest import steady
 from stories import CALIBRATED, FACTS, RULES, SHORT, TODAY, case, check_golden, ruleset, run, series, verdicts
 
-from perfgate.judge.drift import drifts
+from perfgate.analysis.calibrate import calibrate
+from perfgate.analysis.drift import drifts
+from perfgate.core import Allowance, Baseline, Run
+from perfgate.core.resource_limits import DEFAULT
 from perfgate.judge.evidence import Evidence
-from perfgate.judge.noise import calibrate
 from perfgate.judge.verdicts import Case, judge, judge_with_evidence
-from perfgate.limits import DEFAULT
-from perfgate.model import (
-    Allowance,
-    Baseline,
-    Run,
-)
 
 MAKINGS: dict[str, dict[str, Any]] = {
     "unchanged": {},

@@ -40,9 +40,9 @@ from scope import ROOT, Core, equivalents
 from selection import Selection, measured
 
 #: Tests of other things, and those that start processes, in which the mutant would not be.
-LEFT_OUT = ("action", "fuzz", "integrations", "mutation", "readers", "recording", "reporters")
+LEFT_OUT = ("action", "fuzz", "integrations", "mutation", "readers", "recorder", "reporters")
 LEFT_OUT_FILES = (
-    *("baselines/test_bucket", "baselines/test_writers", "pairing/test_runs", "rules/test_rule_files"),
+    *("baselines/test_bucket", "baselines/test_writers", "measuring/test_runs", "rules/test_rule_files"),
     *("rules/test_sentence_errors", "rules/test_sentences", "rules/test_strict_yaml", "test_architecture"),
     *("test_detection", "test_docs", "test_examples", "test_positions_json", "test_quality", "test_units"),
 )

@@ -10,7 +10,13 @@ from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: What decides an outcome or an exit code.
-CORE = ("perfgate/judge/*.py", "perfgate/stats/*.py", "perfgate/cli/entry.py", "perfgate/cli/publishing.py")
+CORE = (
+    "perfgate/judge/*.py",
+    "perfgate/analysis/*.py",
+    "perfgate/stats/*.py",
+    "perfgate/cli/entry.py",
+    "perfgate/cli/publishing.py",
+)
 
 
 def equivalents() -> dict[str, str]:

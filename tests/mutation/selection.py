@@ -19,7 +19,7 @@ KEPT = Path("build") / "mutation.json"
 #: CPU seconds that the tests of one mutant take together at most; a test that takes longer than LONGEST is not run.
 MOST, LONGEST = 15.0, 5.0
 #: Tests of the judge and of statistics themselves, which are tried before those of whole commands.
-NEAR = ("tests/judge", "tests/stats", "tests/pairing")
+NEAR = ("tests/judge", "tests/stats", "tests/measuring")
 
 #: A test: its seconds, and its lines by module. Tests by file, each with the digest that they hold for.
 Lines = dict[str, list[int]]

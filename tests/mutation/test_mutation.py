@@ -167,7 +167,7 @@ def test_the_core_is_all_that_decides() -> None:
     names = Core().paths
     assert {
         "perfgate.judge.change",
-        "perfgate.stats.limits",
+        "perfgate.stats.bounds",
         "perfgate.judge.policy",
         "perfgate.cli.entry",
     } <= names.keys()

@@ -5,7 +5,7 @@ import random
 import numpy as np
 from reading import runs_of
 
-from perfgate.model import Run
+from perfgate.core import Run
 
 
 def contents(runs: list[Run]) -> object:

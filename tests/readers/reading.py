@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfgate.model import Run
+from perfgate.core import Run
 from perfgate.readers import Source, read
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, values_of
 
 from perfgate.readers import Source, recognise
-from perfgate.readers.localised import evidence, readings
-from perfgate.readers.ncu_units import scale_of
+from perfgate.readers.nvidia.localised import evidence, readings
+from perfgate.readers.nvidia.ncu_units import scale_of
 
 LAUNCH = [
     "ID",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import errors, run_of, runs_of, steps_of, values_of
 
-from perfgate.units import UNITS
+from perfgate.core.units import UNITS
 
 SCHEMA = json.loads(files("perfgate").joinpath("schemas/results.schema.json").read_text(encoding="utf-8"))
 VALUES = {"metric": "a", "unit": "s", "values": [1.0, 2.0]}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfgate.limits import DEFAULT, Limits
+from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.readers import inflate
 from perfgate.readers.source import Source
 from perfgate.readers.text import Document

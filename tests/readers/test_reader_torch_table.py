@@ -449,11 +449,11 @@ def test_a_rule_may_call_the_device_by_its_name(tmp_path, monkeypatch):
     """`cuda_time` and `xpu_time` are `device_time`, in single names and in globs; a bad cell still reaches the rule."""
     import numpy as np
 
-    from perfgate.measure import Measurer
-    from perfgate.model import Key, Run, Series
-    from perfgate.rules.evaluation import RunView, component_names
-    from perfgate.rules.grammar import parse_expression
-    from perfgate.rules.sentence import Selector
+    from perfgate.core import Key, Run, Series
+    from perfgate.judge.derived import RunView, component_names
+    from perfgate.judge.measure import Measurer
+    from perfgate.rules.syntax.grammar import parse_expression
+    from perfgate.rules.syntax.sentence import Selector
 
     key = Key("aten::mm.self_device_time")
     series = Series(key, "s", "aggregate", np.empty(0), aggregate={"total": 1.0, "count": 2.0})

@@ -13,8 +13,8 @@ from reading import SHARED, errors, run_of, runs_of, said, steps_of, values_of
 from trace_texts import traces
 
 from perfgate.readers import Source, join_runs, read, with_missing_ranks
-from perfgate.readers.trace import repair, window
-from perfgate.readers.trace.intervals import Intervals, complement, join, measure_within, union
+from perfgate.readers.torch_trace import repair, window
+from perfgate.readers.torch_trace.intervals import Intervals, complement, join, measure_within, union
 
 
 def event(cat, name, ts, dur, ph="X", **args):

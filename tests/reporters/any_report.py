@@ -3,8 +3,7 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from perfgate.evidence import QUANTILES, Evidence, Level, Part, RunEvidence, VerdictEvidence
-from perfgate.model import (
+from perfgate.core import (
     OUTCOMES,
     Change,
     Estimate,
@@ -18,6 +17,7 @@ from perfgate.model import (
     SourceFile,
     Verdict,
 )
+from perfgate.core.details import QUANTILES, Evidence, Level, Part, RunEvidence, VerdictEvidence
 
 #: Reports have so many fields that making one takes longer than rendering it.
 briefly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -4,8 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from perfgate.evidence import Evidence, Level, Part, RunEvidence, VerdictEvidence
-from perfgate.model import (
+from perfgate.core import (
     Change,
     Estimate,
     Key,
@@ -18,6 +17,7 @@ from perfgate.model import (
     SourceFile,
     Verdict,
 )
+from perfgate.core.details import Evidence, Level, Part, RunEvidence, VerdictEvidence
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -15,7 +15,7 @@ from samples import (
     limit,
 )
 
-from perfgate.model import Change, Estimate
+from perfgate.core import Change, Estimate
 from perfgate.reporters.bar import WIDTH, draw
 
 BARS = [

@@ -8,7 +8,7 @@ from any_report import HOSTILE, briefly, reports
 from hypothesis import given
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WITH_MANY, check_golden
 
-from perfgate.model import RunEstimate
+from perfgate.core import RunEstimate
 from perfgate.reporters import plot
 from perfgate.reporters.comment import LIMIT, marker, render
 

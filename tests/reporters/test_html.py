@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from lxml import html as lxml_html
 from samples import ENVIRONMENT, EVERY_OUTCOME, EVIDENCE, REPORTS, WITH_EVIDENCE, change, check_golden
 
-from perfgate.evidence import Evidence, VerdictEvidence
-from perfgate.model import OUTCOMES, Key, Location, Problem, Report
+from perfgate.core import OUTCOMES, Key, Location, Problem, Report
+from perfgate.core.details import Evidence, VerdictEvidence
 from perfgate.reporters import json_report
 from perfgate.reporters.html import render, sections
 from perfgate.reporters.text import one_line

@@ -10,7 +10,7 @@ from junitparser import JUnitXml
 from lxml import etree
 from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, SUSPECT, WITH_MANY, check_golden, limit
 
-from perfgate.model import Location, Problem
+from perfgate.core import Location, Problem
 from perfgate.reporters.junit import LONGEST_BODY, render
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).with_name("junit10.xsd")))

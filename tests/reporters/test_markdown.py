@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from samples import EVERY_OUTCOME, WITH_MANY, change, check_golden
 
-from perfgate.model import OUTCOMES
+from perfgate.core import OUTCOMES
 from perfgate.reporters import plot
 from perfgate.reporters.markdown import code, prose, render
 

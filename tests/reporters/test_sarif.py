@@ -10,7 +10,7 @@ from hypothesis import given
 from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, WITH_MANY, check_golden
 from sarif_schema import SARIF
 
-from perfgate.model import Location
+from perfgate.core import Location
 from perfgate.reporters.sarif import MOST_RESULTS, render
 
 VALIDATOR = jsonschema.Draft7Validator(SARIF)

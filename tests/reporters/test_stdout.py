@@ -6,7 +6,7 @@ from hypothesis import given
 from runner import commands
 from samples import EVERY_OUTCOME
 
-from perfgate.model import Key, RunSummary, SeriesSummary
+from perfgate.core import Key, RunSummary, SeriesSummary
 from perfgate.reporters import RENDERERS
 from perfgate.reporters.inspection import render_json, render_text
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from runner import commands
 from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY, change, check_golden
 
-from perfgate.model import OUTCOMES
+from perfgate.core import OUTCOMES
 from perfgate.reporters import phrases
 from perfgate.reporters.table import render
 

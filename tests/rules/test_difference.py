@@ -9,7 +9,7 @@ import pytest
 from conftest import Done
 
 from perfgate.rules.difference import differences
-from perfgate.rules.loading import load_rules
+from perfgate.rules.load import load_rules
 
 
 def kinds(old: str, new: str) -> list[str]:

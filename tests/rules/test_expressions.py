@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.measure import NotAvailable
-from perfgate.model import Key, Location, Run, Series
-from perfgate.rules.evaluation import RunView, component_names
-from perfgate.rules.grammar import parse_expression, parse_sentence
+from perfgate.core import Key, Location, Run, Series
+from perfgate.judge.derived import RunView, component_names
+from perfgate.judge.measure import NotAvailable
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.sentence import glob_matches
+from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
+from perfgate.rules.syntax.sentence import glob_matches
 
 NAN, INF = float("nan"), float("inf")
 

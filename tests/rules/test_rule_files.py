@@ -6,7 +6,7 @@ import pytest
 
 from perfgate.rules.conditions import Condition, fact_text, parse_condition
 from perfgate.rules.explain import explain
-from perfgate.rules.loading import check_rules, load_rules
+from perfgate.rules.load import check_rules, load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, ExpectedFailure, Settings
 
 HEAD = "version: 1\n"

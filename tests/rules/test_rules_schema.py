@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from perfgate.model import Better
-from perfgate.rules.document import load_document
-from perfgate.rules.loading import load_rules
+from perfgate.core import Better
+from perfgate.documents.yaml import load_document
+from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Settings
-from perfgate.rules.sentence import STATISTICS, is_statistic
+from perfgate.rules.syntax.sentence import STATISTICS, is_statistic
 from perfgate.schemas import schema
 from perfgate.stats.statistics import STATISTICS as MEASURED
 from perfgate.stats.statistics import parse_statistic

@@ -2,9 +2,9 @@
 
 import pytest
 
-from perfgate.rules.grammar import parse_expression, parse_sentence
-from perfgate.rules.loading import load_rules
-from perfgate.rules.tokens import SentenceError
+from perfgate.rules.load import load_rules
+from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
+from perfgate.rules.syntax.tokens import SentenceError
 
 END = ""  # the place behind the sentence
 WRONG = [

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from perfgate.rules.grammar import parse_expression, parse_sentence
-from perfgate.rules.sentence import Arithmetic, Change, LabelTest, Limit, Number, Selector, StatisticOf
-from perfgate.rules.tokens import SentenceError, tokenize
-from perfgate.units import UNITS, Quantity
+from perfgate.core.units import UNITS, Quantity
+from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
+from perfgate.rules.syntax.sentence import Arithmetic, Change, LabelTest, Limit, Number, Selector, StatisticOf
+from perfgate.rules.syntax.tokens import SentenceError, tokenize
 
 
 def name(pattern, *labels, quoted=False):

@@ -5,9 +5,9 @@ from conftest import ends
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from perfgate.limits import DEFAULT
-from perfgate.rules.document import load_document
-from perfgate.rules.loading import check_rules, load_rules
+from perfgate.core.resource_limits import DEFAULT
+from perfgate.documents.yaml import load_document
+from perfgate.rules.load import check_rules, load_rules
 
 
 def load(text):

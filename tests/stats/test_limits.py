@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from perfgate.stats.autocorrelation import time_constant
-from perfgate.stats.limits import mean_limit, numbers_limit, quantile_limit
+from perfgate.stats.bounds import mean_limit, numbers_limit, quantile_limit
 from perfgate.stats.statistics import STATISTICS, Estimate
 
 

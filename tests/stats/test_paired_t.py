@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from perfgate.stats.describe import RunMeasure, measure_run
-from perfgate.stats.pairs import PairedChange, median_ratio, order_effect, paired_t, ratio_of
+from perfgate.stats.paired_t import PairedChange, median_ratio, order_effect, paired_t, ratio_of
 from perfgate.stats.quantiles import t_quantile
 
 PRIOR = (0.02, 2.0)

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from perfgate.stats.describe import RunMeasure
-from perfgate.stats.prior import (
-    DEFAULT,
-    Prior,
-    calibrate_prior,
-    prior_from,
-    prior_of_levels,
-    prior_of_pairs,
-)
+from perfgate.stats.prior import DEFAULT, Prior, calibrate_prior, prior_from, prior_of_levels, prior_of_pairs
 
 
 def measures(logs, within=0.0):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from perfgate.model import Location, Problem
+from perfgate.core import Location, Problem
 
 #: What a suite, an environment, a level or a run may be called: nothing that leads out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

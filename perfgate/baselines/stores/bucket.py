@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from perfgate.baselines.stores import Taken, check_path
-from perfgate.limits import DEFAULT, Limits
-from perfgate.model import Location, Problem
+from perfgate.core import Location, Problem
+from perfgate.core.resource_limits import DEFAULT, Limits
 
 _INSTALL = "buckets need fsspec and the package of their kind: pip install fsspec s3fs (or gcsfs)"
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perfgate.baselines.stores import Taken, check_path
-from perfgate.limits import DEFAULT, Limits
-from perfgate.model import Location, Problem
+from perfgate.core import Location, Problem
+from perfgate.core.resource_limits import DEFAULT, Limits
 
 if sys.platform != "win32":
     import fcntl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfgate.model import Location, Problem
+from perfgate.core import Location, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from perfgate.units import format_number
+from perfgate.core.units import format_number
 
 Point = tuple[float, float]
 

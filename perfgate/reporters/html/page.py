@@ -12,11 +12,11 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from perfgate.model import Report
+from perfgate.core import Report
+from perfgate.core.units import format_change, format_number, format_value
 from perfgate.reporters import phrases
 from perfgate.reporters.html import sections
 from perfgate.reporters.text import clip, one_line, plural
-from perfgate.units import format_change, format_number, format_value
 
 #: In characters: one name, path or message.
 _LONGEST_TEXT = 2_000

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
 from math import isfinite
 
-from perfgate.evidence import RunEvidence
+from perfgate.core.details import RunEvidence
 from perfgate.reporters.html.canvas import Canvas, Point, canvas
 
 Range = tuple[float | None, float | None]

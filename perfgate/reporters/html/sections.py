@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from perfgate.evidence import Level, Part, RunEvidence, VerdictEvidence
-from perfgate.model import Fact, Report, Verdict
+from perfgate.core import Fact, Report, Verdict
+from perfgate.core.details import Level, Part, RunEvidence, VerdictEvidence
+from perfgate.core.units import Unit, display_unit, format_value
 from perfgate.reporters import phrases
 from perfgate.reporters.html import plots
-from perfgate.units import Unit, display_unit, format_value
 
 #: Of how many verdicts pictures are drawn, the worst first: more would take minutes to draw, and nobody looks at them.
 MOST_DRAWN = 60

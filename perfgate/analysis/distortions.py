@@ -1,0 +1,155 @@
+"""Ways to make a run worse on purpose, so that a rule can show that it notices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.core import Key, Run, Series, Verdict, read_only
+from perfgate.core.aliases import synonyms
+from perfgate.judge.derived import component_names
+from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
+from perfgate.rules.syntax.sentence import Limit, Selector, selectors
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
+#: How far each way goes, from just beyond what is allowed.
+AMOUNTS = (1.001, 1.02, 1.05, 1.08, 1.12, 1.2, 1.3, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0)
+
+#: Where a way that works at all works: at its end, or half way to where too few values are left.
+TELLING = (AMOUNTS[-1], 2.0)
+
+#: Counts stay as they are when every value is longer, and so does what is relative to the mean.
+_UNSCALED = ("count", "cv", "calls")
+#: The part of the values that a longer tail is made of.
+_TAIL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of being worse: what a series of a new run becomes at an amount above 1; None leaves it as it is."""
+
+    distorted: Callable[[Series, float], Series | None]
+    #: The clause that it is made for; None for all.
+    clause: str | None = None
+
+    def applied(self, run: Run, amount: float) -> Run:
+        """The run, made worse by this amount."""
+        return replace(run, series=tuple(self.distorted(series, amount) or series for series in run.series))
+
+
+def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[Verdict]) -> Iterator[Way]:
+    """The ways in which what a rule reads can be worse, the plainest first."""
+    for clause in dict.fromkeys(verdict.asks for verdict in verdicts):
+        yield _beyond_the_edge(clause, [verdict for verdict in verdicts if verdict.asks == clause])
+    reads = reading(rule, ruleset)
+    names = sorted({series.key.metric for run in runs for series in run.series if reads(series.key)})
+    plain = isinstance(rule.sentence.subject, Selector) and not _derived(rule, ruleset)
+    for some in [names] if plain else [[name] for name in names]:
+        yield _scaled(some, up=True)
+        yield _scaled(some, up=False)
+        yield _changed(some, _longer_tail)
+        yield from (_lifted(some, c.asks.bound.value) for c in rule.clauses if isinstance(c.asks, Limit))
+        for member in _members(runs, some):
+            yield _scaled(some, up=True, member=member)
+            yield _scaled(some, up=False, member=member)
+        yield _changed(some, lambda values, amount: np.tile(values, 1 + int(amount)))
+        yield _changed(some, lambda values, amount: values[: max(1, int(len(values) / amount))])
+
+
+def reading(rule: Rule, ruleset: Ruleset) -> Callable[[Key], bool]:
+    """Whether a rule reads a series, itself or through derived metrics."""
+    own = selectors(rule.sentence.subject)
+    names = {name for metric in _derived(rule, ruleset) for name in component_names(metric.expression, ruleset.metrics)}
+    return lambda key: key.metric in names or any(selector.matches(key) for selector in own)
+
+
+def _derived(rule: Rule, ruleset: Ruleset) -> list[DerivedMetric]:
+    """The derived metrics that a rule names."""
+    own = selectors(rule.sentence.subject)
+    return [metric for name, metric in ruleset.metrics.items() if any(one.matches_metric(name) for one in own)]
+
+
+def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
+    """Every metric by just so much that it is beyond its own bound or tolerance in a clause."""
+    edges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    down: set[str] = set()
+    for verdict in verdicts:
+        edge = _edge(verdict)
+        if edge is not None:
+            for name in (verdict.metric, *synonyms(verdict.metric)):
+                edges[name, tuple(sorted(verdict.labels.items()))] = edge
+                down |= {name} if _is_down(verdict) else set()
+
+    def distorted(series: Series, amount: float) -> Series | None:
+        key = series.key.without_members()
+        edge = edges.get((key.metric, key.labels), edges.get((key.metric, ())))
+        if edge is None:
+            return None
+        return _times(series, edge / amount if key.metric in down else edge * amount)
+
+    return Way(distorted, clause)
+
+
+def _edge(verdict: Verdict) -> float | None:
+    """The factor that takes a metric to its bound, or to the end of its tolerance; None where there is none."""
+    new = verdict.new.estimate if verdict.new else None
+    edge = verdict.bound
+    if verdict.kind == "change" and verdict.tolerance is not None:
+        base = verdict.base.estimate if verdict.base else None
+        edge = None if base is None else base * (1 + (-verdict.tolerance if _is_down(verdict) else verdict.tolerance))
+    return edge / new if edge is not None and new and edge / new > 0 else None
+
+
+def _is_down(verdict: Verdict) -> bool:
+    return verdict.better == "higher"
+
+
+def _members(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[tuple[str, str], ...]]:
+    """The first and the last rank (and device), where there are several."""
+    found = sorted({s.key.member() for run in runs for s in run.series if s.key.metric in names})
+    return [found[0], found[-1]] if len(found) > 1 else []
+
+
+def _scaled(names: Sequence[str], *, up: bool, member: tuple[tuple[str, str], ...] | None = None) -> Way:
+    """All values of some metrics larger, or smaller; of one rank alone, where one is named."""
+
+    def distorted(series: Series, amount: float) -> Series | None:
+        if series.key.metric not in names or (member is not None and series.key.member() != member):
+            return None
+        return _times(series, amount if up else 1 / amount)
+
+    return Way(distorted)
+
+
+def _lifted(names: Sequence[str], bound: float) -> Way:
+    """So much more of what may well be nothing, which no factor changes."""
+    return _changed(names, lambda values, amount: values + abs(bound) * amount)
+
+
+def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:
+    def distorted(series: Series, amount: float) -> Series | None:
+        if series.key.metric not in names or not len(series.values):
+            return None
+        # Steps say where a value belongs; of values that are more or fewer, nobody knows.
+        values = change(series.values, amount)
+        steps = series.steps if len(values) == len(series.values) else None
+        return replace(series, values=read_only(values), steps=steps, groups=())
+
+    return Way(distorted)
+
+
+def _longer_tail(values: Values, amount: float) -> Values:
+    return np.where(values > np.quantile(values, _TAIL), values * amount, values)
+
+
+def _times(series: Series, factor: float) -> Series:
+    """The series with everything in its unit larger by a factor."""
+    printed: Mapping[str, float] = {
+        name: value if name in _UNSCALED else value * factor for name, value in series.aggregate.items()
+    }
+    return replace(series, values=read_only(series.values * factor), aggregate=printed)

@@ -1,0 +1,74 @@
+"""Slow drift since the last decision, as a warning: it says what it saw, and never fails a build."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from perfgate.core import Baseline, Problem
+from perfgate.core.units import format_change, format_number
+from perfgate.judge.changes import ANCHOR_WINDOW, change_terms
+from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects
+from perfgate.judge.finding import Undecidable
+from perfgate.judge.measure import NotAvailable
+from perfgate.judge.question import Question
+from perfgate.judge.verdicts import Case
+from perfgate.rules.ruleset import Rule
+from perfgate.stats.describe import RunMeasure
+from perfgate.stats.drift import WARNS, Drift, cusum
+from perfgate.stats.moderated import has_logarithm
+
+#: Fewer runs in a row are a step, which the verdicts tell of.
+_FEWEST_RISING = 3
+
+
+def drifts(case: Case, evidence: Evidence) -> list[Problem]:
+    """A warning for each metric whose runs have crept away for the worse since the current level was opened.
+
+    The first five runs of the level are the reference, or the anchor where it is of the same level: a change that
+    somebody approved is no drift.
+    """
+    found = (_drift_of(rule, case, evidence) for rule in case.ruleset.rules if rule.comparisons)
+    return list(dict.fromkeys(problem for problems in found for problem in problems))
+
+
+def _drift_of(rule: Rule, case: Case, evidence: Evidence) -> Iterator[Problem]:
+    clause, asks = rule.comparisons[0]
+    for subject in find_subjects(rule.sentence, evidence):
+        reference, later = _history(subject, case.baseline)
+        if len(reference) < ANCHOR_WINDOW or not all((*reference, *later)):
+            continue
+        question = Question(clause, subject, rule, case, evidence, later, reference)
+        try:
+            first, rest = _measures(question, reference), _measures(question, later)
+            if not all(map(has_logarithm, (*first, *rest))):
+                continue
+            terms = change_terms(question, asks, [*first, *rest])
+            drift = cusum(first, rest, terms.prior, terms.worse)
+        except (Undecidable, NotAvailable):  # the verdict of the rule says why
+            continue
+        if drift.score > WARNS and drift.runs >= _FEWEST_RISING:
+            yield Problem("warning", _words(question, drift), rule.at, subject.key)
+
+
+def _history(subject: Subject, baseline: Baseline) -> tuple[tuple[Members, ...], tuple[Members, ...]]:
+    """The runs that drift is measured from, and all later ones in order of time, new ones last."""
+    anchored = all(run.source.startswith(f"{baseline.place}/") for run in baseline.anchor)  # stored at PLACE/RUN.json
+    if not anchored or not baseline.anchor:
+        return subject.base[:ANCHOR_WINDOW], (*subject.base[ANCHOR_WINDOW:], *subject.new)
+    known = {run.source for run in baseline.anchor}
+    stored = zip(subject.base_views, subject.base, strict=True)
+    return subject.anchor, (*(members for view, members in stored if view.run.source not in known), *subject.new)
+
+
+def _measures(question: Question, runs: Sequence[Members]) -> list[RunMeasure]:
+    return [question.reading.measure(series) for series in question.side(runs).series]
+
+
+def _words(question: Question, drift: Drift) -> str:
+    change = format_change(math.expm1(drift.shift))
+    return (
+        f"{question.words(())} drifts: the last {drift.runs} runs are {change} from the first runs of their level on "
+        f"average, though no single one need stand out (CUSUM {format_number(drift.score, 3)}, over {WARNS:g} warns); "
+        "`within 5% of anchor` would hold it"
+    )

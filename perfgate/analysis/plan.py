@@ -1,0 +1,166 @@
+"""What each rule can see with the stored runs, and what would let it see more: `perfgate plan`. Nothing is judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from perfgate.core import Plan, PlanPoint
+from perfgate.judge.change import applied_tolerance, detectable_change
+from perfgate.judge.changes import ANCHOR_WINDOW, change_terms
+from perfgate.judge.evidence import Evidence, Subject, find_subjects
+from perfgate.judge.finding import Undecidable
+from perfgate.judge.limits import limit_confidence
+from perfgate.judge.margin import Margin
+from perfgate.judge.measure import NotAvailable
+from perfgate.judge.messages import counted
+from perfgate.judge.question import Question
+from perfgate.judge.terms import ChangeTerms
+from perfgate.judge.verdicts import Case
+from perfgate.rules.ruleset import Rule
+from perfgate.rules.syntax.sentence import Change, Clause, Limit
+from perfgate.stats.describe import RunMeasure
+from perfgate.stats.moderated import has_logarithm, run_noise
+from perfgate.stats.planning import MOST_RUNS, RunNoise, values_to_pass
+from perfgate.stats.statistics import Quantile, parse_statistic
+
+#: More of the same: so many times the steps are held against as many runs, which take as long.
+TIMES = 3
+#: So many base runs are compared with at most.
+RUNS_COMPARED = 10
+#: The steps of a run, as multiples of what the stored runs have, for which a plan says what would be seen.
+_STEPS = (2.0, 4.0, 8.0, 16.0)
+
+
+def plans(case: Case) -> tuple[Plan, ...]:
+    """A plan for each clause of each rule that applies, and each metric of the stored runs, in the order of the rules.
+
+    Of a case only the rules, the baseline and the facts are looked at.
+    """
+    evidence = Evidence.of((), case.baseline, case.ruleset.metrics)
+    applying = [r for r in case.ruleset.rules if all(c.holds(case.facts) is not False for c in r.when)]
+    return tuple(found for rule in applying for found in _of_rule(rule, case, evidence))
+
+
+def _of_rule(rule: Rule, case: Case, evidence: Evidence) -> Iterator[Plan]:
+    subjects = find_subjects(rule.sentence, evidence)
+    for clause in rule.clauses:
+        if not subjects:
+            yield _without(rule, clause, case, None, f"the stored runs do not hold {rule.sentence.subject_text}")
+        for subject in subjects:
+            base = subject.anchor if isinstance(clause.asks, Change) and clause.asks.reference == "anchor" else None
+            stored = tuple(members for members in (subject.base if base is None else base) if members)
+            question = Question(clause, subject, rule, case, evidence, (), stored)
+            try:
+                yield _planned(question)
+            except (Undecidable, NotAvailable) as error:
+                yield _without(rule, clause, case, subject, str(error))
+
+
+def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, why: str | None) -> Plan:
+    """A plan that holds no numbers yet, or none at all and the reason why."""
+    return Plan(
+        rule=rule.name,
+        metric=subject.key.metric if subject else rule.sentence.subject_text,
+        labels=dict(subject.key.labels) if subject else {},
+        statistic=rule.sentence.statistic,
+        asks=clause.text,
+        at=rule.at,
+        baseline=case.baseline.place,
+        power=rule.settings.power,
+        confidence=rule.settings.confidence,
+        trouble=why,
+    )
+
+
+def _planned(question: Question) -> Plan:
+    """The plan for one clause and one metric. Raises Undecidable and NotAvailable where there is none."""
+    asks, key = question.clause.asks, question.subject.key
+    if question.subject.trouble or not question.base:
+        raise Undecidable("no-baseline", question.subject.trouble or f"no stored run holds {key}", "")
+    question.check_terms()
+    measures = [question.reading.measure(series) for series in question.side(question.base).series]
+    plan = replace(
+        _without(question.rule, question.clause, question.case, question.subject, None),
+        statistic=question.shown_statistic,
+        base_runs=len(measures),
+    )
+    if isinstance(asks, Limit):
+        return _of_limit(plan, question, asks, measures)
+    if not asks.is_stored:
+        raise Undecidable("not-planned", "it compares the ranks of one run with each other, without stored runs", "")
+    return _of_change(plan, question, asks, measures)
+
+
+def _of_limit(plan: Plan, question: Question, asks: Limit, measures: Sequence[RunMeasure]) -> Plan:
+    """How many independent values a percentile needs before it can pass, and how many a stored run holds."""
+    statistic = parse_statistic(question.reading.statistic)
+    held = measures[-1].n_effective
+    if not isinstance(statistic, Quantile) or held is None:
+        raise Undecidable("not-planned", "a limit on this is judged from the runs as they are", "")
+    allowed = 1 - statistic.q if asks.upper else statistic.q
+    confidence = limit_confidence(question, question.base)
+    needed = values_to_pass(allowed, confidence)
+    if held >= needed:
+        advice = "enough: a run like the stored ones can pass"
+    else:
+        times = math.ceil(10 * needed / held) / 10
+        advice = f"more steps: {times:g} times as many, or {counted(math.ceil(needed / held), 'run')}"
+    return replace(plan, confidence=confidence, values_needed=needed, values_held=held, advice=advice)
+
+
+def _of_change(plan: Plan, question: Question, asks: Change, measures: Sequence[RunMeasure]) -> Plan:
+    """Which change the next runs would show against the stored ones."""
+    terms = change_terms(question, asks, measures)
+    if not all(map(has_logarithm, measures)):
+        raise Undecidable("not-positive", "the stored values have no relative change: hold it to a limit", "")
+    if terms.exact:
+        raise Undecidable("exact", "it is compared without noise: one run shows every change", "")
+    centre, noise = run_noise(measures, terms.prior)
+    tolerance = applied_tolerance(math.exp(centre), terms)
+    margin = Margin.of_ratio(tolerance, terms.worse)
+    new_runs = ANCHOR_WINDOW if asks.reference == "anchor" else 1
+    points = tuple(_points(noise, margin, terms))
+    needed = noise.runs_needed(margin.room, terms.confidence, terms.power)
+    return replace(
+        plan,
+        confidence=terms.confidence,
+        tolerance=tolerance,
+        new_runs=new_runs,
+        noise_between=math.sqrt(max(noise.variance - noise.within, 0.0)),
+        noise_within=math.sqrt(noise.within),
+        calibrated=question.calibrated is not None,
+        detectable=points[new_runs - 1].detectable,
+        runs_needed=needed,
+        advice=_advice(noise, margin.room, needed, new_runs, terms),
+        points=points,
+    )
+
+
+def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[PlanPoint]:
+    """The smallest change seen by 1 to 20 new runs, and by one new run with more steps, base runs included."""
+    for runs in range(1, MOST_RUNS + 1):
+        reach = noise.reach(runs, terms.confidence, terms.power)
+        yield PlanPoint(runs, 1.0, detectable_change(margin, reach))
+    for steps in _STEPS:
+        reach = noise.of_longer_runs(steps).reach(1, terms.confidence, terms.power)
+        yield PlanPoint(1, steps, detectable_change(margin, reach))
+
+
+def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, terms: ChangeTerms) -> str:
+    """What lets an unchanged program pass with the wanted power, the cheapest first."""
+    if needed is not None and needed <= new_runs:
+        return f"enough: {counted(needed, 'new run')} settle{'s' if needed == 1 else ''} an unchanged program"
+    more_runs = noise.reach(TIMES, terms.confidence, terms.power)
+    longer_runs = noise.of_longer_runs(TIMES).reach(1, terms.confidence, terms.power)
+    if longer_runs < more_runs:
+        return f"more steps: the noise is inside the runs, so {TIMES} times the steps help more than {TIMES} runs"
+    ways = [(needed, f"more runs: {needed} new ones settle an unchanged program")] if needed else []
+    for base_runs in range(noise.base_runs + 1, RUNS_COMPARED + 1):
+        then = noise.of_base_runs(base_runs).runs_needed(room, terms.confidence, terms.power)
+        if then is not None:
+            words = f"more base runs: with {base_runs} of them, {counted(then, 'new run')} would do"
+            ways.append((base_runs - noise.base_runs + then, words))
+    nothing = (0, "a wider tolerance or a quieter machine: no number of runs settles this one")
+    return min(ways, default=nothing, key=lambda way: way[0])[1]

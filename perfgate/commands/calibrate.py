@@ -1,0 +1,131 @@
+"""`perfgate calibrate`: the noise between runs or pairs of an environment, measured on unchanged ones and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import perfgate
+from perfgate.analysis.calibrate import RUNS_NEEDED, calibrate
+from perfgate.baselines import layout
+from perfgate.baselines.candidates import plain, read_candidates, write
+from perfgate.baselines.files import StoredSource, run_of
+from perfgate.baselines.identity import identity_of
+from perfgate.baselines.levels import History, StoredRun
+from perfgate.baselines.priors import NO_PAIRS, SCHEMA, PriorFile, encode, stored_prior
+from perfgate.baselines.repository import Options, find_environment, read_stored
+from perfgate.baselines.stores import WritableStore
+from perfgate.commands.pairs import with_pairs
+from perfgate.core import Baseline, CalibratedPrior, Fact
+from perfgate.judge.messages import counted
+from perfgate.judge.verdicts import Case
+from perfgate.reporters.stored import prior_line
+from perfgate.rules.ruleset import Ruleset
+from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.rule_source import WorkingTree, locked, open_store, read_rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Unchanged runs, or pairs, of one environment."""
+
+    case: Case
+    environment: str
+    identity: Mapping[str, Fact | None]
+    sources: Sequence[StoredSource]
+    #: Of each run the level that it belongs to; runs that the user gave are all of the same code.
+    levels: Sequence[str] = ()
+
+
+def calibrate_runs(options: Options) -> list[str]:
+    """Measure the noise between unchanged runs, or pairs, and store it; returns the lines to print. Raises Refused.
+
+    Without runs, those that are stored show it: each level against itself, for every environment with enough of them.
+    """
+    if not options.runs:
+        return _calibrate_stored(options)
+    candidates = read_candidates(options, pairs=True)
+    new, baseline, wrong = with_pairs(candidates.runs, Baseline())
+    what = "pair" if baseline.pairing else "run"
+    if wrong:
+        raise Refused("\n".join(map(str, wrong)), 3)
+    if len(new) < RUNS_NEEDED:
+        raise Refused(f"calibrate needs {RUNS_NEEDED} or more {what}s of the same code, and was given {len(new)}")
+    files = dict.fromkeys(file for run in candidates.runs for file in run.files)
+    measured = _Measured(
+        Case(candidates.ruleset, new, baseline, surroundings.today(), candidates.facts),
+        candidates.environment,
+        identity_of(candidates.facts, candidates.ruleset.identity),
+        [StoredSource(plain(file.path), file.format, file.sha256) for file in files],
+    )
+    return [*map(str, candidates.noticed), *_calibrate(measured, candidates.store)]
+
+
+def _calibrate_stored(options: Options) -> list[str]:
+    """Measure the noise of each environment, or of that of `--env`, on its stored runs. Raises Refused."""
+    ruleset, problems, _ = read_rules(WorkingTree(), options.rules, options.suite)
+    if ruleset is None:
+        raise Refused("\n".join(map(str, problems)))
+    store = open_store(options.baselines)
+    names, problems = layout.environments(store, ruleset.suite)
+    if options.env:
+        identity = identity_of(inputs.read_facts(options.env), ruleset.identity)
+        names = [name for name in names if name == find_environment(store, ruleset.suite, identity)[0]]
+    stored: dict[str, list[StoredRun]] = {}
+    for name in names:
+        stored[name], damaged, _ = read_stored(store, ruleset.suite, name)
+        problems += damaged
+    if problems:  # before anything is written, for what is damaged may be what the noise is seen in
+        raise Refused("\n".join(["the stored baselines are damaged:", *map(str, problems)]), 3)
+    lines, refusals = [], []
+    for name, found in stored.items():
+        try:
+            lines += _calibrate(_stored(found, ruleset, name), store)
+        except Refused as error:
+            refusals.append(f"{ruleset.suite}/{name}: {error}")
+    if not lines:
+        step = "give five or more runs of the same code, or store more with `perfgate baseline add`"
+        why = refusals or [f"there are no stored runs of suite {ruleset.suite} here"]
+        raise Refused("\n".join([*why, step]), 3)
+    return [*lines, *refusals]
+
+
+def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _Measured:
+    """What is stored of one environment. Raises Refused where it is too little."""
+    held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
+    if len(held) < RUNS_NEEDED:
+        raise Refused(f"{counted(len(held), 'run')} stored, and {RUNS_NEEDED} are needed", 3)
+    runs = tuple(run_of(run.file, run.path) for _, run in held)
+    sources = {source.sha256: source for _, run in held for source in run.file.sources}
+    case = Case(ruleset, runs, Baseline(), surroundings.today())
+    identity = held[-1][1].file.identity
+    return _Measured(case, environment, identity, list(sources.values()), [level for level, _ in held])
+
+
+def _calibrate(measured: _Measured, store: WritableStore) -> list[str]:
+    """Measure the noise and store it; returns the lines to print. Raises Refused where nothing can be measured."""
+    priors, complaints = calibrate(measured.case, measured.levels)
+    said = [f"not calibrated: {complaint}" for complaint in complaints]
+    if not priors:
+        why = said or ["no rule compares with stored runs: write one, such as `forward within 5% of baseline`"]
+        raise Refused("\n".join(["nothing was calibrated, and nothing is stored", *why]), 3)
+    with locked(store):
+        return [*map(prior_line, priors), *said, _write(measured, priors, store)]
+
+
+def _write(measured: _Measured, priors: Sequence[CalibratedPrior], store: WritableStore) -> str:
+    suite, pairing = measured.case.ruleset.suite, measured.case.baseline.pairing
+    stored = PriorFile(
+        schema=SCHEMA,
+        tool=f"perfgate {perfgate.__version__}",
+        suite=suite,
+        time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
+        identity=dict(measured.identity),
+        sources=list(measured.sources),
+        priors=[stored_prior(prior) for prior in priors],
+        pairing=pairing or NO_PAIRS,
+    )
+    path = layout.prior_path(suite, measured.environment, pairing)
+    write(store, path, encode(stored), replace=True)
+    return f"wrote {store.location(path)}, which check uses from now on" + (" for such pairs" if pairing else "")

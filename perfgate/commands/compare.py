@@ -1,0 +1,142 @@
+"""`perfgate compare`: two sets of runs without rules; every metric that both sides hold gets a verdict."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfgate.commands.details import collected
+from perfgate.commands.pairs import with_pairs
+from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
+from perfgate.judge.policy import report_exit_code, report_outcome
+from perfgate.judge.together import geometric_means
+from perfgate.judge.verdicts import Case, judge_with_evidence
+from perfgate.readers.source import TraceMode
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
+from perfgate.rules.syntax.cursor import Cursor
+from perfgate.rules.syntax.sentence import Change, Clause, Selector, Sentence, is_statistic
+from perfgate.rules.syntax.tokens import SentenceError
+from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.errors import Refused
+
+#: Where the rules of a comparison stand: nobody wrote them.
+_HERE = Location("compare")
+
+
+def compare(
+    base: Sequence[str],
+    new: Sequence[str],
+    statistic: str | None,
+    tolerance: str,
+    format: str | None = None,
+    trace_mode: TraceMode = "corrected",
+) -> Report:
+    """Judge new runs against base runs, metric by metric. Raises Refused for usage errors.
+
+    Without a statistic each metric has its own: the median of samples, the mean of aggregates.
+    """
+    _check_statistic(statistic)
+    asks = _change(tolerance)
+    inputs.refuse_twice([*base, *new])
+    base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
+    return _compared(Baseline(runs=base_runs), new_runs, asks, statistic)
+
+
+def compare_pairs(
+    paths: Sequence[str],
+    statistic: str | None,
+    tolerance: str,
+    format: str | None = None,
+    trace_mode: TraceMode = "corrected",
+) -> Report:
+    """Judge the new side of pairs against their base side, metric by metric. Raises Refused where there are none."""
+    _check_statistic(statistic)
+    asks = _change(tolerance)
+    runs = inputs.read_runs(paths, format, trace_mode)
+    new, baseline, problems = with_pairs(runs, Baseline())
+    if baseline.pairing is None:
+        raise Refused("--paired: these runs hold no pairs; `perfgate run --paired` makes them")
+    return _compared(baseline, new, asks, statistic, problems)
+
+
+def compare_runs(base: tuple[Run, ...], new: tuple[Run, ...], what: str) -> Report:
+    """Stored runs against stored runs, with the usual tolerance; `what` stands for the baseline."""
+    return replace(_compared(Baseline(runs=base), new, _change("5%"), None), baseline=what)
+
+
+def _check_statistic(statistic: str | None) -> None:
+    if statistic is not None and not is_statistic(statistic):
+        raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
+
+
+def _compared(
+    baseline: Baseline,
+    new_runs: tuple[Run, ...],
+    asks: Clause,
+    statistic: str | None,
+    unpaired: Sequence[Problem] = (),
+) -> Report:
+    base_runs = baseline.runs
+    rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
+    facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
+    ruleset, limits = Ruleset("compare", rules, {}), surroundings.limits()
+    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
+    verdicts, found = judge_with_evidence(case)
+    problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
+    problems += [*unpaired, *_alone(base_runs, new_runs)]
+    # Every metric is compared here: one whose values were all left out must not drop out with them.
+    code = report_exit_code(verdicts, [replace(problem, key=None) for problem in problems])
+    nothing = hashlib.sha256().hexdigest()
+    files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
+    outcome = report_outcome(code, verdicts)
+    policy, evidence = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
+    return Report(
+        outcome,
+        code,
+        verdicts,
+        tuple(problems),
+        files,
+        facts,
+        policy,
+        "compare",
+        baseline=baseline.place,
+        evidence=evidence,
+        geometric_means=geometric_means(verdicts),
+    )
+
+
+def _change(tolerance: str) -> Clause:
+    try:
+        quantity = Cursor(tolerance).quantity()
+    except SentenceError as error:
+        raise Refused(f"--tolerance {tolerance}: {error}") from None
+    if quantity.unit is None or quantity.unit.symbol != "%" or quantity.number < 0:
+        raise Refused(f"--tolerance {tolerance}: a tolerance is a percentage, such as 5%")
+    return Clause(Change("baseline", "worse", relative=quantity.value), f"within {quantity} of baseline")
+
+
+def _rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
+    words = " ".join(word for word in (f'"{metric}"', statistic, asks.text) if word)
+    return Rule(Sentence(words, Selector(metric, quoted=True), metric, statistic, None, (asks,)), _HERE)
+
+
+def _metrics(runs: Sequence[Run]) -> set[str]:
+    return {series.key.metric for run in runs for series in run.series}
+
+
+def _shared(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
+    """The metrics of both sides; nothing in common is an error, for nothing could be judged."""
+    return sorted(_metrics(base) & _metrics(new))
+
+
+def _alone(base: Sequence[Run], new: Sequence[Run]) -> list[Problem]:
+    """What only one side holds is not compared, and said."""
+    shared = _metrics(base) & _metrics(new)
+    sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
+    said = [
+        Problem("warning", f"only the {side} side holds {', '.join(sorted(names))}", _HERE)
+        for side, names in sides.items()
+        if names
+    ]
+    return said if shared else [*said, Problem("error", "the two sides have no metric in common", _HERE)]

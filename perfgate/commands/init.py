@@ -1,0 +1,166 @@
+"""`perfgate init`: from runs to a gate. Everything is decided first and written at the end, over nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from perfgate.analysis.proposals import propose
+from perfgate.baselines.approvals import Decision, open_level
+from perfgate.baselines.candidates import Candidates, read_measured
+from perfgate.baselines.levels import RUNS_KEPT, History
+from perfgate.baselines.repository import Loaded, Options
+from perfgate.commands.starting_files import WORKFLOW_TEXT, rule_file, starter
+from perfgate.core import Baseline, Problem
+from perfgate.judge.verdicts import Case, judge
+from perfgate.rules.load import load_rules
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
+from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.output_files import create_file
+from perfgate.workspace.rule_source import open_store
+
+SUITE = "training"
+RULES, BASELINES, WORKFLOW = "rules", "baselines", ".github/workflows/perf.yml"
+
+_COMMIT = f"fill in what {WORKFLOW} leaves to you (TODO), and commit all of it to the main branch"
+
+Files = dict[str, bytes]
+
+
+def init(options: Options) -> list[str]:
+    """Write rules, the runs as the first level, and a workflow; returns the lines to print.
+
+    Raises Refused where any of them is there already, and where the runs cannot become a baseline; then nothing is
+    written.
+    """
+    suite = options.suite or SUITE
+    _refuse_existing()
+    files, noticed = _from_runs(options, suite) if options.runs else (_without_runs(suite), ())
+    _write(files)
+    lines = [f"wrote {name}" for name in files]
+    return [*map(str, noticed), *lines, "", *(_next_with_runs(options) if options.runs else _next_without())]
+
+
+def _refuse_existing() -> None:
+    """Nothing is ever overwritten, nor mixed with what somebody else wrote. Raises Refused."""
+    there = [f"{folder}/ holds {_names(folder)}" for folder in (RULES, BASELINES) if _names(folder)]
+    there += [f"{WORKFLOW} exists"] if os.path.lexists(WORKFLOW) else []
+    if there:
+        step = "move that away, or write by hand what is missing (`perfgate init` in an empty folder shows how)"
+        raise Refused(f"nothing was written, for this is here already: {'; '.join(there)}: {step}")
+
+
+def _names(place: str) -> str:
+    """What a folder holds, in words; a file of that name is there, too."""
+    try:
+        names = sorted(os.listdir(place))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"no folder that can be read ({error.strerror or error})"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _without_runs(suite: str) -> Files:
+    text = starter(suite)
+    _loaded(text, suite)
+    return {_rules_name(suite): text.encode(), WORKFLOW: WORKFLOW_TEXT.encode()}
+
+
+def _rules_name(suite: str) -> str:
+    return f"{RULES}/{suite}.yaml"
+
+
+def _from_runs(options: Options, suite: str) -> tuple[Files, tuple[Problem, ...]]:
+    """All files, in the order in which a person would read them, and warnings. Raises Refused."""
+    runs, facts, noticed = read_measured(options, DEFAULT_IDENTITY)
+    runs = runs[-RUNS_KEPT:]
+    found = propose(runs, surroundings.today())
+    if not found.rules:
+        why = "\n".join(f"  {why}: {', '.join(metrics[:5])}" for why, metrics in found.left_out.items())
+        step = "see `perfgate inspect RUN...`, or write the first rule by hand (`perfgate init` without runs)"
+        raise Refused(f"these runs share no metric that a first rule can hold:\n{why}\n{step}", 3)
+    text = rule_file(suite, found, len(runs))
+    ruleset = _loaded(text, suite)
+    given = replace(options, rules=(_rules_name(suite),), suite=suite)
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(folder)
+        candidates = Candidates(given, ruleset, runs, facts, store, store, Loaded(Baseline(), History({})), None)
+        open_level(candidates, Decision("the first runs, stored by perfgate init"))
+        _refuse_blocked(candidates.reloaded())
+        stored = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path for path in _files(Path(folder))}
+        kept = {name: path.read_bytes() for name, path in stored.items()}
+    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: WORKFLOW_TEXT.encode()}, noticed
+
+
+def _loaded(text: str, suite: str) -> Ruleset:
+    """The rules as every later command will read them. Raises Refused."""
+    ruleset, problems = load_rules([(_rules_name(suite), text.encode())], suite, surroundings.limits())
+    if ruleset is None:
+        raise Refused("\n".join(map(str, problems)))
+    return ruleset
+
+
+def _refuse_blocked(found: Candidates) -> None:
+    """A first check of the same runs must pass: a gate that begins red is switched off. Raises Refused."""
+    case = Case(found.ruleset, found.runs, found.loaded.baseline, surroundings.today(), found.facts)
+    blocked = [verdict for verdict in judge(case) if verdict.exit_code]
+    if blocked:
+        words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in blocked)
+        raise Refused(f"nothing was written, for these runs do not pass what they would be held to:\n{words}", 3)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _write(files: Files) -> None:
+    """Write all files, or none. Raises Refused."""
+    made: list[Path] = []
+    try:
+        for name, data in files.items():
+            for parent in reversed(Path(name).parents):
+                if not parent.exists():
+                    parent.mkdir()
+                    made.append(parent)
+            create_file(name, data)
+            made.append(Path(name))
+    except OSError as error:
+        _remove(reversed(made))
+        place = error.filename2 or error.filename
+        raise Refused(f"nothing was written, for {place} cannot be: {error.strerror or error}") from None
+    except BaseException:
+        _remove(reversed(made))
+        raise
+
+
+def _remove(made: Iterable[Path]) -> None:
+    for path in made:
+        with suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _next_with_runs(options: Options) -> list[str]:
+    facts = "".join(f" --env {shlex.quote(inputs.typed_fact(fact))}" for fact in options.env)
+    shown = " ".join(map(inputs.typed_path, options.runs)) + facts
+    return [
+        f"read {_rules_name(options.suite or SUITE)}, then see that the gate holds:",
+        f"    perfgate check {shown}",
+        f"    perfgate selftest {shown}",
+        _COMMIT,
+    ]
+
+
+def _next_without() -> list[str]:
+    return [
+        f"name your metrics in {RULES}/, then store a first run and check the next one:",
+        '    perfgate baseline approve RUN --reason "first baseline"',
+        "    perfgate check RUN",
+        _COMMIT,
+    ]

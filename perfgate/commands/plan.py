@@ -1,0 +1,70 @@
+"""`perfgate plan`: what the rules can see with the stored runs, before anybody makes new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perfgate.analysis.plan import plans
+from perfgate.baselines import layout
+from perfgate.baselines.identity import identity_of
+from perfgate.baselines.repository import Options, approve_command, load_baseline, read_stored
+from perfgate.baselines.stores import Store
+from perfgate.core import Baseline, Fact, Plan, Problem
+from perfgate.judge.verdicts import Case
+from perfgate.rules.conditions import fact_text
+from perfgate.rules.ruleset import Ruleset
+from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.rule_source import WorkingTree, open_store, read_rules
+
+
+def plan(options: Options) -> tuple[list[Plan], list[Problem]]:
+    """The plans of every environment of the suite that the given facts fit, and what is wrong with the stored runs.
+
+    Raises Refused for mistakes in the rules, and where nothing is stored.
+    """
+    ruleset, problems, _ = read_rules(WorkingTree(), options.rules, options.suite)
+    if ruleset is None:
+        raise Refused("\n".join(str(problem) for problem in problems))
+    found: list[Plan] = []
+    for case, wrong in stored_cases(options, ruleset):
+        problems += wrong
+        found += plans(case) if case.baseline.runs else ()
+    if not found and not problems:
+        place = open_store(options.baselines).shown
+        hint = "approve a first run, or correct --suite, --baselines and --env"
+        raise Refused(f"there are no stored runs to plan with for suite {ruleset.suite} in {place}: {hint}", 3)
+    return found, list(dict.fromkeys(problems))
+
+
+def stored_cases(options: Options, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
+    """The stored runs of every environment that the given facts fit, without new ones, and what is wrong with them."""
+    store, given = open_store(options.baselines), inputs.read_facts(options.env)
+    environments, problems = layout.environments(store, ruleset.suite)
+    for environment in environments:
+        facts, wrong = _facts(store, ruleset, environment)
+        if facts is None or not _fits(given, facts, ruleset):
+            problems += wrong
+            continue
+        loaded = load_baseline(store, ruleset, facts, approve_command(options))
+        case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
+        yield case, [*wrong, *loaded.problems]
+    if problems:
+        yield Case(ruleset, (), Baseline(), surroundings.today()), problems
+
+
+def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, Fact] | None, list[Problem]]:
+    """The facts that the newest stored run of an environment holds; None where there is no run."""
+    stored, problems, _ = read_stored(store, ruleset.suite, environment)
+    if not stored:
+        return None, problems
+    newest = max(stored, key=lambda run: run.age).file
+    facts = {**newest.context, **newest.identity}
+    return {name: value for name, value in facts.items() if value is not None}, problems
+
+
+def _fits(given: dict[str, Fact], facts: dict[str, Fact], ruleset: Ruleset) -> bool:
+    """Whether the facts of the command line are those of an environment, as far as they identify one."""
+    identity = identity_of(facts, ruleset.identity)
+    asked = ((fact_text(given[name]), identity[name]) for name in identity if name in given)
+    return all(known is not None and fact_text(known) == text for text, known in asked)

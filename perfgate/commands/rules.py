@@ -1,0 +1,88 @@
+"""`perfgate rules check`, `explain` and `diff`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+from perfgate.baselines.repository import Options
+from perfgate.core import PolicyChange, Problem, Verdict
+from perfgate.reporters.now import render
+from perfgate.rules import load as loading
+from perfgate.rules.difference import differences
+from perfgate.rules.explain import explain
+from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.workspace import surroundings
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.inputs import rule_files
+from perfgate.workspace.rule_source import WorkingTree, policy_source, read_rules
+
+
+def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
+    """Validate rule files: a line for each good one, and every problem of the others."""
+    counts, problems = loading.check_rules(list(rule_files(paths)), surroundings.limits())
+    return [f"{name}: {count} rule" + ("" if count == 1 else "s") for name, count in counts.items()], problems
+
+
+def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
+    """How the rules of all suites are called, and with that what they are about; sorted. Raises Refused."""
+    found = loading.all_rules(list(rule_files(paths)), surroundings.limits())
+    names = {rule.name for rule in found}
+    return sorted(names | {rule.sentence.subject_text for rule in found} if with_metrics else names)
+
+
+def rules_difference(
+    old: str, new: str | None, paths: Sequence[str], suite: str | None
+) -> tuple[list[PolicyChange], str]:
+    """What the rules of NEW loosen or tighten against those of OLD, and how the two are called. Raises Refused.
+
+    Each side is a path, or a git ref, of which the rules at `paths` are read; NEW is the working tree by default.
+    """
+    before, after = _side(old, paths, suite), _side(new, paths, suite)
+    return differences(before, after), f"{old} → {new or 'the working tree'}"
+
+
+def _side(name: str | None, paths: Sequence[str], suite: str | None) -> Ruleset:
+    is_path = name is not None and os.path.exists(name)
+    source = WorkingTree() if name is None or is_path else policy_source(name)
+    ruleset, problems, _ = read_rules(source, (name,) if is_path and name is not None else paths, suite)
+    if ruleset is None:
+        raise Refused("\n".join(map(str, problems)))
+    return ruleset
+
+
+def explain_rules(options: Options, ids: Sequence[str]) -> tuple[list[str], list[Problem]]:
+    """The rules with these ids, or all, in words, and what they come to with the stored runs, where there are any.
+
+    Also returned is what is wrong with the stored runs. Raises Refused for an unknown id or a file with mistakes.
+    """
+    ruleset, problems = loading.load_rules(list(rule_files(options.rules)), options.suite, surroundings.limits())
+    if ruleset is None:
+        raise Refused("\n".join(str(problem) for problem in problems))
+    known = {rule.name: rule for rule in ruleset.rules}
+    for unknown in (name for name in ids if name not in known):
+        near = get_close_matches(unknown, known, n=1)
+        raise Refused(f"no rule is called {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
+    found, problems = _now(options, chosen)
+    return ["\n".join([explain(rule, ruleset), *render(_of(rule, found))]) for rule in chosen.rules], problems
+
+
+def _of(rule: Rule, found: Mapping[str, Sequence[Verdict]]) -> dict[str, list[Verdict]]:
+    return {place: [v for v in verdicts if v.at == rule.at] for place, verdicts in found.items()}
+
+
+def _now(options: Options, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:
+    """The verdicts on the newest stored run of each level that is compared with, as if it were new."""
+    from perfgate.commands.plan import stored_cases
+    from perfgate.judge.verdicts import judge
+
+    found: dict[str, tuple[Verdict, ...]] = {}
+    problems: list[Problem] = []
+    for case, wrong in stored_cases(options, ruleset):
+        problems += wrong
+        if case.baseline.runs:
+            found[case.baseline.place or ""] = judge(replace(case, new=case.baseline.runs[-1:]))
+    return found, list(dict.fromkeys(problems))

@@ -1,0 +1,47 @@
+"""`perfgate selftest`: the user's own rules, on the user's own runs, shown what they are meant to catch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfgate.analysis.selftest import exit_code, self_test
+from perfgate.baselines.repository import Options, approve_command, load_baseline
+from perfgate.core import Baseline, Problem, Proof
+from perfgate.judge.verdicts import Case
+from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.rule_source import open_store, policy_source, read_rules
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What was shown of each rule, against what, and what that makes the command exit with."""
+
+    proofs: tuple[Proof, ...]
+    #: The level, or in words that the runs were held against themselves.
+    against: str
+    problems: tuple[Problem, ...]
+    exit_code: int
+
+
+def selftest(options: Options) -> SelfTest:
+    """Test every rule; nothing is written. Raises Refused for mistakes in the rules and runs that cannot be read."""
+    source = policy_source(options.policy_ref)
+    ruleset, problems, _ = read_rules(source, options.rules, options.suite)
+    if ruleset is None:
+        raise Refused("\n".join(str(problem) for problem in problems))
+    runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
+    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    found = [problem for run in runs for problem in run.problems] + clashes
+    wrong = [problem for problem in found if problem.severity == "error"]
+    if wrong:
+        raise Refused("these runs cannot be tested with:\n" + "\n".join(map(str, wrong)), 3)
+    loaded = load_baseline(open_store(options.baselines), ruleset, facts, approve_command(options))
+    if loaded.problems:
+        raise Refused("the stored baseline cannot be used:\n" + "\n".join(map(str, loaded.problems)), 3)
+    baseline, against = loaded.baseline, f"baseline {loaded.baseline.place}"
+    if not baseline.runs:
+        baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, for {baseline.missing}"
+    problems += [problem for problem in clashes if problem.severity == "warning"]
+    proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
+    return SelfTest(proofs, against, tuple(problems), exit_code(proofs))

@@ -1,0 +1,1 @@
+"""Strict documents: JSON and YAML that know where each value is."""

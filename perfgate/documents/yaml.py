@@ -1,0 +1,279 @@
+"""Strict YAML: plain data with the position of everything in it, and nothing that YAML would bend.
+
+Anchors, aliases, merge keys, tags, several documents, non-string and duplicate keys are refused. Plain scalars follow
+JSON: `1e-3` is a number; `on`, `017`, `12:30` and `2026-01-01` are text. Depth is counted on the event stream, before
+anything is built: deep nesting would crash YAML's C loader.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from perfgate.core import Location, Problem
+from perfgate.core.resource_limits import DEFAULT, Limits
+
+Path = tuple[str | int, ...]
+
+#: A word as far as it is underlined.
+_WORD = re.compile(r"[^\s:,\]}]+")
+_TAB_INDENT = re.compile(r" *\t")
+#: A line is shown whole up to this length, and so much of a longer one.
+_SHOWN = 160
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
+
+#: What YAML makes of the first character of a sentence that is not in single quotes.
+_BENT_STARTS = {
+    "*": "an alias",
+    "&": "an anchor",
+    "!": "a tag",
+    "[": "a list",
+    "{": "a mapping",
+    '"': "a quoted string that ends before the sentence does",
+    "%": "a directive",
+    "@": "a reserved character",
+    "`": "a reserved character",
+    "'": "a quoted string that ends before the sentence does",
+    "|": "a block of text",
+    ">": "a block of text",
+}
+#: What begins like that and is whole: a sentence in quotes, the header of a block, a list or mapping in brackets.
+_WHOLE = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[|>][-+0-9]*|\{.*\}|\[.*\])\s*(?:#.*)?""")
+#: A field of the rule file: what follows its colon is no part of a sentence.
+_FIELD = re.compile(r"(?:id|why|severity|when|better|warmup|confidence|power|min_\w+|on_\w+|budget|expect_fail|tags):")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands: 1-based line and column, the text of its line from there, and where it ends."""
+
+    line: int
+    column: int
+    rest: str
+    #: The line of the last character of a scalar, and its column.
+    end: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Document:
+    """A YAML file as plain data; `values` and `keys` say where each path stands."""
+
+    name: str
+    data: Any = None
+    values: dict[Path, Place] = field(default_factory=dict)
+    keys: dict[Path, Place] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def location(self, path: Path, *, key: bool = False) -> Location:
+        """Where a path stands; for a path that does not exist, where its nearest parent does."""
+        places = self.keys if key else self.values
+        while path and path not in places:
+            path = path[:-1]
+        place = places.get(path) or self.values.get(())
+        return Location(self.name, place.line, place.column) if place else Location(self.name)
+
+    def underlined(self, message: str, line: int, column: int, width: int | None = None) -> Problem:
+        """A problem with its line and the place underlined: `width` characters, or the word that begins there."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        visible = text.replace("\t", " ")
+        word = _WORD.match(visible, column - 1)
+        width = width or (len(word[0]) if word else 1)
+        start = max(0, column - _SHOWN // 2) if len(visible) > _SHOWN else 0
+        visible = visible[start : start + _SHOWN]
+        marks = "^" * max(1, min(width, len(visible) - (column - start) + 2))
+        excerpt = f"    {visible}\n    {' ' * (column - start - 1)}{marks}" if text else None
+        return Problem("error", message, Location(self.name, line, column), excerpt=excerpt)
+
+    def excerpt(self, path: Path) -> str:
+        """The text of the line from where the value stands."""
+        place = self.values.get(path)
+        return place.rest if place else ""
+
+    def value(self, path: Path) -> Any:
+        """The value at a path that exists."""
+        found = self.data
+        for part in path:
+            found = found[part]
+        return found
+
+
+class _TooMuch(Exception):
+    """Something over a limit: reading stops, so that nothing is built from it."""
+
+
+def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> Document:
+    """Read one YAML file; everything wrong with it is in `problems`, with line and column."""
+    document = Document(name)
+    if len(data) > limits.rule_bytes:
+        document.problems.append(_problem(name, limits.beyond("rule_bytes", "this rule file is larger")))
+        return document
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        document.problems.append(_problem(name, "is not UTF-8 text: save it as UTF-8", line, 1))
+        return document
+    _build(document, text, limits)
+    return document
+
+
+def _build(document: Document, text: str, limits: Limits) -> None:
+    document.lines = lines = text.splitlines()
+    try:
+        document.data = _Builder(document, lines, yaml.parse(text, Loader=_loader()), limits).build()
+    except _TooMuch:
+        pass  # the problem is in the document
+    except RecursionError:  # only where somebody raised the limit
+        document.problems.append(_problem(document.name, "is nested too deep for this Python: lower rule_depth", 1, 1))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        message = f"is not valid YAML: {error.problem or error.context}" + _hint(lines, line)
+        document.problems.append(document.underlined(message, line, column))
+    except yaml.reader.ReaderError as error:
+        code = _code(error.character)
+        before = text[: max(0, text.find(chr(code)))]  # PyYAML's position counts bytes or characters, as it is built
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        message = f"holds a character that YAML does not allow (U+{code:04X})"
+        document.problems.append(document.underlined(message, line, column, 1))
+
+
+def _code(character: object) -> int:
+    return character if isinstance(character, int) else ord(str(character)[:1] or "\0")
+
+
+def _loader() -> Any:
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _problem(name: str, message: str, line: int | None = None, column: int | None = None) -> Problem:
+    return Problem("error", message, Location(name, line, column))
+
+
+def _hint(lines: list[str], line: int) -> str:
+    """Advice for a sentence that YAML reads as something else; looks at the line of the error and the one before."""
+    if 1 <= line <= len(lines) and _TAB_INDENT.match(lines[line - 1]):
+        return "; YAML is not indented with tabs: use blanks"
+    for text in (lines[number - 1] for number in (line, line - 1) if 1 <= number <= len(lines)):
+        sentence = re.sub(r"^\s*(?:- +)?(?:assert:\s+)?", "", text)
+        if _WHOLE.fullmatch(sentence) or _FIELD.match(sentence):
+            continue
+        if sentence[:1] in _BENT_STARTS:
+            return "; " + bent_start(sentence)
+        if text.lstrip().startswith(("- ", "assert:")) and ": " in sentence:
+            return "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"
+    return ""
+
+
+def bent_start(text: str) -> str:
+    """What YAML makes of a sentence that starts like this, and what to do about it."""
+    what = _BENT_STARTS[text[0]]
+    return f"YAML reads a leading {text[0]} as {what}: wrap the whole sentence in single quotes"
+
+
+class _Builder:
+    """Builds plain data from YAML's events; what is refused becomes a problem, and building goes on."""
+
+    def __init__(self, document: Document, lines: list[str], events: Iterator[Any], limits: Limits) -> None:
+        self.document = document
+        self.lines = lines
+        self.events = events
+        self.limits = limits
+
+    def build(self) -> Any:
+        data: Any = None
+        started = False
+        for event in self.events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if started:
+                    self.refuse("a second YAML document begins here: one file is one document", event)
+                    break
+                started = True
+                data = self.value(next(self.events), ())
+        return data
+
+    def value(self, event: Any, path: Path) -> Any:
+        if len(path) >= self.limits.rule_depth and isinstance(event, yaml.CollectionStartEvent):
+            self.refuse(self.limits.beyond("rule_depth", "lists and mappings are nested deeper"), event)
+            raise _TooMuch
+        if len(self.document.values) >= self.limits.rule_values:
+            self.refuse(self.limits.beyond("rule_values", "this rule file holds more values"), event)
+            raise _TooMuch
+        self.refuse_indirection(event)
+        self.document.values[path] = self.place(event)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self.sequence(path)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self.mapping(path)
+        return self.scalar(event)
+
+    def sequence(self, path: Path) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            items.append(self.value(event, (*path, len(items))))
+        return items
+
+    def mapping(self, path: Path) -> dict[str, Any]:
+        items: dict[str, Any] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key = self.key(event, path)
+            value = self.value(next(self.events), (*path, key))
+            items.setdefault(key, value)
+        return items
+
+    def key(self, event: Any, path: Path) -> str:
+        name = self.value(event, (*path, "")) if not isinstance(event, yaml.AliasEvent) else None
+        if not isinstance(name, str):
+            self.refuse("a key must be text" + self.advice(event), event)
+            name = str(name)
+        if name == "<<":
+            self.refuse("merge keys (<<) are not used in rule files: write the fields out", event)
+        first = self.document.keys.get((*path, name))
+        if first:
+            self.refuse(f"the key {name!r} stands twice, first on line {first.line}", event)
+        self.document.keys.setdefault((*path, name), self.place(event))
+        return name
+
+    def refuse_indirection(self, event: Any) -> None:
+        """Aliases, anchors and tags: the same text must always mean the same."""
+        if isinstance(event, yaml.AliasEvent):
+            self.refuse("aliases (*name) are not used in rule files" + self.advice(event), event)
+        elif event.anchor is not None:
+            self.refuse("anchors (&name) are not used in rule files" + self.advice(event), event)
+        elif event.tag is not None:
+            self.refuse("tags (!name) are not used in rule files" + self.advice(event), event)
+
+    def refuse(self, message: str, event: Any) -> None:
+        mark = event.start_mark
+        self.document.problems.append(self.document.underlined(message, mark.line + 1, mark.column + 1))
+
+    def advice(self, event: Any) -> str:
+        """What to do, where the refused construct is the beginning of a sentence."""
+        rest = self.place(event).rest
+        return "; " + bent_start(rest) if rest[:1] in _BENT_STARTS else ""
+
+    def scalar(self, event: Any) -> Any:
+        if isinstance(event, yaml.AliasEvent):
+            return None
+        if event.style:  # quoted or a block: always text
+            return event.value
+        if event.value in _WORDS:
+            return _WORDS[event.value]
+        if not _JSON_NUMBER.fullmatch(event.value):
+            return event.value
+        number = float(event.value)
+        if math.isinf(number):
+            return event.value
+        return int(event.value) if re.fullmatch(r"-?[0-9]{1,18}", event.value) else number
+
+    def place(self, event: Any) -> Place:
+        line, column = event.start_mark.line, event.start_mark.column
+        text = self.lines[line] if line < len(self.lines) else ""
+        return Place(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))

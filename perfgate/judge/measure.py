@@ -1,0 +1,181 @@
+"""A series of one run as one number: its statistic, and how far that number can be trusted.
+
+Samples are measured by `perfgate.stats`; of aggregates and single values, only what the source printed exists.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.core import Better, Series, SeriesSummary, read_only
+from perfgate.stats.describe import RunMeasure, describe
+from perfgate.stats.quantiles import sample_quantile
+from perfgate.stats.statistics import Count, Quantile, parse_statistic
+from perfgate.stats.warmup import SteadyRun, WarmUpRule, steady_run
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
+
+#: Fewer values of a run than this say nothing.
+FEWEST_VALUES = 4
+
+
+class NotAvailable(Exception):
+    """A value that the data do not hold: an absent metric, a percentile of an aggregate, units that do not fit."""
+
+
+class Measurer:
+    """Measures every series once, however many rules ask for it; remembers the warm-up, too."""
+
+    def __init__(self) -> None:
+        #: The series is kept with its answer, so that its id stays its own.
+        self._steady: dict[tuple[int, WarmUpRule, Better], tuple[Series, SteadyRun]] = {}
+        self._measures: dict[tuple[int, str, WarmUpRule, Better], RunMeasure] = {}
+
+    def steady(self, series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> SteadyRun:
+        """The series without its warm-up; of an aggregate, the one number that it holds. Raises NotAvailable."""
+        if series.kind != "samples":
+            return steady_run(single_number(series, statistic))
+        key = (id(series), warmup, better)
+        if key not in self._steady:
+            self._steady[key] = (series, steady_run(series.values, warmup, better))
+        return self._steady[key][1]
+
+    def measure(self, series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> RunMeasure:
+        """One series as one number, with what the inside of the run says of its error. Raises NotAvailable."""
+        key = (id(series), statistic, warmup, better)
+        if key not in self._measures:
+            run = self.steady(series, statistic, warmup, better)
+            found = _unthinned(series, statistic, describe(run, parse_statistic("mean" if run.single else statistic)))
+            if series.kind != "samples":
+                return found
+            self._measures[key] = found
+        return self._measures[key]
+
+
+def _unthinned(series: Series, statistic: str, found: RunMeasure) -> RunMeasure:
+    """The measure of a series that was stored thinned, with the counts and sums of the whole one."""
+    if series.thinned_from is None or found.value is None:
+        return found
+    times = series.thinned_from / len(series.values)
+    value = found.value * times if statistic in ("count", "total") else found.value
+    return replace(found, value=value, n=round(found.n * times))
+
+
+def single_number(series: Series, statistic: str) -> float:
+    """The one number that an aggregate or a single value holds for a statistic. Raises NotAvailable."""
+    if series.kind == "value":
+        if statistic in ("mean", "median", "min", "max", "total"):
+            return float(series.values[0])
+        raise NotAvailable(f"{statistic} is not available: {series.key} is a single number")
+    printed = dict(series.aggregate)
+    if printed.get("count") == 0:
+        raise NotAvailable(f"{series.key} was never called: its count is 0")
+    count, total = printed.get("count"), printed.get("total")
+    if "mean" not in printed and total is not None and count:
+        printed["mean"] = total / count
+    aliases = {"p50": "median", "p0": "min", "p100": "max"}
+    name = aliases.get(statistic, statistic)
+    if name not in printed:
+        raise NotAvailable(
+            f"{statistic} is not available: the source prints only {', '.join(sorted(printed))} of {series.key}"
+        )
+    return float(printed[name])
+
+
+def number_of_run(series: Series, statistic: str) -> float:
+    """A statistic of a whole run as a plain number, for arithmetic; NaN where it does not exist.
+
+    Raises NotAvailable where the run holds too few values: fewer than 4 after warm-up, or, for a percentile, none
+    beyond it, so that it would say no more than the largest value.
+    """
+    found = Measurer().measure(series, statistic, "auto", "lower")
+    asked = parse_statistic(statistic)
+    tail = min(asked.q, 1 - asked.q) if isinstance(asked, Quantile) else 1.0
+    needed = 0 if found.single or isinstance(asked, Count) else max(FEWEST_VALUES, math.ceil(1 / tail - 1e-9))
+    if found.value is not None and found.n < needed:
+        raise NotAvailable(f"{statistic} of {series.key} needs {needed} values after warm-up, and there are {found.n}")
+    return math.nan if found.value is None else found.value
+
+
+def default_statistic(series: Series) -> str:
+    """The statistic of a sentence that names none: of samples the median, of aggregates the mean if it is there."""
+    if series.kind == "samples":
+        return "median"
+    if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
+        return "mean"
+    return "median" if "median" in series.aggregate and "total" not in series.aggregate else "total"
+
+
+def statistic_unit(series: Series, statistic: str) -> str:
+    """The base unit of a statistic: counts and coefficients of variation have none of their own."""
+    return "1" if statistic in ("count", "cv") else series.unit
+
+
+def pooled(parts: list[Series]) -> Series:
+    """The series of several ranks as one; `across ranks`. Raises NotAvailable for what cannot be pooled."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if all(part.kind == "samples" for part in parts):
+        return Series(first.key.without_members(), first.unit, "samples", _interleaved([p.values for p in parts]))
+    totals = [part.aggregate.get("total") for part in parts]
+    counts = [part.aggregate.get("count") for part in parts]
+    if None in totals or None in counts:
+        raise NotAvailable(
+            f"{first.key.metric} cannot be pooled across ranks: it holds no samples, nor total and count"
+        )
+    total, count = sum(t for t in totals if t is not None), sum(c for c in counts if c is not None)
+    aggregate = {"total": total, "count": count, "mean": total / count if count else float("nan")}
+    return Series(first.key.without_members(), first.unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
+
+
+def _interleaved(values: list[Values]) -> Values:
+    """The values of several ranks in order of time: step by step, rank by rank, where all have as many."""
+    same = len({len(one) for one in values}) == 1
+    return np.stack(values, axis=1).ravel() if same else np.concatenate(values)
+
+
+@np.errstate(all="ignore")
+def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
+    """A series as `inspect` shows it; of an aggregate, what the source printed."""
+    if series.kind == "aggregate":
+        count = series.aggregate.get("count")
+        n = None if count is None else int(count)
+        return SeriesSummary(series.key, series.unit, series.kind, n, series.aggregate, printed_as=series.printed_as)
+    x = series.values
+    if len(x) == 0:
+        return SeriesSummary(series.key, series.unit, series.kind, 0, {}, printed_as=series.printed_as)
+    # Sorted once, for a report may hold thousands of series; a NaN comes last, and is then every statistic.
+    ordered = np.sort(x) if not np.isnan(x).any() else np.full(1, np.nan)
+    median, p95, p99 = (sample_quantile(ordered, q) for q in (0.5, 0.95, 0.99))
+    statistics = {
+        "mean": float(np.mean(x)),
+        "median": median,
+        "p95": p95,
+        "p99": p99,
+        "min": float(ordered[0]),
+        "max": float(ordered[-1]),
+        "total": float(np.sum(x)),
+    }
+    if series.kind == "value":
+        statistics = {"value": float(x[0])}
+    shown = tuple(float(value) for value in x) if with_values else None
+    return SeriesSummary(
+        series.key, series.unit, series.kind, len(x), statistics, _histogram(x, p99), series.printed_as, shown
+    )
+
+
+def _histogram(x: Values, p99: float, bins: int = 16) -> tuple[int, ...]:
+    """Counts in equal bins up to p99, the last bin holding everything beyond: one stall must not flatten the rest."""
+    low = float(np.min(x))
+    bins_per_unit = np.divide(bins, p99 - low)
+    if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or too narrow or wide for floats to tell
+        return ()
+    places = np.minimum((np.minimum(x, p99) - low) * bins_per_unit, bins - 1)
+    return tuple(np.bincount(places.astype(np.int64), minlength=bins).tolist())

@@ -1,0 +1,64 @@
+"""A commit's files in a folder of their own, for as long as they are needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.git import Commit
+
+_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A checked-out commit: its top, the folder in it that is like the working directory, and its PYTHONPATH."""
+
+    top: Path
+    folder: Path
+    commit: Commit
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """PYTHONPATH with the places inside of the repository moved here, so that base imports its own modules."""
+        paths = os.environ.get("PYTHONPATH")
+        if not paths:
+            return {}
+        return {"PYTHONPATH": os.pathsep.join(self._moved(path) for path in paths.split(os.pathsep))}
+
+    def _moved(self, path: str) -> str:
+        real, own = Path(path).resolve(), self.commit.top.resolve()
+        return str(self.top / real.relative_to(own)) if path and real.is_relative_to(own) else path
+
+
+@contextmanager
+def checked_out(ref: str) -> Iterator[Worktree]:
+    """The files of a ref in a clean worktree, removed at the end. Raises Refused (3) where that cannot be."""
+    commit = Commit.of(ref)
+    with tempfile.TemporaryDirectory(prefix="perfgate-base-", ignore_cleanup_errors=True) as place:
+        top = Path(place).resolve() / "base"
+        _git(commit, "worktree", "add", "--detach", "--quiet", str(top), commit.sha)
+        try:
+            inside = Path.cwd().resolve().relative_to(commit.top.resolve())
+            if not (top / inside).is_dir():
+                raise Refused(f"{ref} has no folder {inside.as_posix()}: run the command from one that both have", 3)
+            yield Worktree(top, top / inside, commit)
+        finally:
+            _git(commit, "worktree", "remove", "--force", str(top))
+
+
+def _git(commit: Commit, *words: str) -> None:
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=commit.top, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Refused(f"{commit.ref} cannot be checked out: {error}", 3) from None
+    if done.returncode:
+        raise Refused(f"{commit.ref} cannot be checked out: {' '.join(done.stderr.split())}", 3)

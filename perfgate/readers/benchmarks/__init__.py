@@ -1,0 +1,1 @@
+"""Benchmark tools that write JSON, one file for each."""

@@ -1,0 +1,1 @@
+"""DeepSpeed logs: timers, throughput, memory, collectives, FLOPS."""

@@ -1,0 +1,272 @@
+"""Records of timers as DeepSpeed and Megatron-LM print them: `time (ms) | NAME: 1.23 | NAME: 4.56`.
+
+A training log repeats a few records thousands of times, so records with the same names are the rows of one table, and a
+value costs little more than its `float`. A record with anything else in it (glued text, parentheses, nan, garbled
+numbers) is read field by field.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from perfgate.core import Key
+from perfgate.core.aliases import canonical_timer
+from perfgate.readers.builder import MAX_FAULTS, Column, RunBuilder, fault_of
+
+WORD = "time (ms)"
+#: Where a record begins; the comms logger's `time (ms): 9.46` is none.
+RECORD = re.compile(r"time \(ms\)(?=[ \t]*(?:\||$))")
+
+#: A record that holds one of these is the last of its step.
+ENDS_STEP = frozenset({"forward", "backward", "step"})
+
+_MAX_CACHED = 1000
+
+_RANK = re.compile(r"(?:\[Rank (-?\d+)\]|(?<![A-Za-z_])rank=(-?\d+))\s*$")
+
+_FIELD = re.compile(r"\s*\|([^|:()\[\]]*):\s*([^\s|\[(]*)")
+_INNER = re.compile(r"\s*\(([^()]*)\)")
+_NEXT = re.compile(r"\s*(?:\||$)")
+_MORE = re.compile(r"\|[^|:()\[\]]+:\s*[-+]?[0-9]")
+_GLUED_RANK = re.compile(r"rank=-?\d+\s*$")
+
+
+class _Table:
+    """All records of one rank with the same timers, in that order."""
+
+    def __init__(self, names: tuple[str, ...], columns: list[Column]) -> None:
+        self.names = frozenset(names)
+        self.columns = columns
+        self.ends_step = any(column.key.metric in ENDS_STEP for column in columns)
+        #: What the rest of a record looks like; None until the third one has come.
+        self.pattern: re.Pattern[str] | None = None
+        #: Row by row, in ms.
+        self.values = array("d")
+        #: Of each row, its step and its place among all the records of the run.
+        self.steps = array("q")
+        self.places = array("q")
+
+
+class _Rank:
+    """One rank: its tables by the printed names, and its count of steps."""
+
+    def __init__(self, label: str | None) -> None:
+        self.label = label
+        self.tables: dict[tuple[str, ...], _Table] = {}
+        self.step = 0
+        #: The last record was the last one of its step.
+        self.ended = False
+        #: The names in the step so far; None once a record has ended a step, for then such records tell.
+        self.names: set[str] | None = set()
+
+    def count(self, table: _Table) -> int:
+        """The step that the next record, one of this table, belongs to."""
+        if self.ended:
+            self.step += 1
+        elif self.names is not None:
+            if not self.names.isdisjoint(table.names):
+                self.step += 1
+                self.names.clear()
+            self.names.update(table.names)
+        self.ended = table.ends_step
+        if self.ended and self.names is not None:
+            self.names = None
+            self._begin_at_once()
+        return self.step
+
+    def _begin_at_once(self) -> None:
+        """The first record that ends a step: what stood before it, micro steps for one, was all of that step."""
+        self.step = 0
+        for table in self.tables.values():
+            table.steps = array("q", bytes(table.steps.itemsize * len(table.steps)))
+
+
+class Timers:
+    """The timer records of one run."""
+
+    def __init__(self, run: RunBuilder) -> None:
+        self._run = run
+        self._ranks: dict[str | None, _Rank] = {}
+        self._rank_after: dict[str, _Rank] = {}
+        #: By the text of a record up to its first name: what the whole of such a record looks like.
+        self._usual: dict[str, tuple[re.Pattern[str], _Rank, _Table]] = {}
+        #: How many records held a timer.
+        self.records = 0
+        self._lost = 0
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks printed records and said which they are."""
+        return len(self._ranks.keys() - {None})
+
+    @property
+    def ended_steps(self) -> int | None:
+        """How many steps have ended; None unless one rank alone prints records."""
+        ranks = [rank for rank in self._ranks.values() if rank.tables]
+        if len(ranks) != 1:
+            return None
+        return 0 if ranks[0].names is not None else ranks[0].step + ranks[0].ended
+
+    def hand_over(self, other: Timers, first: int) -> None:
+        """Give the steps from `first` on, of the only rank, to a run that begins there and has read nothing yet."""
+        (rank,) = (rank for rank in self._ranks.values() if rank.tables)
+        heir = other._ranks.setdefault(rank.label, _Rank(rank.label))
+        heir.step, heir.ended, heir.names = rank.step - first, rank.ended, None
+        for names, table in rank.tables.items():
+            at = bisect_left(table.steps, first)
+            if at == len(table.steps):
+                continue
+            taken = other._table(heir, names)
+            taken.values.extend(table.values[at * len(table.columns) :])
+            taken.steps.extend(step - first for step in table.steps[at:])
+            taken.places.extend(place - self.records for place in table.places[at:])  # before all that is to come
+            del table.values[at * len(table.columns) :], table.steps[at:], table.places[at:]
+        rank.step, rank.ended = first - 1, True
+
+    def read_usual(self, line: str) -> bool:
+        """Read a line that is one record like those before it, and nothing else; False where it is not."""
+        start = line.find(WORD)
+        # The text up to the first name (rank, word and name) tells which record to expect.
+        known = self._usual.get(line[start - 24 if start > 24 else 0 : line.find(":", start)])
+        if known is None:
+            return False
+        pattern, rank, table = known
+        usual = pattern.fullmatch(line, start + len(WORD))
+        if usual is None:
+            return False
+        table.values.extend(map(float, usual.groups()))
+        table.steps.append(rank.count(table))
+        table.places.append(self.records)
+        self.records += 1
+        return True
+
+    def read(self, number: int, line: str) -> bool:
+        """Read all the records of any line; False where there was none with a timer in it."""
+        before = self.records
+        start = line.find(WORD)
+        while start >= 0:
+            prefix = start - 24 if start > 24 else 0
+            rank = self._rank(line[prefix:start])
+            begin = start + len(WORD)
+            following = line.find(WORD, begin)
+            table = self._careful(rank, line[begin:] if following < 0 else line[begin:following], number)
+            if table is not None and table.pattern is not None and following < 0 and len(self._usual) < _MAX_CACHED:
+                self._usual[line[prefix : line.find(":", start)]] = (table.pattern, rank, table)
+            start = following
+        return self.records > before
+
+    def _row(self, table: _Table, step: int, texts: Iterable[str]) -> None:
+        table.values.extend(map(float, texts))
+        table.steps.append(step)
+        table.places.append(self.records)
+        self.records += 1
+
+    def _rank(self, before: str) -> _Rank:
+        """The rank of a record, told by the text before it; without one it is unknown, not 0."""
+        known = self._rank_after.get(before)
+        if known:
+            return known
+        found = _RANK.search(before)
+        label = (found[1] or found[2]) if found else None
+        rank = self._ranks.setdefault(label, _Rank(label))
+        if found and len(self._rank_after) < _MAX_CACHED:
+            self._rank_after[before] = rank
+        return rank
+
+    def _table(self, rank: _Rank, names: tuple[str, ...]) -> _Table:
+        """The table of these names; from its third row on, its records are usual."""
+        if names not in rank.tables:
+            rank.tables[names] = _Table(names, [self._column(rank, name) for name in names])
+        table = rank.tables[names]
+        if len(table.steps) == 2:
+            pattern = "".join(rf" \| {re.escape(name)}: ([0-9]{{1,12}}\.[0-9]+)" for name in names)
+            table.pattern = re.compile(pattern)
+        return table
+
+    def _column(self, rank: _Rank, name: str) -> Column:
+        """The series of a timer by its printed name."""
+        labels = {} if rank.label is None else {"rank": rank.label}
+        key = Key.of(canonical_timer(name), **labels)
+        return self._run.column(key, "s", 1000, name)
+
+    def _careful(self, rank: _Rank, record: str, number: int) -> _Table | None:
+        """Any record, and the table it belongs to; values that cannot be true become problems."""
+        if not record.lstrip().startswith("|"):
+            return None  # no record: the comms logger's `time (ms): 9.46`, or one without timers
+        fields = []
+        for name, text in fields_of(record):
+            if name:
+                fields.append((name, text, fault_of(text)))
+            else:
+                self._nameless(text, number)
+        if not fields:
+            return None
+        whole = self._table(rank, tuple(name for name, _, _ in fields))
+        step = rank.count(whole)
+        for name, _, fault in fields:
+            if fault:
+                self._run.refuse(self._column(rank, name).key, fault, number)
+        good = [(name, text) for name, text, fault in fields if not fault]
+        if good:
+            self._row(self._table(rank, tuple(name for name, _ in good)), step, [text for _, text in good])
+        return whole
+
+    def _nameless(self, text: str, number: int) -> None:
+        self._lost += 1
+        if self._lost <= MAX_FAULTS:
+            self._run.say("error", f"a timer whose name cannot be read: {text[:80]!r}", number)
+
+    def finish(self) -> None:
+        """Hand the values to the run, each series in the order of the log."""
+        found: dict[Key, list[tuple[_Table, int]]] = {}
+        for rank in self._ranks.values():
+            for table in rank.tables.values():
+                for at, column in enumerate(table.columns):
+                    found.setdefault(column.key, []).append((table, at))
+        for key, parts in found.items():
+            order = np.argsort(
+                np.concatenate([np.frombuffer(table.places, np.int64) for table, _ in parts]), kind="stable"
+            )
+            values = np.concatenate([np.frombuffer(table.values)[at :: len(table.columns)] for table, at in parts])
+            steps = np.concatenate([np.frombuffer(table.steps, np.int64) for table, _ in parts])
+            self._run.columns[key].values.frombytes(values[order].tobytes())
+            self._run.columns[key].steps.frombytes(steps[order].tobytes())
+        self._usual.clear()
+        for rank in self._ranks.values():
+            rank.tables.clear()
+
+
+def fields_of(record: str) -> Iterator[tuple[str, str]]:
+    """(name, printed value) of each field; where no name can be read it is "".
+
+    A record ends at the first text that is no field, unless more fields follow it. The names in parentheses (MoE,
+    `print_forward_breakdown`) are fields, and the sum before them is not: it is printed on its own, too.
+    """
+    at = 0
+    while True:
+        found = _FIELD.match(record, at)
+        if found is None:
+            more = _MORE.search(record, at + 1)
+            if more is None:
+                return
+            yield "", record[at : more.start()].strip(" |")
+            at = more.start()
+            continue
+        name, value = found[1].strip(), found[2]
+        at = found.end()
+        inner = _INNER.match(record, at)
+        if inner:
+            at = inner.end()
+            for part in inner[1].split(","):
+                inner_name, _, text = part.partition(":")
+                yield inner_name.strip(), text.strip()
+            continue
+        if not _NEXT.match(record, at) and _MORE.search(record, at):
+            at = record.index("|", at)
+            value = record[found.start(2) : at]
+        yield name, _GLUED_RANK.sub("", value).strip()

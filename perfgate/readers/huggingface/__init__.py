@@ -1,0 +1,1 @@
+"""Hugging Face: the Trainer's state and its metrics table."""

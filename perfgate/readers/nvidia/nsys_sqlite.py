@@ -1,0 +1,209 @@
+"""An export of Nsight Systems (`nsys export --type sqlite`): every activity of a profile as a sample.
+
+| table | metric | NAME |
+|---|---|---|
+| `CUPTI_ACTIVITY_KIND_KERNEL` | `kernel.NAME` | the demangled name |
+| `CUPTI_ACTIVITY_KIND_MEMCPY` | `memcpy.NAME`, `memcpy.NAME.size` | `[CUDA memcpy Host-to-Device]`, ... |
+| `CUPTI_ACTIVITY_KIND_MEMSET` | `memcpy.NAME`, `memcpy.NAME.size` | `[CUDA memset]` |
+| `CUPTI_ACTIVITY_KIND_RUNTIME` | `api.NAME` | without the version that CUPTI puts behind it |
+| `NVTX_EVENTS` | `range.NAME` | `domain:text`; in the default domain `:text` |
+| `OSRT_API` | `os.NAME` | |
+
+The tables of `nsys stats` give the same metrics as aggregates, so that a rule reads both. Times are ns in the file and
+s here, sizes B, in order of start. The device is a label where a table has several. Tables in which nothing was
+recorded are absent.
+
+Source: NVIDIA's SQLite Export Schema Reference of Nsight Systems (2020 to 2025), and for the names the queries of
+`nsys stats`. Not checked on a file that the tool wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.core import Key, Run, Series, read_only
+from perfgate.readers.builder import RunBuilder, in_base
+from perfgate.readers.nvidia.sqlite_file import Database, DatabaseFault, opened
+from perfgate.readers.text import Document
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
+_COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
+_STRINGS, _COPY_NAMES, _GPUS = "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"
+
+#: Tables in which a name is an id: the kind of their metrics, and that column.
+_NAMED = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", "demangledName"),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("api", "nameId"),
+    "OSRT_API": ("os", "nameId"),
+    _COPIES: ("memcpy", "copyKind"),
+}
+_ACTIVITIES = (*_NAMED, _SETS, _RANGES)
+_TABLES = (*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)
+
+#: NVTX: ranges that are pushed and popped, or started and ended, and the naming of a domain.
+_RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
+#: The bits of a thread's id that are of its process.
+_PROCESS = 0x0000FFFFFF000000
+_VERSION = re.compile(r"_v\d{4}$")
+
+#: (start, end, name, device, bytes) of an activity; the name is a text or the id of one.
+Row = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class _Spans:
+    """All activities of one name and device: starts and lengths in ns, and bytes where the table has them."""
+
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    lengths: array[int] = field(default_factory=lambda: array("q"))
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+
+    def extend(self, other: _Spans) -> None:
+        """Take in the activities of another id of the same name."""
+        self.starts.extend(other.starts)
+        self.lengths.extend(other.lengths)
+        self.sizes.extend(other.sizes)
+
+    def ordered(self, numbers: array[int]) -> Values:
+        """The lengths or the sizes in order of start."""
+        order = np.argsort(np.frombuffer(self.starts, np.int64), kind="stable")
+        return np.frombuffer(numbers, np.int64)[order].astype(np.float64)
+
+
+#: By the name, or its id, and the device.
+Groups = dict[tuple[object, object], _Spans]
+
+
+class _Export(RunBuilder):
+    """The one run of an export while it is read."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document, "nsys")
+        self._found: list[tuple[str, str, Groups]] = []
+
+    def read(self, database: Database) -> None:
+        """Every activity, and then the names of what there is. Raises DatabaseFault where a name cannot be read."""
+        if not database.tables.intersection(_ACTIVITIES):
+            self.say("error", f"an SQLite database without the tables of Nsight Systems: {', '.join(_ACTIVITIES)}")
+        for table, (kind, name) in _NAMED.items():
+            if table not in database.tables:
+                continue
+            rows = database.rows(table, ("start", "end", name, "deviceId", "bytes"))
+            self._collect(table, kind, rows)
+        if _SETS in database.tables:
+            rows = database.rows(_SETS, ("start", "end", "deviceId", "bytes"))
+            self._collect(_SETS, "memcpy", ((start, end, "[CUDA memset]", *rest) for start, end, *rest in rows))
+        if _RANGES in database.tables:
+            self._collect(_RANGES, "range", _ranges(database))
+        self._keep(database)
+        if _GPUS in database.tables:
+            names = {name for (name,) in database.rows(_GPUS, ("name",)) if isinstance(name, str)}
+            self.facts |= {"gpu": names.pop()} if len(names) == 1 else {}
+
+    def _collect(self, table: str, kind: str, rows: Iterable[Row]) -> None:
+        """The activities of a table by name; of rows that are none, and of a table that is damaged, it is said."""
+        groups: Groups = defaultdict(_Spans)
+        wrong = unended = 0
+        try:
+            for start, end, name, device, size in rows:
+                if not (isinstance(start, int) and isinstance(end, int) and 0 <= end - start < 1 << 62):
+                    unended += end is None
+                    wrong += end is not None
+                    continue
+                spans = groups[name, device]
+                spans.starts.append(start)
+                spans.lengths.append(end - start)
+                if isinstance(size, int) and size >= 0:
+                    spans.sizes.append(size)
+        except DatabaseFault as fault:
+            self.say("error", f"{table} is not read to its end: {fault}")
+        if wrong:
+            self.say("error", f"{table}: {wrong} activities without a start, or with an end before it, are left out")
+        if unended:
+            self.say("warning", f"{table}: {unended} activities never end, and are left out")
+        self._found.append((table, kind, groups))
+
+    def _keep(self, database: Database) -> None:
+        """Every group as series, groups of one name together."""
+        wanted = {name for _, _, groups in self._found for name, _ in groups}
+        strings, copies = _labels(database, _STRINGS, "value", wanted), _labels(database, _COPY_NAMES, "label", wanted)
+        kinds = {id: f"[CUDA memcpy {label}]" for id, label in copies.items()}
+        series: dict[Key, _Spans] = defaultdict(_Spans)
+        for table, kind, groups in self._found:
+            several = len({device for _, device in groups}) > 1
+            nameless = 0
+            for (id, device), spans in groups.items():
+                name = _text(id, kinds if table == _COPIES else strings)
+                if name is None:
+                    nameless += len(spans.starts)
+                    continue
+                metric = f"{kind}.{_VERSION.sub('', name) if kind == 'api' else name}"
+                series[Key.of(metric, **({"device": str(device)} if several else {}))].extend(spans)
+            if nameless:
+                self.say("error", f"{table}: {nameless} activities whose name the file does not hold are left out")
+        for key, spans in series.items():
+            self._series(key, spans)
+
+    def _series(self, key: Key, spans: _Spans) -> None:
+        """The times of a group, and its sizes where every activity has one."""
+        times = in_base(spans.ordered(spans.lengths), 1e9)
+        self.finished[key] = Series(key, "s", "samples", read_only(times))
+        if len(spans.sizes) == len(spans.starts):
+            size = Key(f"{key.metric}.size", key.labels)
+            self.finished[size] = Series(size, "B", "samples", read_only(spans.ordered(spans.sizes)))
+
+
+def _text(id: object, names: Mapping[object, str]) -> str | None:
+    """The text of a name; a range's stands behind its domain."""
+    if isinstance(id, tuple):
+        domain, own = id
+        text = _text(own, names)
+        return None if text is None else f"{domain}:{text}"
+    return id if isinstance(id, str) else names.get(id)
+
+
+def _labels(database: Database, table: str, column: str, wanted: set[object]) -> dict[object, str]:
+    """The texts of these ids in a table of texts."""
+    if table not in database.tables:
+        return {}
+    wanted = wanted | {id[1] for id in wanted if isinstance(id, tuple)}
+    rows = database.rows(table, ("id", column))
+    return {id: text for id, text in rows if id in wanted and isinstance(text, str)}
+
+
+def _ranges(database: Database) -> Iterator[Row]:
+    """The ranges of NVTX, each with its domain, as its process named it, and its text or the text's id."""
+    columns = ("eventType", "domainId", "globalTid", "text", "textId", "start", "end")
+    domains = {
+        (domain, _process(thread)): text
+        for kind, domain, thread, text, *_ in database.rows(_RANGES, columns)
+        if kind == _DOMAIN_TYPE and isinstance(text, str)
+    }
+    for kind, domain, thread, text, text_id, start, end in database.rows(_RANGES, columns):
+        if kind in _RANGE_TYPES:
+            name = text_id if text is None else text
+            yield start, end, (domains.get((domain, _process(thread)), ""), name), None, None
+
+
+def _process(thread: object) -> object:
+    return thread & _PROCESS if isinstance(thread, int) else thread
+
+
+def read(document: Document) -> tuple[Run, ...]:
+    """The one run of an export."""
+    export = _Export(document)
+    try:
+        with opened(document.blocks(), _TABLES) as database:
+            export.read(database)
+    except DatabaseFault as fault:
+        export.say("error", str(fault))
+    return (export.run(),)

@@ -1,0 +1,1 @@
+"""What perfgate itself writes: results and recordings."""

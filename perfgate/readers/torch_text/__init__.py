@@ -1,0 +1,1 @@
+"""Text that PyTorch prints: operator tables and measurements."""

@@ -1,0 +1,217 @@
+"""Text of torch.utils.benchmark: printed Measurements, and the tables of Compare. Its pickles are never loaded.
+
+    <torch.utils.benchmark.utils.common.Measurement object at 0x7f1929a38ed0>
+    x * y                                    [------------- softmax --------------]
+    setup: y = torch.ones((128,))                        |  B=8     |  B=64
+      Median: 2.34 us                        1 threads: ---------------------------
+      IQR:    0.07 us (2.31 to 2.38)               dense |   12.8   |    141.9
+      424 measurements, 1000 runs per measurement, 1 thread
+                                             Times are in microseconds (us).
+
+Source: pytorch/pytorch `torch/utils/benchmark/utils/common.py` and `compare.py`, 1.7 to 2.9. The metric is the title,
+`LABEL: SUB_LABEL` or the statement, in a table `LABEL: ROW`; labels are `threads`, `description` (a table's column)
+and, in a table of several, `env`. What is printed is the median, of `count` measurements, so it is an aggregate; of
+one measurement it is a single value. Units: s. A table names its unit last: without it nothing of it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perfgate.core import Key, Run, Series, read_only
+from perfgate.readers.builder import RunBuilder, fault_of
+from perfgate.readers.text import Document
+
+NAME = "torch-benchmark"
+
+_PER = {"ns": 1e9, "us": 1e6, "µs": 1e6, "μs": 1e6, "ms": 1e3, "s": 1.0}
+
+_MEASUREMENT = re.compile(r"<(?:torch\.utils\.benchmark\.)?utils\.common\.Measurement object at 0x[0-9a-fA-Fx]+>")
+_TIME = re.compile(r"(?:Median: +)?([^\s()]{1,40}) (ns|us|µs|μs|ms|s)")
+_COUNTS = re.compile(r"\b(\d{1,18}) measurements?, \d+ runs (?:per measurement)?, (\d{1,9}) thread")
+#: A statement longer than this is source code that quotes a measurement.
+_MAX_LINES = 500
+
+_TABLE = re.compile(r"\[-* ")
+_PREFIX = re.compile(r"^[\s#>]*")
+_THREADS = re.compile(r"(\d{1,9}) threads: -{3}")
+_UNIT = re.compile(r"\bTimes are in \w*seconds \((ns|us|ms|s)\)")
+_SEPARATOR = "  |"
+#: `12.8`, `12.8 (! 15%)` with a warning, `12.8 (+-0.4)` in torchvision's variant.
+_CELL = re.compile(r"(\S+)(?: +\((?:! *\d+%|\+-\S+)\))?")
+_ENV = re.compile(r"  \((.*?)\) {2,}(\S.*)")
+
+
+@dataclass(slots=True)
+class _Measurement:
+    """A printed Measurement while it is read."""
+
+    line: int
+    text: list[str] = field(default_factory=list)
+    median: tuple[str, str] | None = None
+
+    def names(self) -> tuple[str, str | None]:
+        """The title and the description, from what stands above `setup:`."""
+        lines = self.text[:]
+        if re.fullmatch(r"stmt:(?: \(.*\))?", lines[0]):
+            end = lines.index("") if "" in lines else len(lines)
+            title = "; ".join(lines[1:end]) + (f": {lines[0][7:-1]}" if lines[0] != "stmt:" else "")
+            lines = ["", *lines[end + 1 :]]
+        else:
+            title = lines[0]
+        description = lines[1] if len(lines) > 1 and not lines[1].startswith("setup:") else ""
+        return title, description or None
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table of Compare while it is read."""
+
+    line: int
+    #: What stands before the table on every line: indentation, a comment sign, the prefix of a launcher.
+    prefix: str
+    label: str
+    columns: list[str]
+    threads: str = ""
+    env: str = ""
+    #: Line, metric, labels and cell of each time.
+    cells: list[tuple[int, str, dict[str, str], str]] = field(default_factory=list)
+    #: Whether the blank line before the unit was seen.
+    ended: bool = False
+
+    def row(self, line: int, text: str) -> bool:
+        """`      dense   |   12.8   |   141.9`; an empty cell was not measured. False for anything else than a row."""
+        found = _ENV.match(text)
+        if found:
+            self.env, text = found[1], found[2]
+        name, *cells = text.rsplit(_SEPARATOR, len(self.columns))
+        metric = f"{self.label}: {name.strip()}" if self.label else name.strip()
+        if len(cells) != len(self.columns):
+            return False
+        for column, cell in zip(self.columns, cells, strict=True):
+            labels = {"threads": self.threads, "description": column, "env": self.env}
+            if cell.strip():
+                self.cells.append((line, metric, labels, cell.strip()))
+        return True
+
+
+class _Text:
+    """A text while it is read."""
+
+    def __init__(self, document: Document) -> None:
+        self.run = RunBuilder(document, NAME)
+        #: How often each metric stood in the text.
+        self.names: dict[Key, int] = {}
+        self.measurement: _Measurement | None = None
+        self.table: _Table | None = None
+        #: The two lines before this one: a table is known by its third.
+        self.before = ("", "")
+
+    def line(self, number: int, text: str, ended: bool) -> None:
+        """One line of whatever is open, or the beginning of something."""
+        begun = _MEASUREMENT.search(text) if "Measurement object at" in text else None
+        threads = _THREADS.search(text) if "threads: -" in text else None
+        if self.measurement and not (begun and not self.measurement.median):
+            self._measured(self.measurement, number, text)
+        if begun:
+            self._abandon(number)
+            self.measurement = _Measurement(number)
+        elif threads and (header := _header(self.before[0])) and _SEPARATOR in self.before[1]:
+            self._abandon(number)
+            columns = [column.strip() for column in self.before[1].split(_SEPARATOR)[1:]]
+            self.table = _Table(number - 2, *header, columns, threads[1])
+        elif self.table and threads:
+            self.table.threads, self.table.env = threads[1], ""
+        elif self.table:
+            self._tabled(self.table, number, text, ended)
+        self.before = (self.before[1], text)
+
+    def _measured(self, open_one: _Measurement, number: int, text: str) -> None:
+        stripped = _PREFIX.sub("", text).rstrip()
+        counts = _COUNTS.search(text) if "measurement" in text else None
+        if counts and open_one.median and open_one.text:
+            self._add_measurement(open_one, counts[1], counts[2])
+            self.measurement = None
+        elif open_one.text and open_one.median is None and (found := _TIME.fullmatch(stripped)):
+            open_one.median = (found[1], found[2])
+        elif open_one.median is None and (open_one.text or stripped):
+            open_one.text.append(stripped)
+        if len(open_one.text) > _MAX_LINES:
+            self._abandon(number)
+
+    def _add_measurement(self, done: _Measurement, count: str, threads: str) -> None:
+        title, description = done.names()
+        assert done.median is not None
+        key = self._key(title, {"threads": threads, "description": description or ""}, done.line)
+        self._add(key, done.median[0], done.median[1], done.line, count)
+
+    def _tabled(self, table: _Table, number: int, text: str, whole: bool) -> None:
+        """The rows of a table, the blank line behind them, and the unit."""
+        indent = len(table.prefix)
+        inside = text[indent:] if text[:indent] == table.prefix or not text[:indent].strip(" #>") else text
+        unit = _UNIT.search(inside)
+        if unit:
+            for line, metric, labels, cell in table.cells:
+                found = _CELL.fullmatch(cell)
+                self._add(self._key(metric, labels, line), found[1] if found else cell, unit[1], line)
+            self.table = None
+        elif not _PREFIX.sub("", inside):
+            table.ended = True
+        elif whole and (table.ended or not table.row(number, inside)):
+            self._abandon(number)
+
+    def _key(self, metric: str, labels: dict[str, str], line: int) -> Key:
+        """The key, or `NAME#2` and so on if it stood before, with a warning for the first of them."""
+        found = Key(metric, tuple(sorted((name, value) for name, value in labels.items() if value)))
+        while found in self.names:
+            self.names[found] += 1
+            if self.names[found] == 2:
+                self.run.say("warning", f"{found} stands here again; this one is {found.metric}#2", line)
+            found = Key(f"{found.metric}#{self.names[found]}", found.labels)
+        self.names[found] = 1
+        return found
+
+    def _add(self, key: Key, median: str, unit: str, line: int, count: str | None = None) -> None:
+        """One median as printed."""
+        fault = fault_of(median)
+        if fault:
+            self.run.refuse(key, fault, line)
+            return
+        value = float(median) / _PER[unit]
+        if count == "1":
+            self.run.finish(Series(key, "s", "value", read_only(np.array([value]))))
+            return
+        statistics = {"median": value} | ({"count": float(count)} if count else {})
+        self.run.finish(Series(key, "s", "aggregate", read_only(np.empty(0)), aggregate=statistics))
+
+    def _abandon(self, number: int) -> None:
+        """What is open is broken off by what begins here."""
+        for open_one, what in ((self.measurement, "measurement"), (self.table, "table")):
+            if open_one is not None:
+                self.run.say("error", f"this {what} is broken off on line {number}; left out", open_one.line)
+        self.measurement = self.table = None
+
+    def finish(self) -> Run:
+        """The run; what is still open was cut off."""
+        for open_one, what in ((self.measurement, "measurement"), (self.table, "table")):
+            if open_one is not None:
+                self.run.say("warning", f"the {what} that begins here is cut off, and left out", open_one.line)
+        return self.run.run()
+
+
+def _header(text: str) -> tuple[str, str] | None:
+    """What stands before `[---- LABEL ----]` and the label; the dashes are absent where the table is narrow."""
+    text = text.rstrip()
+    found = _TABLE.search(text) if text.endswith("]") else None
+    return (text[: found.start()], text[found.end() : -1].rstrip("-").strip()) if found else None
+
+
+def read(document: Document) -> tuple[Run, ...]:
+    """The one run of a text."""
+    text = _Text(document)
+    for number, line, _, ended in document.lines():
+        text.line(number, line, ended)
+    return (text.finish(),)

@@ -1,0 +1,147 @@
+"""Several traces of one run: the spans of one rank put together, and what only all ranks together show.
+
+A schedule with `repeat` writes a file for each span, whose steps have other numbers than those of the others. Ranks
+are compared by durations and by numbers of steps, never by their clocks, which agree on one machine at best.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.core import Key, Location, Problem, Run, Series, read_only
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Steps, Values
+
+#: Between two ranks only: nobody else waits for them.
+_POINT_TO_POINT = ("collective.send", "collective.recv", "collective.coalesced")
+
+
+def join_traces(runs: Sequence[Run]) -> tuple[list[Run], list[Problem]]:
+    """One run a rank, with `comm.wait` where collectives tell it, and what could not be joined."""
+    by_rank: dict[str | None, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_rank[_rank(run)].append(run)
+    problems: list[Problem] = []
+    joined = {rank: _join_spans(found, problems) for rank, found in by_rank.items()}
+    waits = _waits(joined)
+    return [replace(run, series=(*run.series, *waits.get(rank, ()))) for rank, run in joined.items()], problems
+
+
+def _rank(run: Run) -> str | None:
+    return next((rank for series in run.series if (rank := series.key.label("rank")) is not None), None)
+
+
+# --- spans -------------------------------------------------------------------------------------------------------
+
+
+def _join_spans(runs: Sequence[Run], problems: list[Problem]) -> Run:
+    """The files of one rank as one run, in the order of their steps; a file with steps seen before is refused."""
+    kept: list[Run] = []
+    seen: dict[int, Run] = {}
+    for run in runs:
+        steps = _step_numbers(run)
+        other = next((seen[step] for step in steps if step in seen), kept[0] if kept and not steps else None)
+        if other is None:
+            seen |= dict.fromkeys(steps, run)
+            kept.append(run)
+        elif run.series:
+            rank = _rank(run)
+            what = "the same steps" if rank is None else f"rank {rank} and the same steps"
+            message = f"this trace is of {what} as {other.source}, which is used"
+            problems.append(Problem("error", message, Location(run.source)))
+    kept.sort(key=lambda run: min(_step_numbers(run), default=-1))
+    if len(kept) == 1:
+        return kept[0]
+    parts: dict[Key, list[tuple[Series, float]]] = defaultdict(list)
+    for run in kept:
+        weight = sum(float(series.values.sum()) for series in run.series if series.key.metric == "step.time")
+        for series in run.series:
+            parts[series.key].append((series, weight))
+    return replace(kept[0], series=tuple(map(_as_one, parts.values())))
+
+
+def _step_numbers(run: Run) -> list[int]:
+    steps = next((series.steps for series in run.series if series.key.metric == "step.time"), None)
+    return [] if steps is None else steps.tolist()
+
+
+def _as_one(parts: Sequence[tuple[Series, float]]) -> Series:
+    """A series of several spans: samples follow each other, of peaks the highest, of shares the mean by time."""
+    spans, weights = [series for series, _ in parts], [weight for _, weight in parts]
+    values, first = np.concatenate([series.values for series in spans]), spans[0]
+    if first.kind == "value":
+        one = values.max() if first.unit == "B" else np.average(values, weights=weights)
+        return replace(first, values=read_only(np.array([one])))
+    steps = [series.steps for series in spans if series.steps is not None]
+    return replace(
+        first,
+        values=read_only(values),
+        steps=read_only(np.concatenate(steps)) if len(steps) == len(spans) else None,
+        groups=tuple(chain.from_iterable(series.groups for series in spans)),
+    )
+
+
+# --- ranks -------------------------------------------------------------------------------------------------------
+
+
+def _waits(runs: Mapping[str | None, Run]) -> dict[str | None, list[Series]]:
+    """`comm.wait` of each rank: how long it waited in collectives for others, in each step.
+
+    Collectives match by name, process group and order, where all ranks of the group have as many. The shortest one
+    is the transfer; what others took longer, they waited (torch_tb_profiler 0.4.3, `communication.py`).
+    """
+    ranked = {rank: run for rank, run in runs.items() if rank is not None}
+    waits = {rank: dict.fromkeys(_step_numbers(run), 0.0) for rank, run in ranked.items()}
+    matched: dict[str, None] = {}
+    for calls in _calls(ranked).values():
+        if len({rank for rank, _, _ in calls}) < 2 or len({len(durations) for _, durations, _ in calls}) > 1:
+            continue
+        transfer = np.min([durations for _, durations, _ in calls], axis=0)
+        for rank, durations, steps in calls:
+            matched[rank] = None
+            for step, wait in zip(steps.tolist(), (durations - transfer).tolist(), strict=True):
+                if step in waits[rank]:
+                    waits[rank][step] += wait
+    return {rank: [_wait_series(rank, waits[rank])] for rank in matched if waits[rank]}
+
+
+#: A rank, and the durations of its collectives with their steps.
+_RankCalls = tuple[str, "Values", "Steps"]
+
+
+def _calls(runs: Mapping[str, Run]) -> dict[tuple[str, str], list[_RankCalls]]:
+    """The collectives of each rank and device, by name and process group."""
+    found: dict[tuple[str, str], list[_RankCalls]] = defaultdict(list)
+    for rank, run in runs.items():
+        for series in run.series:
+            if series.groups and series.steps is not None and not series.key.metric.startswith(_POINT_TO_POINT):
+                groups = np.array(series.groups)
+                for group in dict.fromkeys(series.groups):
+                    chosen = groups == group
+                    found[series.key.metric, group].append((rank, series.values[chosen], series.steps[chosen]))
+    return found
+
+
+def _wait_series(rank: str, waits: Mapping[int, float]) -> Series:
+    values, steps = np.array([*waits.values()]), np.array([*waits], np.int64)
+    return Series(Key.of("comm.wait", rank=rank), "s", "samples", read_only(values), read_only(steps))
+
+
+def missing_ranks(run: Run) -> list[Problem]:
+    """A warning where fewer ranks are there than the job had; traces of a few ranks of a large job are common."""
+    world = run.environment.get("world_size")
+    present = {int(rank) for series in run.series if (rank := series.key.label("rank")) is not None}
+    if not isinstance(world, int) or not present or len(present) >= world:
+        return []
+    absent = (rank for rank in range(world) if rank not in present)
+    first = [str(rank) for _, rank in zip(range(5), absent, strict=False)]
+    more = ", ..." if world - len(present) > len(first) else ""
+    message = f"{world - len(present)} of {world} ranks are not here ({', '.join(first)}{more})"
+    return [Problem("warning", message, Location(run.source))]

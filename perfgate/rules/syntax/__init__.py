@@ -1,0 +1,1 @@
+"""The sentence of a rule: tokens, grammar, and the tree that they make."""

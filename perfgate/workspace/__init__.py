@@ -1,0 +1,1 @@
+"""What surrounds a command: files, git, the clock, the machine."""

@@ -1,0 +1,156 @@
+"""`perfgate env`: the facts of this machine that a measurement depends on.
+
+Facts of NVIDIA GPUs come from NVML (through `nvidia-ml-py`, an optional package), versions from what is installed,
+without importing any of it. What cannot be learnt is left out, never guessed. NVML does not tell whether clocks are
+locked: who locks them says so with `--env clocks_locked=true`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from perfgate.core import Fact
+
+#: Packages whose versions are context of a measurement; the first that is installed gives the fact.
+_VERSIONS = {
+    "torch": ("torch",),
+    "cuda": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime"),
+    "cudnn": ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
+    "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
+    "triton": ("triton",),
+    "deepspeed": ("deepspeed",),
+    "lightning": ("lightning", "pytorch-lightning"),
+    "transformers": ("transformers",),
+}
+#: Bits of NVML's clocks event reasons, as nvml.h numbers them.
+_EVENT_REASONS = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake",
+    0x100: "display_clock_setting",
+}
+
+
+def machine_facts() -> tuple[dict[str, Fact], list[str]]:
+    """Everything that is known of this machine, sorted by name, and hints on what could be known, too."""
+    facts: dict[str, Fact] = {
+        "cpu": _cpu(),
+        "cpu_count": _cpu_count(),
+        "host": platform.node(),
+        "os": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        **_versions(),
+    }
+    world = os.environ.get("WORLD_SIZE", "")
+    if world.isdecimal():
+        facts["world_size"] = int(world)
+    if _in_container():
+        facts["container"] = True
+    gpus, hints = _gpus()
+    return dict(sorted({**facts, **gpus}.items())), hints
+
+
+def _cpu() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _cpu_count() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _in_container() -> bool:
+    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
+
+
+def _versions() -> dict[str, Fact]:
+    found: dict[str, Fact] = {}
+    for fact, packages in _VERSIONS.items():
+        for package in packages:
+            with suppress(metadata.PackageNotFoundError):
+                found.setdefault(fact, metadata.version(package))
+    return found
+
+
+def _gpus() -> tuple[dict[str, Fact], list[str]]:
+    """The facts of all NVIDIA GPUs as one, and why there are none."""
+    try:
+        import pynvml
+    except ImportError:
+        present = Path("/proc/driver/nvidia/version").exists()
+        return {}, ["there is a GPU, and nothing that reads it: pip install nvidia-ml-py"] if present else []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return {}, [f"NVML says nothing of a GPU: {error}"]
+    try:
+        devices = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return _facts_of(pynvml, devices), []
+    except pynvml.NVMLError as error:
+        return {}, [f"NVML failed: {error}"]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
+    """What NVML says of the devices; where they differ, every value is named, and of heat the highest."""
+
+    def each(ask: Callable[[Any], Any]) -> list[Any]:
+        answers = []
+        for device in devices:
+            with suppress(nvml.NVMLError):  # not every board answers every question
+                answers.append(ask(device))
+        return answers
+
+    def mode(ask: Callable[[Any], Any]) -> list[str]:
+        return ["on" if answer else "off" for answer in each(ask)]
+
+    names = {
+        "gpu": each(lambda d: _text(nvml.nvmlDeviceGetName(d))),
+        "gpu_memory_gib": each(lambda d: round(nvml.nvmlDeviceGetMemoryInfo(d).total / 2**30)),
+        "power_cap_w": each(lambda d: round(nvml.nvmlDeviceGetPowerManagementLimit(d) / 1000)),
+        "sm_clock_max_mhz": each(lambda d: nvml.nvmlDeviceGetMaxClockInfo(d, nvml.NVML_CLOCK_SM)),
+        "sm_clock_mhz": each(lambda d: nvml.nvmlDeviceGetClockInfo(d, nvml.NVML_CLOCK_SM)),
+        "memory_clock_mhz": each(lambda d: nvml.nvmlDeviceGetClockInfo(d, nvml.NVML_CLOCK_MEM)),
+        "persistence": mode(nvml.nvmlDeviceGetPersistenceMode),
+        "mig": mode(lambda d: nvml.nvmlDeviceGetMigMode(d)[0]),
+        "ecc": mode(lambda d: nvml.nvmlDeviceGetEccMode(d)[0]),
+    }
+    facts: dict[str, Fact] = {name: _joined(values) for name, values in names.items() if values}
+    heat = each(lambda d: nvml.nvmlDeviceGetTemperature(d, nvml.NVML_TEMPERATURE_GPU))
+    facts |= {"gpu_temperature_c": max(heat)} if heat else {}
+    reasons = {word for bits in each(_event_reasons(nvml)) for bit, word in _EVENT_REASONS.items() if bits & bit}
+    facts["throttle_reasons"] = ",".join(sorted(reasons)) or "none"
+    version = nvml.nvmlSystemGetCudaDriverVersion()
+    facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"
+    return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
+
+
+def _event_reasons(nvml: Any) -> Callable[[Any], int]:
+    """NVML renamed the question in 2023: throttle reasons became event reasons."""
+    new = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    return new or nvml.nvmlDeviceGetCurrentClocksThrottleReasons  # type: ignore[no-any-return]
+
+
+def _joined(values: Iterable[Any]) -> Fact:
+    distinct = sorted(set(values))
+    return distinct[0] if len(distinct) == 1 else " + ".join(map(str, distinct))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
