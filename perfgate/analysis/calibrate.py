@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from perfgate.core import CalibratedPrior
+from perfgate.core.wording import plural
 from perfgate.judge.changes import is_exact
 from perfgate.judge.evidence import Evidence, Member, Members, find_subjects
 from perfgate.judge.finding import Undecidable
 from perfgate.judge.measure import NotAvailable
-from perfgate.judge.messages import counted
 from perfgate.judge.paired import paired_ratios
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import Question
@@ -65,7 +65,7 @@ def _calibrated(question: Question, levels: Sequence[str]) -> CalibratedPrior:
     usable = min((one.usable for one in noise), default=0)
     priors = [one.prior for one in noise if one.prior is not None]
     if not priors or len(priors) < len(noise):
-        what = counted(usable, "pair" if pairing else "run")
+        what = plural(usable, "pair" if pairing else "run")
         message = f"{what} of {len(subject.new)} can be used, and {FEWEST_RUNS} are needed"
         raise Undecidable("too-few-runs", message, "give more of them, unchanged")
     statistic = question.reading.statistic

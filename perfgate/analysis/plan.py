@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from perfgate.core import Plan, PlanPoint
+from perfgate.core.wording import plural
 from perfgate.judge.change import applied_tolerance, detectable_change
 from perfgate.judge.changes import ANCHOR_WINDOW, change_terms
 from perfgate.judge.evidence import Evidence, Subject, find_subjects
@@ -14,7 +15,6 @@ from perfgate.judge.finding import Undecidable
 from perfgate.judge.limits import limit_confidence
 from perfgate.judge.margin import Margin
 from perfgate.judge.measure import NotAvailable
-from perfgate.judge.messages import counted
 from perfgate.judge.question import Question
 from perfgate.judge.terms import ChangeTerms
 from perfgate.judge.verdicts import Case
@@ -106,7 +106,7 @@ def _of_limit(plan: Plan, question: Question, asks: Limit, measures: Sequence[Ru
         advice = "enough: a run like the stored ones can pass"
     else:
         times = math.ceil(10 * needed / held) / 10
-        advice = f"more steps: {times:g} times as many, or {counted(math.ceil(needed / held), 'run')}"
+        advice = f"more steps: {times:g} times as many, or {plural(math.ceil(needed / held), 'run')}"
     return replace(plan, confidence=confidence, values_needed=needed, values_held=held, advice=advice)
 
 
@@ -151,7 +151,7 @@ def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[Pla
 def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, terms: ChangeTerms) -> str:
     """What lets an unchanged program pass with the wanted power, the cheapest first."""
     if needed is not None and needed <= new_runs:
-        return f"enough: {counted(needed, 'new run')} settle{'s' if needed == 1 else ''} an unchanged program"
+        return f"enough: {plural(needed, 'new run')} settle{'s' if needed == 1 else ''} an unchanged program"
     more_runs = noise.reach(TIMES, terms.confidence, terms.power)
     longer_runs = noise.of_longer_runs(TIMES).reach(1, terms.confidence, terms.power)
     if longer_runs < more_runs:
@@ -160,7 +160,7 @@ def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, ter
     for base_runs in range(noise.base_runs + 1, RUNS_COMPARED + 1):
         then = noise.of_base_runs(base_runs).runs_needed(room, terms.confidence, terms.power)
         if then is not None:
-            words = f"more base runs: with {base_runs} of them, {counted(then, 'new run')} would do"
+            words = f"more base runs: with {base_runs} of them, {plural(then, 'new run')} would do"
             ways.append((base_runs - noise.base_runs + then, words))
     nothing = (0, "a wider tolerance or a quieter machine: no number of runs settles this one")
     return min(ways, default=nothing, key=lambda way: way[0])[1]

@@ -10,7 +10,7 @@ from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.listing import priors, read_all
 from perfgate.baselines.stores import Store
 from perfgate.core import Problem
-from perfgate.reporters.text import plural
+from perfgate.core.wording import plural
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.rule_source import locked, open_store

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def say(lines: Sequence[str]) -> int:
     """Print lines to stdout; the exit code of a command that succeeded."""
-    from perfgate.reporters.text import without_commands
+    from perfgate.core.wording import without_commands
 
     for line in lines:
         click.echo(without_commands(line), nl=not line.endswith("\n"))
@@ -27,7 +27,7 @@ def say(lines: Sequence[str]) -> int:
 
 def hint(lines: Sequence[str]) -> None:
     """Print lines beside the report, to stderr."""
-    from perfgate.reporters.text import without_commands
+    from perfgate.core.wording import without_commands
 
     for line in lines:
         click.echo(without_commands(line), err=True)
@@ -42,7 +42,7 @@ def complain(problems: Sequence[Problem]) -> int:
 
 def tell(message: str) -> None:
     """Print to stderr, where what names a file or a metric must not be a command for a terminal or a job's log."""
-    from perfgate.reporters.text import one_line, without_commands
+    from perfgate.core.wording import one_line, without_commands
 
     for line in message.split("\n"):
         click.echo(without_commands(one_line(line)), err=True)
@@ -56,7 +56,7 @@ def progress() -> Iterator[None]:
         return
     from time import monotonic
 
-    from perfgate.reporters.text import one_line
+    from perfgate.core.wording import one_line
     from perfgate.workspace.progress import watched_by
 
     due = monotonic() + 1

@@ -17,7 +17,7 @@ from perfgate.baselines.repository import Options, find_environment, read_stored
 from perfgate.baselines.stores import WritableStore
 from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
-from perfgate.judge.messages import counted
+from perfgate.core.wording import plural
 from perfgate.judge.verdicts import Case
 from perfgate.reporters.stored import prior_line
 from perfgate.rules.ruleset import Ruleset
@@ -95,7 +95,7 @@ def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _
     """What is stored of one environment. Raises Refused where it is too little."""
     held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
     if len(held) < RUNS_NEEDED:
-        raise Refused(f"{counted(len(held), 'run')} stored, and {RUNS_NEEDED} are needed", 3)
+        raise Refused(f"{plural(len(held), 'run')} stored, and {RUNS_NEEDED} are needed", 3)
     runs = tuple(run_of(run.file, run.path) for _, run in held)
     sources = {source.sha256: source for _, run in held for source in run.file.sources}
     case = Case(ruleset, runs, Baseline(), surroundings.today())

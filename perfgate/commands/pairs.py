@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfgate.core import Baseline, Location, Problem, Run
-from perfgate.judge.messages import counted
+from perfgate.core.wording import plural
 from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.errors import Refused
@@ -34,7 +34,7 @@ def with_pairs(
         problems.append(Problem("error", f"{refusal}; {_STEP}", Location(runs[0].source)))
         missing = "the base that pairs bring along does not count here"
         return pairs.new, replace(stored, place=None, runs=(), missing=missing, next_step=_STEP), problems
-    place = f"paired base ({counted(len(pairs.base), 'pair')}, {WORDS[pairs.pairing]})"
+    place = f"paired base ({plural(len(pairs.base), 'pair')}, {WORDS[pairs.pairing]})"
     found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
     return pairs.new, found, problems
 

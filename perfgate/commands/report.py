@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from perfgate.core import Fact, Location, Policy, Problem, Report
 from perfgate.core.details import Evidence, VerdictEvidence
+from perfgate.core.wording import plural
 from perfgate.judge.policy import report_exit_code, report_outcome, stored_exit_code, worst_exit_code
 from perfgate.reporters import RENDERERS
 from perfgate.reporters.stored_report import MAX_BYTES
 from perfgate.reporters.stored_report import read as read_stored
-from perfgate.reporters.text import plural
 from perfgate.rules.conditions import fact_text
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.inputs import refuse_twice, shown_path

@@ -10,6 +10,7 @@ from typing import Any
 
 from perfgate.core import Change as ChangeEstimate
 from perfgate.core import Estimate
+from perfgate.core.wording import listed
 from perfgate.judge import messages
 from perfgate.judge.attribution import explained_by, parts_not_stored
 from perfgate.judge.change import ChangeResult, judge_measured_change
@@ -208,7 +209,7 @@ def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure],
     baseline = question.case.baseline
     notes = ["an improvement beyond the tolerance: approve it to hold the gain"] if result.improved else []
     if parts := parts_not_stored(question, result, base, new):
-        told = messages.listed(parts)
+        told = listed(parts)
         notes.append(f"which part grew is not known: the baseline holds none of {told}; approve with --all keeps them")
     if result.base_runs == 1:
         notes.append("one base run: weak evidence")
@@ -220,7 +221,7 @@ def _notes(question: Question, result: ChangeResult, runs: Sequence[RunMeasure],
     if question.reading.better == "higher" and (result.tolerance or 0) >= 1:
         notes.append("this rule cannot fail: nothing falls by 100% or more")
     if baseline.unknown_facts:
-        notes.append(f"{messages.listed(baseline.unknown_facts)}: unknown on both sides")
+        notes.append(f"{listed(baseline.unknown_facts)}: unknown on both sides")
     if question.reading.better == "neither":
         notes.append("nothing says which direction is better, so both are judged: set `better:` in the rule")
     return notes + question.mode_notes(new.series)

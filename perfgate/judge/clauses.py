@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from perfgate.judge import messages
+from perfgate.core.wording import listed
 from perfgate.judge.allowances import after_allowance
 from perfgate.judge.changes import change_finding
 from perfgate.judge.evidence import Member, Members
@@ -98,7 +98,7 @@ def _check_ranks(question: Question) -> None:
             continue
         names = [" ".join(f"{name} {value}" for name, value in member) or "the one without rank" for member in gone]
         where = "the baseline has" if stored & set(gone) else "other new runs have"
-        message = f"{subject.key}: {view.run.name} lacks {messages.listed(names)}, which {where}"
+        message = f"{subject.key}: {view.run.name} lacks {listed(names)}, which {where}"
         step = "find out why that process wrote nothing"
         if len(subject.new) > 1:
             step += "; if these are the files of one run, one for each rank, give their folder"

@@ -6,19 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from perfgate.core import Key, show_labels
 from perfgate.core.units import format_change, format_number, format_value
+from perfgate.core.wording import plural
 from perfgate.judge.change import ChangeResult
 from perfgate.judge.limit import LimitResult
-
-
-def counted(n: int, noun: str) -> str:
-    """`1 run`, `3 runs`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def listed(words: Sequence[str], most: int = 5) -> str:
-    """Words with commas, and how many more there are."""
-    rest = len(words) - most
-    return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def what(key: Key, statistic: str | None, member: Mapping[str, str]) -> str:
@@ -48,16 +38,16 @@ def limit_message(
 
 
 def _values(result: LimitResult) -> str:
-    runs = counted(result.runs, "run")
+    runs = plural(result.runs, "run")
     if result.n is None:
         return runs
     worth = "" if result.n_effective is None else f", worth {format_number(result.n_effective, 3)} independent ones"
-    return f"{counted(result.n, 'value')}{worth}, of {runs}"
+    return f"{plural(result.n, 'value')}{worth}, of {runs}"
 
 
 def warmup(dropped: Sequence[int]) -> str:
     """What is said of the warm-up of new runs where their numbers stand; nothing where none was dropped."""
-    return f", {counted(sum(dropped), 'value')} dropped as warm-up" if any(dropped) else ""
+    return f", {plural(sum(dropped), 'value')} dropped as warm-up" if any(dropped) else ""
 
 
 def change_message(
@@ -67,7 +57,7 @@ def change_message(
     base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
     if result.estimate is None:
         return f"{subject} is {new}, as in the {reference}"
-    runs = f"{counted(result.base_runs, 'base run')}, {counted(result.new_runs, 'new run')}"
+    runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     interval = "" if result.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
     change = f"{format_change(result.estimate)}{interval}"
     return f"{subject} went from {base} in the {reference} to {new}: {change}, {_relation(result, tolerance)}; {runs}"
@@ -97,7 +87,7 @@ def change_next_step(result: ChangeResult, approve: str) -> str:
     if result.outcome == "inconclusive" and result.runs_needed and result.runs_needed <= result.new_runs:
         return "an unchanged program would most likely pass with this many runs: look at what changed, or give two more"
     if result.outcome == "inconclusive" and result.runs_needed:
-        return f"{counted(result.runs_needed, 'new run')} in all would settle an unchanged program at this tolerance"
+        return f"{plural(result.runs_needed, 'new run')} in all would settle an unchanged program at this tolerance"
     if result.outcome == "inconclusive":
         return "more base runs, a calibrated prior or a wider tolerance is needed: twenty new runs would not settle it"
     return f"approve it to hold the gain: {approve}" if result.improved else ""
@@ -110,7 +100,7 @@ def paired_next_step(result: ChangeResult) -> str:
     if result.outcome == "suspect":
         return "make two pairs more: three settle it"
     if result.outcome == "inconclusive" and result.runs_needed and result.runs_needed > result.new_runs:
-        return f"{counted(result.runs_needed, 'pair')} in all would settle an unchanged program at this tolerance"
+        return f"{plural(result.runs_needed, 'pair')} in all would settle an unchanged program at this tolerance"
     if result.outcome == "inconclusive" and not result.runs_needed:
         return "more steps a pair or a wider tolerance is needed: twenty pairs would not settle it"
     if result.outcome == "inconclusive":

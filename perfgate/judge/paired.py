@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.core.units import format_number
-from perfgate.judge import messages
+from perfgate.core.wording import listed, plural
 from perfgate.judge.change import ChangeResult
 from perfgate.judge.finding import Undecidable
 from perfgate.judge.pairs import LEAST_TOLERANCE, PRIORS, WORDS, base_goes_first, order_bias, pair_ratios
@@ -51,8 +51,8 @@ def paired_notes(question: Question, result: ChangeResult, base: Side, new: Side
     pairing = question.case.baseline.pairing or "whole-runs"
     notes = ["an improvement beyond the tolerance"] if result.improved else []
     known = question.calibrated_for(pairing)
-    measured = f"; the noise between them was measured on {messages.counted(known.runs, 'pair')}" if known else ""
-    made = f"{messages.counted(result.new_runs, 'pair')}, {WORDS[pairing]}"
+    measured = f"; the noise between them was measured on {plural(known.runs, 'pair')}" if known else ""
+    made = f"{plural(result.new_runs, 'pair')}, {WORDS[pairing]}"
     notes.append(f"judged against the paired base: {made}{measured}")
     firsts = [base_goes_first(number_of(view.run.source)) for view in base.views]
     bias = order_bias(base.series, new.series, firsts) if pairing != "whole-runs" else None
@@ -63,7 +63,7 @@ def paired_notes(question: Question, result: ChangeResult, base: Side, new: Side
     if result.new_runs == 1 and pairing != "one-process":
         notes.append("one pair: what its processes drew at their start does not cancel")
     if question.case.baseline.unknown_facts:
-        notes.append(f"{messages.listed(question.case.baseline.unknown_facts)}: unknown on both sides")
+        notes.append(f"{listed(question.case.baseline.unknown_facts)}: unknown on both sides")
     return notes + question.mode_notes(new.series)
 
 

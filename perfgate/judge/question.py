@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from perfgate.core import Better, CalibratedPrior, RunEstimate, Series
 from perfgate.core.units import UNITS, format_value
+from perfgate.core.wording import listed, plural
 from perfgate.judge import messages
 from perfgate.judge.derived import RunView
 from perfgate.judge.directions import direction
@@ -136,7 +137,7 @@ class Question:
         if quantity is None or (quantity.base == self.unit and (quantity.unit is not None or self.unit == "1")):
             return
         examples = [known.symbol for symbol, known in UNITS.items() if known.base == self.unit and symbol != "\u03bcs"]
-        step = f"write a quantity in {messages.listed(examples, most=20)}"
+        step = f"write a quantity in {listed(examples, most=20)}"
         if quantity.unit is None:
             message = f"{quantity} has no unit, and {self.subject.key} is measured in {self.unit}"
             raise Undecidable("no-unit", message, f"{step}, such as {quantity} {examples[len(examples) // 2]}")
@@ -147,7 +148,7 @@ class Question:
         """Refuse fewer runs than `min_runs`. Raises Undecidable."""
         needed = self.settings.min_runs
         if runs < needed:
-            message = f"the rule asks for {messages.counted(needed, 'run')}; the {which} side has {runs}"
+            message = f"the rule asks for {plural(needed, 'run')}; the {which} side has {runs}"
             raise Undecidable("too-few-runs", message, f"give {needed - runs} more")
 
     def new_side(self) -> Side:

@@ -10,13 +10,13 @@ from typing import Literal
 from perfgate.core import Baseline, Fact, Run, Verdict, show_labels
 from perfgate.core.details import VerdictEvidence
 from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.core.wording import listed
 from perfgate.judge import health
 from perfgate.judge.clauses import findings
 from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, name_of
 from perfgate.judge.families import corrected
 from perfgate.judge.finding import Finding
 from perfgate.judge.measure import default_statistic, statistic_unit
-from perfgate.judge.messages import listed
 from perfgate.judge.policy import verdict_exit_code
 from perfgate.judge.question import Question
 from perfgate.rules.conditions import fact_text

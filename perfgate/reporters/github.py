@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfgate.core import Location, Problem, Report, Verdict
+from perfgate.core.wording import clip, one_line, without_commands
 from perfgate.reporters import phrases
-from perfgate.reporters.text import clip, one_line, without_commands
 
 Level = Literal["error", "warning", "notice"]
 _LEVELS: tuple[Level, ...] = ("error", "warning", "notice")

@@ -8,8 +8,8 @@ from typing import Any
 from perfgate.core import RunSummary, SeriesSummary, show_labels
 from perfgate.core.aliases import synonyms
 from perfgate.core.units import format_value
+from perfgate.core.wording import aligned, one_line, without_commands
 from perfgate.reporters.plain_json import encode, problem
-from perfgate.reporters.text import aligned, one_line, without_commands
 from perfgate.reporters.trace_view import FAMILIES, trace_lines
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -15,8 +15,8 @@ from itertools import accumulate
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from perfgate.core import Report, Verdict
+from perfgate.core.wording import clip, one_line
 from perfgate.reporters import phrases
-from perfgate.reporters.text import clip, one_line
 
 #: In bytes. Consumers cut or refuse what is larger.
 LONGEST_BODY = 16 * 1024

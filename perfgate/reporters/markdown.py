@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from perfgate.core import Problem, Report, Verdict
+from perfgate.core.wording import clip, one_line, plural, without_commands
 from perfgate.reporters import phrases, plot
 from perfgate.reporters.policy import policy_lines
-from perfgate.reporters.text import clip, one_line, plural, without_commands
 
 #: In bytes of UTF-8, of which there are never fewer than characters; GitHub refuses a summary of 1 MiB.
 LIMIT = 900_000

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from perfgate.core import Verdict
 from perfgate.core.units import format_value
+from perfgate.core.wording import one_line, plural
 from perfgate.reporters.phrases import measured, unit_for, what
-from perfgate.reporters.text import one_line, plural
 
 
 def render(found: Mapping[str, Sequence[Verdict]]) -> list[str]:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from perfgate.reporters.text import one_line, without_commands
+from perfgate.core.wording import one_line, without_commands
 
 #: The lines of one cell, each with the style of its column or with its own.
 Cell: TypeAlias = Sequence[str | tuple[str, str]]

@@ -18,7 +18,7 @@ from perfgate.core import (
     show_labels,
 )
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_number, format_value
-from perfgate.reporters.text import plural
+from perfgate.core.wording import plural
 
 #: A sign for every outcome, so that they can be told apart without colour.
 SIGNS: dict[Outcome, str] = {

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from perfgate.core import Plan, Problem, show_labels
 from perfgate.core.units import format_change, format_number
+from perfgate.core.wording import plural
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.plain_json import encode, problem
-from perfgate.reporters.text import plural
 
 _HEADS = ("asked", "noise", "sees", "needs")
 #: Names and what is asked of them have at least this much room.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.core import Policy, PolicyChange
-from perfgate.reporters.text import one_line, without_commands
+from perfgate.core.wording import one_line, without_commands
 
 #: How many differences a report shows before it counts the rest.
 _SHOWN = 20

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import quote
 
 from perfgate.core import Location, Problem, Report, Verdict
+from perfgate.core.wording import clip, one_line
 from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode
-from perfgate.reporters.text import clip, one_line
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: Of results; every rule has at least one. What is left out is said in a notification.

@@ -7,9 +7,9 @@ from dataclasses import fields
 
 from perfgate.core import Proof, show_labels
 from perfgate.core.units import format_change, format_value
+from perfgate.core.wording import plural
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.plain_json import encode
-from perfgate.reporters.text import plural
 
 _SIGNS = {"proven": "✓ can fail", "by-choice": "- by choice", "unable": "✗ unable", "blocked": "! blocked"}
 _SIGNS_IN_ASCII = {"proven": "can fail", "by-choice": "by choice", "unable": "UNABLE", "blocked": "BLOCKED"}

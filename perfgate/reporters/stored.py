@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.core import CalibratedPrior, Key, RunSummary, SourceFile
+from perfgate.core.wording import one_line, plural, without_commands
 from perfgate.reporters.inspection import render_text
-from perfgate.reporters.text import one_line, plural, without_commands
 
 #: How many metrics a line of the ledger names.
 _SHOWN = 4

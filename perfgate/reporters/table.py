@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.units import format_change
+from perfgate.core.wording import plural, shell_lines
 from perfgate.reporters import phrases
 from perfgate.reporters.columns import Layout, arranged, sign, style
 from perfgate.reporters.page import GAP, Page
 from perfgate.reporters.policy import policy_lines
-from perfgate.reporters.text import plural, shell_lines
 
 #: The narrowest page: outcomes and numbers do not fit on less.
 _NARROWEST = 60

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from perfgate.core import Portion, Straggler, TraceView
 from perfgate.core.units import format_number, format_value
-from perfgate.reporters.text import aligned, clip, one_line, plural
+from perfgate.core.wording import aligned, clip, one_line, plural
 
 _BAR = 30
 _LONGEST_NAME = 70

@@ -9,13 +9,12 @@ import pytest
 
 from perfgate import judge_change, judge_limit
 from perfgate.core import Key
+from perfgate.core.wording import listed, plural
 from perfgate.judge.messages import (
     change_message,
     change_next_step,
-    counted,
     limit_message,
     limit_next_step,
-    listed,
     paired_next_step,
     warmup,
     what,
@@ -91,7 +90,7 @@ def test_without_a_number_of_values_the_step_names_none() -> None:
 
 
 def test_words_are_counted() -> None:
-    assert [counted(n, "run") for n in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
+    assert [plural(n, "run") for n in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
     assert listed(["a", "b"]) == "a, b"
     assert listed(list("abcde")) == "a, b, c, d, e"
     assert listed(list("abcdef")) == "a, b, c, d, e and 1 more"

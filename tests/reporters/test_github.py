@@ -8,8 +8,8 @@ from hypothesis import given
 from runner import commands
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WARNED_CHANGE, WITH_MANY, change, check_golden
 
+from perfgate.core.wording import clip, one_line, without_commands
 from perfgate.reporters.github import render
-from perfgate.reporters.text import clip, one_line, without_commands
 
 LEVELS = ["error", "warning", "notice"]
 

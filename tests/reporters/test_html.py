@@ -17,9 +17,9 @@ from samples import ENVIRONMENT, EVERY_OUTCOME, EVIDENCE, REPORTS, WITH_EVIDENCE
 
 from perfgate.core import OUTCOMES, Key, Location, Problem, Report
 from perfgate.core.details import Evidence, VerdictEvidence
+from perfgate.core.wording import one_line
 from perfgate.reporters import json_report
 from perfgate.reporters.html import render, sections
-from perfgate.reporters.text import one_line
 
 ALL = {**REPORTS, "with_evidence": WITH_EVIDENCE}
 PAGE = render(WITH_EVIDENCE)

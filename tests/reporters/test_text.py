@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.reporters.text import clip, one_line, plural, shell_lines, without_commands
+from perfgate.core.wording import clip, one_line, plural, shell_lines, without_commands
 
 VISIBLE = [
     # text                what is shown          in ASCII

@@ -14,9 +14,9 @@ from markupsafe import Markup, escape
 
 from perfgate.core import Report
 from perfgate.core.units import format_change, format_number, format_value
+from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters import phrases
 from perfgate.reporters.html import sections
-from perfgate.reporters.text import clip, one_line, plural
 
 #: In characters: one name, path or message.
 _LONGEST_TEXT = 2_000

@@ -1,6 +1,7 @@
-r"""Untrusted text made safe to show: metric names, file names and labels are whatever an input says they are.
+r"""The words that every room uses: counts and lists in a sentence, and text from inputs made safe to show.
 
-What cannot be seen is made visible as `\uXXXX` and never deleted, so that two names never look the same.
+Metric names, file names and labels are untrusted. Invisible characters are shown as `\uXXXX` and never deleted, so
+that two different names never look the same.
 """
 
 from __future__ import annotations
@@ -55,6 +56,12 @@ def clip(text: str, longest: int) -> str:
 def plural(count: int, noun: str) -> str:
     """A count with its noun: `1 problem`, `2 problems`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(words: Sequence[str], most: int = 5) -> str:
+    """Words separated by commas; beyond `most` only their number is given."""
+    rest = len(words) - most
+    return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
