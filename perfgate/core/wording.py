@@ -7,7 +7,13 @@ that two different names never look the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from perfgate.core.runs import show_labels
+
+#: Labels by name, or as the pairs of a `Key`.
+Labels: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 
 #: What ASCII can say of the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
@@ -62,6 +68,18 @@ def listed(words: Sequence[str], most: int = 5) -> str:
     """Words separated by commas; beyond `most` only their number is given."""
     rest = len(words) - most
     return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def series_name(metric: str, labels: Labels, statistic: str | None = None, member: Labels = ()) -> str:
+    """The name that messages and reports use for one judged series: `forward{name="small"} median on rank 1`."""
+    name = metric + show_labels(tuple(sorted(dict(labels).items())))
+    place = member_name(member)
+    return name + (f" {statistic}" if statistic else "") + (f" on {place}" if place else "")
+
+
+def member_name(member: Labels) -> str:
+    """A rank, or a device of a rank, in words: `device 0 rank 3`; empty for a series without either."""
+    return " ".join(f"{name} {value}" for name, value in sorted(dict(member).items()))
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from perfgate.core import (
     OUTCOMES,
@@ -15,10 +15,9 @@ from perfgate.core import (
     RunEstimate,
     Share,
     Verdict,
-    show_labels,
 )
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_number, format_value
-from perfgate.core.wording import plural
+from perfgate.core.wording import member_name, plural, series_name
 
 #: A sign for every outcome, so that they can be told apart without colour.
 SIGNS: dict[Outcome, str] = {
@@ -77,7 +76,7 @@ def effect(verdict: Verdict) -> str:
 
 def loose_errors(report: Report) -> list[Problem]:
     """The error-level problems that concern no metric that was judged."""
-    judged = {Key(verdict.metric, _labels(verdict)).without_members() for verdict in report.verdicts}
+    judged = {Key.of(verdict.metric, **verdict.labels).without_members() for verdict in report.verdicts}
     errors = [problem for problem in report.problems if problem.severity == "error"]
     return [problem for problem in errors if not problem.key or problem.key.without_members() not in judged]
 
@@ -126,24 +125,13 @@ def origin(report: Report) -> list[tuple[str, str]]:
 
 def what(verdict: Verdict) -> str:
     """What was judged: `backward_allreduce{stage="train"} p95 on rank 3`, and in which report if there are several."""
-    statistic = f" {verdict.statistic}" if verdict.statistic else ""
-    member = member_name(verdict.member)
     source = f" in {verdict.source}" if verdict.source is not None else ""
-    return name_of(verdict) + statistic + (f" on {member}" if member else "") + source
-
-
-def member_name(member: Mapping[str, str]) -> str:
-    """A rank, or a device of a rank, in words: `device 0 rank 3`."""
-    return " ".join(f"{name} {value}" for name, value in sorted(member.items()))
+    return series_name(verdict.metric, verdict.labels, verdict.statistic, verdict.member) + source
 
 
 def name_of(verdict: Verdict) -> str:
     """The metric with its labels, which does not depend on what was measured."""
-    return verdict.metric + show_labels(_labels(verdict))
-
-
-def _labels(verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(verdict.labels.items()))
+    return series_name(verdict.metric, verdict.labels)
 
 
 def measured(verdict: Verdict) -> list[str]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from perfgate.core import Fact, Report, Verdict
 from perfgate.core.details import Level, Part, RunEvidence, VerdictEvidence
 from perfgate.core.units import Unit, display_unit, format_value
+from perfgate.core.wording import member_name
 from perfgate.reporters import phrases
 from perfgate.reporters.html import plots
 
@@ -146,15 +147,10 @@ def worst(report: Report) -> list[VerdictSection]:
 
 def ranks(section: VerdictSection) -> str:
     """Which ranks of the new runs the pictures show: `rank 1 (judged), rank 0`."""
-    names = {name_of_member(run): run.judged for run in section.new if run.member}
+    names = {member_name(run.member): run.judged for run in section.new if run.member}
     shown = ", ".join(f"{name} (judged)" if judged else name for name, judged in names.items())
     hidden = (section.evidence.members if section.evidence else 0) - len(names)
     return shown + (f", and {hidden} more that are not drawn" if shown and hidden > 0 else "")
-
-
-def name_of_member(run: RunEvidence) -> str:
-    """`rank 3 device 0`, or nothing for a run that is not split."""
-    return " ".join(f"{name} {value}" for name, value in sorted(run.member.items()))
 
 
 def level_of(run: RunEvidence, levels: Iterable[Level]) -> str:
