@@ -53,7 +53,7 @@ def _constant(value: Any) -> Callable[..., Any]:
         ((Margin, "compare"), "inconclusive", {"slower", "selftest"}),
         ((limit, "_compare"), "pass", {"selftest"}),
         ("perfgate.judge.verdicts.verdict_exit_code", 0, {"slower", "beyond", "absent", "selftest"}),
-        ("perfgate.commands.check.report_exit_code", 0, {"slower", "beyond", "absent"}),
+        ("perfgate.judge.report.worst_exit_code", 0, {"slower", "beyond", "absent"}),
         ("perfgate.judge.verdicts.find_subjects", (), {"same", "slower", "beyond", "selftest"}),
     ],
     ids=["change passes", "change fails", "change is open", "limit passes", "no code", "no report code", "no metric"],

@@ -16,7 +16,7 @@ from perfgate.commands.rule_changes import own_baseline, policy_changes
 from perfgate.core import Baseline, Fact, Key, Location, Policy, Problem, Report, Run, Verdict
 from perfgate.core.details import Evidence
 from perfgate.judge.evidence import Evidence as RunsOfCase
-from perfgate.judge.policy import report_exit_code, report_outcome
+from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
@@ -47,7 +47,9 @@ def check(request: CheckRequest) -> Report:
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest())
-        return Report("error", 2, (), tuple(problems), (), {}, policy, options.suite or "default")
+        return with_outcome(
+            Report(problems=tuple(problems), policy=policy, suite=options.suite or "default"), at_least=2
+        )
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     head = options.head or surroundings.head_commit()
@@ -62,13 +64,8 @@ def check(request: CheckRequest) -> Report:
     problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
     problems += _only_nothing(request, case)
     problems += drifting
-    # What reading left out of a series that rules name may have been the only values of a metric that is now absent.
-    named = [replace(p, key=None) if p.key and is_named(p.key) else p for p in problems]
-    code = report_exit_code(verdicts, named)
     changes, own = policy_changes(source, options, ruleset, case, verdicts, own_baseline(options, case))
-    return Report(
-        outcome=report_outcome(code, verdicts),
-        exit_code=code,
+    found = Report(
         verdicts=verdicts,
         problems=tuple(problems),
         inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
@@ -79,6 +76,7 @@ def check(request: CheckRequest) -> Report:
         approve_command=_to_accept(case, verdicts, options, head),
         evidence=evidence,
     )
+    return with_outcome(found)
 
 
 def _case(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from perfgate.commands.details import collected
 from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
-from perfgate.judge.policy import report_exit_code, report_outcome
+from perfgate.judge.report import with_outcome
 from perfgate.judge.together import geometric_means
 from perfgate.judge.verdicts import Case, judge_with_evidence
 from perfgate.readers.source import TraceMode
@@ -85,24 +85,21 @@ def _compared(
     verdicts, found = judge_with_evidence(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     problems += [*unpaired, *_alone(base_runs, new_runs)]
-    # Every metric is compared here: one whose values were all left out must not drop out with them.
-    code = report_exit_code(verdicts, [replace(problem, key=None) for problem in problems])
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
-    outcome = report_outcome(code, verdicts)
     policy, evidence = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
-    return Report(
-        outcome,
-        code,
-        verdicts,
-        tuple(problems),
-        files,
-        facts,
-        policy,
-        "compare",
-        baseline=baseline.place,
-        evidence=evidence,
-        geometric_means=geometric_means(verdicts),
+    return with_outcome(
+        Report(
+            verdicts=verdicts,
+            problems=tuple(problems),
+            inputs=files,
+            environment=facts,
+            policy=policy,
+            suite="compare",
+            baseline=baseline.place,
+            evidence=evidence,
+            geometric_means=geometric_means(verdicts),
+        )
     )
 
 

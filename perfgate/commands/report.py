@@ -6,13 +6,13 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.core import Fact, Location, Policy, Problem, Report
 from perfgate.core.details import Evidence, VerdictEvidence
 from perfgate.core.wording import plural
-from perfgate.judge.policy import report_exit_code, report_outcome, stored_exit_code, worst_exit_code
+from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
 from perfgate.reporters import RENDERERS
 from perfgate.reporters.stored_report import MAX_BYTES
 from perfgate.reporters.stored_report import read as read_stored
@@ -49,7 +49,8 @@ def merged(paths: Sequence[str], expect: int | None = None) -> Report:
         counts = f"{expect} expected, and {plural(len(stored), 'report')} can be read"
         message = f"{counts}: find out what became of the others"
         problems.append(Problem("error", message, Location("report")))
-    return _with_problems(_merged(stored), problems)
+    one = _merged(stored)
+    return with_problems(one, problems) if problems else one
 
 
 def _read(path: str, name: str) -> tuple[Report | None, list[Problem]]:
@@ -66,29 +67,14 @@ def _read(path: str, name: str) -> tuple[Report | None, list[Problem]]:
 def _recomputed(report: Report, name: str) -> Report:
     """The report with the outcome that its verdicts and problems give, whatever it states; a worse one it may state."""
     verdicts = tuple(replace(verdict, exit_code=stored_exit_code(verdict)) for verdict in report.verdicts)
-    code = worst_exit_code([report.exit_code, report_exit_code(verdicts, _without_keys(report.problems))])
-    found = replace(report, verdicts=verdicts, exit_code=code, outcome=report_outcome(code, verdicts))
+    found = with_outcome(replace(report, verdicts=verdicts), at_least=report.exit_code)
     if found == report:
         return report
     stated, given = (f"{one.outcome} with exit {one.exit_code}" for one in (report, found))
     what = f"states {stated}, where its verdicts give {given}"
     if stated == given:
         what = "states an exit code of a verdict that its outcome does not give"
-    return _with_problems(found, [Problem("error", f"was altered: it {what}", Location(name))])
-
-
-def _without_keys(problems: Iterable[Problem]) -> list[Problem]:
-    """Problems as `check` counts them: those of series that no rule reads are warnings by then."""
-    return [replace(problem, key=None) for problem in problems]
-
-
-def _with_problems(report: Report, problems: Sequence[Problem]) -> Report:
-    """The report with further problems, which count."""
-    if not problems:
-        return report
-    code = worst_exit_code([report.exit_code, report_exit_code(report.verdicts, problems)])
-    outcome = report_outcome(code, report.verdicts)
-    return replace(report, outcome=outcome, exit_code=code, problems=(*report.problems, *problems))
+    return with_problems(found, [Problem("error", f"was altered: it {what}", Location(name))])
 
 
 def _refuse_copies(stored: Sequence[_Stored]) -> None:
@@ -111,10 +97,7 @@ def _merged(stored: Sequence[_Stored]) -> Report:
         for one in stored
         for verdict in one.report.verdicts
     )
-    code = worst_exit_code([report.exit_code for report in reports]) if reports else 3
-    return Report(
-        outcome=report_outcome(code, verdicts),
-        exit_code=code,
+    found = Report(
         verdicts=verdicts,
         problems=tuple(_named(problem, one.name) for one in stored for problem in one.report.problems),
         inputs=tuple(dict.fromkeys(file for report in reports for file in report.inputs)),
@@ -125,6 +108,7 @@ def _merged(stored: Sequence[_Stored]) -> Report:
         approve_command=_same([report.approve_command for report in reports]),
         evidence=_evidence(reports),
     )
+    return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))
 
 
 def _evidence(reports: Sequence[Report]) -> Evidence:

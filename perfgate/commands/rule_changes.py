@@ -9,8 +9,8 @@ from perfgate.baselines import layout
 from perfgate.baselines.files import decode
 from perfgate.baselines.repository import Loaded, Options, approve_command, load_baseline
 from perfgate.baselines.stores import Store, UnsafeName
-from perfgate.core import OUTCOMES, Location, Outcome, PolicyChange, Verdict
-from perfgate.judge.policy import report_exit_code, report_outcome
+from perfgate.core import OUTCOMES, Location, Outcome, PolicyChange, Report, Verdict
+from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import Case, judge
 from perfgate.rules.difference import differences
 from perfgate.rules.ruleset import Ruleset
@@ -44,7 +44,7 @@ def policy_changes(
         return (), None
     loaded = load(own)
     own_verdicts = judge(replace(case, ruleset=own, baseline=loaded.baseline))
-    outcome = report_outcome(report_exit_code(own_verdicts, loaded.problems), own_verdicts)
+    outcome = with_outcome(Report(verdicts=own_verdicts, problems=tuple(loaded.problems))).outcome
     return (*(_with_effect(change, verdicts, own_verdicts) for change in changes), *stored), outcome
 
 

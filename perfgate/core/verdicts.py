@@ -169,15 +169,18 @@ OUTCOMES: tuple[Outcome, ...] = ("fail", "error", "suspect", "inconclusive", "sk
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One decision. Every report that a user sees is a rendering of this value."""
+    """One decision. Every report that a user sees is a rendering of this value.
 
-    outcome: Outcome
-    exit_code: int
-    verdicts: tuple[Verdict, ...]
-    problems: tuple[Problem, ...]
-    inputs: tuple[SourceFile, ...]
-    environment: Mapping[str, Fact]
-    policy: Policy
+    `judge.report.with_outcome` gives it its outcome and exit code; until then it is an internal error.
+    """
+
+    outcome: Outcome = "error"
+    exit_code: int = 4
+    verdicts: tuple[Verdict, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    inputs: tuple[SourceFile, ...] = ()
+    environment: Mapping[str, Fact] = field(default_factory=dict)
+    policy: Policy = field(default_factory=lambda: Policy(None, "", ""))
     suite: str = "default"
     #: The level that new runs were compared with, `SUITE/ENVIRONMENT/LEVEL`, or None.
     baseline: str | None = None

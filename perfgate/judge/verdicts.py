@@ -17,8 +17,8 @@ from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, n
 from perfgate.judge.families import corrected
 from perfgate.judge.finding import Finding
 from perfgate.judge.measure import default_statistic, statistic_unit
-from perfgate.judge.policy import verdict_exit_code
 from perfgate.judge.question import Question
+from perfgate.judge.report import verdict_exit_code
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Clause, Limit, Selector, glob_matches

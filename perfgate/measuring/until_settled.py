@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from perfgate.commands.check import CheckRequest, check
 from perfgate.core import Location, Problem, Report, Verdict
-from perfgate.judge.policy import report_exit_code, report_outcome
+from perfgate.judge.report import with_problems
 from perfgate.measuring.one_run import Place, Side, Unfinished, Written, kept, run_once
 from perfgate.workspace import inputs
 from perfgate.workspace.errors import Refused
@@ -160,10 +160,7 @@ def _with_fault(request: RunRequest, report: Report | None, fault: str | None, n
     if fault is None:
         return report
     kept_in = inputs.shown_path(request.keep)
-    problem = Problem("error", f"{fault}; what was measured is kept", Location(kept_in))
-    problems = (*report.problems, problem)
-    code = report_exit_code(report.verdicts, problems)
-    return replace(report, problems=problems, exit_code=code, outcome=report_outcome(code, report.verdicts))
+    return with_problems(report, [Problem("error", f"{fault}; what was measured is kept", Location(kept_in))])
 
 
 @contextmanager

@@ -168,6 +168,6 @@ def test_the_core_is_all_that_decides() -> None:
     assert {
         "perfgate.judge.change",
         "perfgate.stats.bounds",
-        "perfgate.judge.policy",
+        "perfgate.judge.report",
         "perfgate.cli.entry",
     } <= names.keys()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from perfgate.core import Key, Location, Problem, Verdict
-from perfgate.judge.policy import report_exit_code, report_outcome, stored_exit_code, verdict_exit_code, worst_exit_code
+from perfgate.core import Key, Location, Problem, Report, Verdict
+from perfgate.judge.report import stored_exit_code, verdict_exit_code, with_outcome, worst_exit_code
 from perfgate.rules.ruleset import Settings
 
 HERE = Location("rules.yaml", 1)
@@ -92,7 +92,8 @@ REPORTS = [
     ([PASSED], [], "0 pass"),
     ([PASSED, FAILED], [], "1 fail"),
     ([PASSED], [BROKEN], "3 error"),
-    ([PASSED], [OF_A_SERIES, HINT], "0 pass"),
+    ([PASSED], [HINT], "0 pass"),
+    ([PASSED], [OF_A_SERIES, HINT], "3 error"),
     ([FAILED], [BROKEN], "1 fail"),
     ([FAILED, UNKNOWN], [], "2 error"),
     ([], [], "3 error"),
@@ -115,9 +116,15 @@ REPORTS = [
 
 @pytest.mark.parametrize(("verdicts", "problems", "expected"), REPORTS)
 def test_a_report(verdicts: list[Verdict], problems: list[Problem], expected: str) -> None:
-    code = report_exit_code(verdicts, problems)
-    assert f"{code} {report_outcome(code, verdicts)}" == expected
+    found = with_outcome(Report(verdicts=tuple(verdicts), problems=tuple(problems)))
+    assert f"{found.exit_code} {found.outcome}" == expected
 
 
-def test_an_internal_error_is_one_whatever_the_verdicts_say() -> None:
-    assert report_outcome(4, [PASSED]) == "error"
+@pytest.mark.parametrize(("at_least", "expected"), [(0, "0 pass"), (3, "3 error"), (1, "1 fail"), (4, "4 error")])
+def test_an_exit_code_that_is_known_already_stays(at_least: int, expected: str) -> None:
+    found = with_outcome(Report(verdicts=(PASSED,)), at_least=at_least)
+    assert f"{found.exit_code} {found.outcome}" == expected
+
+
+def test_a_report_that_was_never_settled_is_an_internal_error() -> None:
+    assert (Report().outcome, Report().exit_code) == ("error", 4)

@@ -1,0 +1,83 @@
+"""Where outcomes become exit codes: of one verdict, and of a whole report.
+
+Only `with_outcome` gives a report its outcome and its exit code. `check`, `compare`, `report`, `run` and the comparison
+of two rule sources all call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from perfgate.core import Outcome, Problem, Report, Verdict
+from perfgate.rules.ruleset import Settings
+
+#: Reasons that are mistakes in a rule, not in the data: exit code 2.
+USAGE_REASONS = ("no-unit", "improving-side")
+#: Reasons for a skipped verdict that count as judged, because the user asked for the skip.
+_SKIPPED_ON_REQUEST = ("no-baseline", "metric-absent")
+#: If several codes apply: internal error, usage, failure, could not judge, nothing blocks.
+_WORST_FIRST = (4, 2, 1, 3, 0)
+
+
+def verdict_exit_code(outcome: Outcome, reason: str, settings: Settings) -> int:
+    """The exit code that one verdict alone would give."""
+    if outcome == "error":
+        return 2 if reason in USAGE_REASONS else 3
+    if outcome in ("pass", "skipped") or settings.severity == "warning":
+        return 0
+    if outcome == "inconclusive":
+        policy = settings.on_inconclusive or ("error" if reason == "thin-tail" else "warn")
+        return {"warn": 0, "fail": 1, "error": 3}[policy]
+    return 1 if outcome == "fail" else 3
+
+
+def stored_exit_code(verdict: Verdict) -> int:
+    """The exit code that a verdict from a stored report should have, whatever the file states.
+
+    Only `on_inconclusive` is taken from the stored exit code; it is recorded nowhere else.
+    """
+    policies: dict[int, Literal["warn", "fail", "error"]] = {0: "warn", 1: "fail", 3: "error"}
+    stored = Settings(severity=verdict.severity, on_inconclusive=policies.get(verdict.exit_code))
+    return verdict_exit_code(verdict.outcome, verdict.reason, stored)
+
+
+def worst_exit_code(codes: Iterable[int]) -> int:
+    """The exit code of several; the order is 4, 2, 1, 3, 0."""
+    return min(codes, key=_WORST_FIRST.index, default=0)
+
+
+def with_outcome(report: Report, at_least: int = 0) -> Report:
+    """The report with the outcome and the exit code that its verdicts and problems give.
+
+    Every error-level problem is exit code 3. So is a report without a judged verdict: all were skipped by `when`,
+    `--only` or `expect_fail`. `at_least` is an exit code that is known already.
+    """
+    codes = [at_least, *(verdict.exit_code for verdict in report.verdicts)]
+    if any(problem.severity == "error" for problem in report.problems):
+        codes.append(3)
+    if all(one.outcome == "skipped" and one.reason not in _SKIPPED_ON_REQUEST for one in report.verdicts):
+        codes.append(3)
+    code = worst_exit_code(codes)
+    return replace(report, exit_code=code, outcome=_outcome(code, report.verdicts))
+
+
+def with_problems(report: Report, problems: Sequence[Problem]) -> Report:
+    """The report with further problems; its exit code can only get worse."""
+    return with_outcome(replace(report, problems=(*report.problems, *problems)), at_least=report.exit_code)
+
+
+def _outcome(exit_code: int, verdicts: Sequence[Verdict]) -> Outcome:
+    """One word for a report: why it blocks, or the least certain outcome if nothing blocks."""
+    outcomes = {verdict.outcome for verdict in verdicts if exit_code in (0, verdict.exit_code)}
+    if exit_code == 1:
+        return "fail"
+    if exit_code in (2, 4):
+        return "error"
+    if exit_code == 3:
+        undecided: tuple[Outcome, ...] = ("suspect", "inconclusive")
+        return next((word for word in undecided if outcomes == {word}), "error")
+    if "inconclusive" in outcomes:
+        return "inconclusive"
+    return "skipped" if outcomes == {"skipped"} else "pass"
