@@ -12,12 +12,12 @@ import perfgate
 from perfgate.baselines.allowances import FULL_SHA, SCHEMA, AllowanceFile, encode
 from perfgate.baselines.candidates import plain, write
 from perfgate.baselines.layout import ALLOWANCES
-from perfgate.baselines.repository import Options, typed, words_of_place
 from perfgate.core import Change, Verdict
 from perfgate.rules.syntax.cursor import Cursor
 from perfgate.rules.syntax.tokens import SentenceError
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions, command_line, place_words
 from perfgate.workspace.rule_source import WorkingTree, locked, open_store, read_rules
 
 
@@ -34,7 +34,7 @@ class Permission:
     pr: int | None = None
 
 
-def allow_command(options: Options, head: str | None, failed: Sequence[Verdict]) -> str | None:
+def allow_command(options: CommandOptions, head: str | None, failed: Sequence[Verdict]) -> str | None:
     """The commands that would allow this commit what was seen of it, for a month: a command for each metric.
 
     None where nothing moved by a share that can be allowed, as from zero.
@@ -44,11 +44,11 @@ def allow_command(options: Options, head: str | None, failed: Sequence[Verdict])
     for verdict in failed:
         worst[verdict.metric] = max(worst.get(verdict.metric, 0.0), _worsening(verdict))
     commands = [
-        typed(
+        command_line(
             [
                 *("perfgate", "baseline", "allow", "--head", head or "SHA", "--metric", metric),
                 *("--up-to", f"{math.ceil(100 * worsening)}%", "--reason", "...", "--expires", str(expires)),
-                *words_of_place(options),
+                *place_words(options),
             ]
         )
         for metric, worsening in worst.items()

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from perfgate.baselines.candidates import Candidates, plain, read_candidates
 from perfgate.baselines.files import Level
 from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.repository import Options, approve_command, compared_runs
+from perfgate.baselines.repository import compared_runs
 from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.judge.health import unhealthy
 from perfgate.judge.verdicts import Case, judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions, approve_command
 from perfgate.workspace.rule_source import locked, open_store, policy_source
 
 
@@ -31,7 +32,7 @@ class Decision:
     keep_all: bool = False
 
 
-def approve(options: Options, decision: Decision) -> list[str]:
+def approve(options: CommandOptions, decision: Decision) -> list[str]:
     """Open a new level with these runs; returns the lines to print. Raises Refused."""
     if not decision.reason.strip():
         raise Refused('an approval needs a reason: --reason "..."')
@@ -46,7 +47,7 @@ def open_level(found: Candidates, decision: Decision) -> list[str]:
         return found.write(level, found.store, keep_all=decision.keep_all, only=level.adopts)
 
 
-def propose(options: Options, folder: str, judged: Collection[SourceFile]) -> list[str]:
+def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]) -> list[str]:
     """Write the files that an approval would add to another folder; returns the lines to print. Raises Refused.
 
     The level follows the one of the policy, so that the files fit into the base. The runs are read once more: what is
@@ -65,7 +66,12 @@ def propose(options: Options, folder: str, judged: Collection[SourceFile]) -> li
 
 
 def add(
-    options: Options, by: str | None = None, *, rotate: bool = False, keep_all: bool = False, merged: str | None = None
+    options: CommandOptions,
+    by: str | None = None,
+    *,
+    rotate: bool = False,
+    keep_all: bool = False,
+    merged: str | None = None,
 ) -> list[str]:
     """Add runs to the current level; refused when they fail their own rules. Raises Refused.
 

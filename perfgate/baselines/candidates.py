@@ -10,7 +10,7 @@ import perfgate
 from perfgate.baselines.files import BaselineFile, Level, StoredSource, context_of, encode, stored_series
 from perfgate.baselines.identity import identity_of
 from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.repository import Loaded, Options, approve_command, find_environment, load_baseline, naming
+from perfgate.baselines.repository import Loaded, find_environment, load_baseline, naming
 from perfgate.baselines.stores import Store, UnsafeName, WritableStore
 from perfgate.core import Baseline, Fact, Key, Problem, Run
 from perfgate.judge.evidence import Evidence, find_subjects
@@ -18,6 +18,7 @@ from perfgate.judge.pairs import is_paired
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions, approve_command
 from perfgate.workspace.rule_source import PolicySource, WorkingTree, open_store, read_rules
 
 
@@ -25,7 +26,7 @@ from perfgate.workspace.rule_source import PolicySource, WorkingTree, open_store
 class Candidates:
     """Runs that may become baselines, with everything that was read beside them."""
 
-    options: Options
+    options: CommandOptions
     ruleset: Ruleset
     runs: tuple[Run, ...]
     facts: dict[str, Fact]
@@ -134,7 +135,7 @@ class Candidates:
 
 
 def read_candidates(
-    options: Options, source: PolicySource | None = None, head: str | None = None, *, pairs: bool = False
+    options: CommandOptions, source: PolicySource | None = None, head: str | None = None, *, pairs: bool = False
 ) -> Candidates:
     """Read the runs, the rules and where baselines are. Raises Refused for what cannot become a baseline.
 
@@ -150,7 +151,7 @@ def read_candidates(
 
 
 def read_measured(
-    options: Options, identity: Sequence[str], *, pairs: bool = False
+    options: CommandOptions, identity: Sequence[str], *, pairs: bool = False
 ) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
     """The runs, the facts of their machine, and warnings of these. Raises Refused for what cannot become a baseline."""
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,25 +17,8 @@ from perfgate.baselines.stores import Store
 from perfgate.core import Allowance, Baseline, Fact, Key, Problem, Run
 from perfgate.core.aliases import synonyms
 from perfgate.judge.derived import component_names
-from perfgate.readers.source import TraceMode
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
-from perfgate.workspace import inputs
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What every command that meets baselines is told."""
-
-    runs: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ("rules",)
-    baselines: str = "baselines"
-    suite: str | None = None
-    env: tuple[str, ...] = ()
-    format: str | None = None
-    trace_mode: TraceMode = "corrected"
-    head: str | None = None
-    policy_ref: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +31,6 @@ class Loaded:
     #: Whether a stored file cannot be read, so that nobody knows the whole history.
     damaged: bool = False
     sha256: str = hashlib.sha256().hexdigest()
-
-
-def approve_command(options: Options) -> str:
-    """The command that would approve these runs, as the user would type it, without absolute paths."""
-    words = ["perfgate", "baseline", "approve", *map(inputs.typed_path, options.runs), "--reason", "..."]
-    words += words_of_place(options)
-    words += ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
-    words += [word for fact in map(inputs.typed_fact, options.env) for word in ("--env", fact)]
-    return typed(words)
-
-
-def words_of_place(options: Options) -> list[str]:
-    """The options that say where rules and baselines are, where that is not the usual place."""
-    rules = map(inputs.typed_path, options.rules if options.rules != ("rules",) else ())
-    words = [word for rule in rules for word in ("--rules", rule)]
-    words += ["--baselines", inputs.typed_path(options.baselines)] if options.baselines != "baselines" else []
-    return words + (["--suite", options.suite] if options.suite else [])
-
-
-def typed(words: Sequence[str]) -> str:
-    """A command as the user would type it; `...` stands for what only they know."""
-    return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
 
 
 def load_baseline(

@@ -40,11 +40,11 @@ def plan(rules: tuple[str, ...], baselines: str, suite: str | None, env: tuple[s
     \b
     Example: perfgate plan
     """
-    from perfgate.baselines.repository import Options
     from perfgate.commands.plan import plan as command
     from perfgate.reporters.plan import render_json, render_text
+    from perfgate.workspace.options import CommandOptions
 
-    found, problems = command(Options(rules=rules, baselines=baselines, suite=suite, env=env))
+    found, problems = command(CommandOptions(rules=rules, baselines=baselines, suite=suite, env=env))
     text = render_json(found, problems) if json_ else render_text(found, width=width(), ascii_only=ascii_only())
     click.echo(text, nl=False)
     return complain(problems)

@@ -10,7 +10,7 @@ import click
 from perfgate.cli.completion import files, rules_and_metrics
 
 if TYPE_CHECKING:
-    from perfgate.baselines.repository import Options
+    from perfgate.workspace.options import CommandOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -126,11 +126,11 @@ policy_options = options(
 )
 
 
-def collect(runs: Sequence[str], arguments: dict[str, Any]) -> Options:
+def collect(runs: Sequence[str], arguments: dict[str, Any]) -> CommandOptions:
     """The values of `judging_options` as the app takes them."""
-    from perfgate.baselines.repository import Options
+    from perfgate.workspace.options import CommandOptions
 
-    return Options(
+    return CommandOptions(
         runs=tuple(runs),
         rules=tuple(arguments["rules"]),
         baselines=arguments["baselines"],

@@ -44,10 +44,10 @@ def explain(
     \b
     Example: perfgate rules explain allreduce-tail
     """
-    from perfgate.baselines.repository import Options
     from perfgate.commands.rules import explain_rules
+    from perfgate.workspace.options import CommandOptions
 
-    found, problems = explain_rules(Options(rules=rules, baselines=baselines, suite=suite, env=env), ids)
+    found, problems = explain_rules(CommandOptions(rules=rules, baselines=baselines, suite=suite, env=env), ids)
     say(["\n\n".join(found)])
     return complain(problems)
 

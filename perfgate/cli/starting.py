@@ -23,10 +23,10 @@ def init(runs: tuple[str, ...], suite: str | None, env: tuple[str, ...], format_
     \b
     Example: perfgate init main-1.log main-2.log main-3.log
     """
-    from perfgate.baselines.repository import Options
     from perfgate.commands.init import init as command
+    from perfgate.workspace.options import CommandOptions
 
-    return say(command(Options(runs, suite=suite, env=env, format=format_, trace_mode=trace_mode)))
+    return say(command(CommandOptions(runs, suite=suite, env=env, format=format_, trace_mode=trace_mode)))
 
 
 @click.command()

@@ -13,7 +13,7 @@ from perfgate.baselines.files import StoredSource, run_of
 from perfgate.baselines.identity import identity_of
 from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.priors import NO_PAIRS, SCHEMA, PriorFile, encode, stored_prior
-from perfgate.baselines.repository import Options, find_environment, read_stored
+from perfgate.baselines.repository import find_environment, read_stored
 from perfgate.baselines.stores import WritableStore
 from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
@@ -23,6 +23,7 @@ from perfgate.reporters.stored import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions
 from perfgate.workspace.rule_source import WorkingTree, locked, open_store, read_rules
 
 
@@ -38,7 +39,7 @@ class _Measured:
     levels: Sequence[str] = ()
 
 
-def calibrate_runs(options: Options) -> list[str]:
+def calibrate_runs(options: CommandOptions) -> list[str]:
     """Measure the noise between unchanged runs, or pairs, and store it; returns the lines to print. Raises Refused.
 
     Without runs, those that are stored show it: each level against itself, for every environment with enough of them.
@@ -62,7 +63,7 @@ def calibrate_runs(options: Options) -> list[str]:
     return [*map(str, candidates.noticed), *_calibrate(measured, candidates.store)]
 
 
-def _calibrate_stored(options: Options) -> list[str]:
+def _calibrate_stored(options: CommandOptions) -> list[str]:
     """Measure the noise of each environment, or of that of `--env`, on its stored runs. Raises Refused."""
     ruleset, problems, _ = read_rules(WorkingTree(), options.rules, options.suite)
     if ruleset is None:

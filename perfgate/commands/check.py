@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from perfgate.analysis.drift import drifts
 from perfgate.baselines.allow import allow_command
-from perfgate.baselines.repository import Loaded, Options, approve_command, load_baseline, naming
+from perfgate.baselines.repository import Loaded, load_baseline, naming
 from perfgate.commands.details import collected, levels, past_runs
 from perfgate.commands.pairs import refusal_of_pairs, with_pairs
 from perfgate.commands.rule_changes import own_baseline, policy_changes
@@ -21,6 +21,7 @@ from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evi
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.options import CommandOptions, approve_command
 from perfgate.workspace.rule_source import policy_source, read_rules
 
 
@@ -28,7 +29,7 @@ from perfgate.workspace.rule_source import policy_source, read_rules
 class CheckRequest:
     """Everything that `perfgate check` is told."""
 
-    options: Options
+    options: CommandOptions
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
@@ -152,7 +153,7 @@ def _compared_with_itself(runs: Sequence[Run], loaded: Loaded) -> list[Problem]:
     ]
 
 
-def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: Options, head: str | None) -> str | None:
+def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: CommandOptions, head: str | None) -> str | None:
     """The command that would accept what was seen; None where none would change any answer.
 
     A new level does, but for limits, and pairs have a base of their own. What another commit's policy judges cannot

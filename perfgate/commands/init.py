@@ -14,14 +14,15 @@ from perfgate.analysis.proposals import propose
 from perfgate.baselines.approvals import Decision, open_level
 from perfgate.baselines.candidates import Candidates, read_measured
 from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.repository import Loaded, Options
+from perfgate.baselines.repository import Loaded
 from perfgate.commands.starting_files import WORKFLOW_TEXT, rule_file, starter
 from perfgate.core import Baseline, Problem
 from perfgate.judge.verdicts import Case, judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
-from perfgate.workspace import inputs, surroundings
+from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions, typed_fact, typed_path
 from perfgate.workspace.output_files import create_file
 from perfgate.workspace.rule_source import open_store
 
@@ -33,7 +34,7 @@ _COMMIT = f"fill in what {WORKFLOW} leaves to you (TODO), and commit all of it t
 Files = dict[str, bytes]
 
 
-def init(options: Options) -> list[str]:
+def init(options: CommandOptions) -> list[str]:
     """Write rules, the runs as the first level, and a workflow; returns the lines to print.
 
     Raises Refused where any of them is there already, and where the runs cannot become a baseline; then nothing is
@@ -77,7 +78,7 @@ def _rules_name(suite: str) -> str:
     return f"{RULES}/{suite}.yaml"
 
 
-def _from_runs(options: Options, suite: str) -> tuple[Files, tuple[Problem, ...]]:
+def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Problem, ...]]:
     """All files, in the order in which a person would read them, and warnings. Raises Refused."""
     runs, facts, noticed = read_measured(options, DEFAULT_IDENTITY)
     runs = runs[-RUNS_KEPT:]
@@ -146,9 +147,9 @@ def _remove(made: Iterable[Path]) -> None:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _next_with_runs(options: Options) -> list[str]:
-    facts = "".join(f" --env {shlex.quote(inputs.typed_fact(fact))}" for fact in options.env)
-    shown = " ".join(map(inputs.typed_path, options.runs)) + facts
+def _next_with_runs(options: CommandOptions) -> list[str]:
+    facts = "".join(f" --env {shlex.quote(typed_fact(fact))}" for fact in options.env)
+    shown = " ".join(map(typed_path, options.runs)) + facts
     return [
         f"read {_rules_name(options.suite or SUITE)}, then see that the gate holds:",
         f"    perfgate check {shown}",

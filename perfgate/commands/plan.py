@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from perfgate.analysis.plan import plans
 from perfgate.baselines import layout
 from perfgate.baselines.identity import identity_of
-from perfgate.baselines.repository import Options, approve_command, load_baseline, read_stored
+from perfgate.baselines.repository import load_baseline, read_stored
 from perfgate.baselines.stores import Store
 from perfgate.core import Baseline, Fact, Plan, Problem
 from perfgate.judge.verdicts import Case
@@ -15,10 +15,11 @@ from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions, approve_command
 from perfgate.workspace.rule_source import WorkingTree, open_store, read_rules
 
 
-def plan(options: Options) -> tuple[list[Plan], list[Problem]]:
+def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
     """The plans of every environment of the suite that the given facts fit, and what is wrong with the stored runs.
 
     Raises Refused for mistakes in the rules, and where nothing is stored.
@@ -37,7 +38,7 @@ def plan(options: Options) -> tuple[list[Plan], list[Problem]]:
     return found, list(dict.fromkeys(problems))
 
 
-def stored_cases(options: Options, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
+def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
     """The stored runs of every environment that the given facts fit, without new ones, and what is wrong with them."""
     store, given = open_store(options.baselines), inputs.read_facts(options.env)
     environments, problems = layout.environments(store, ruleset.suite)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from perfgate.baselines import layout
 from perfgate.baselines.files import decode
-from perfgate.baselines.repository import Loaded, Options, approve_command, load_baseline
+from perfgate.baselines.repository import Loaded, load_baseline
 from perfgate.baselines.stores import Store, UnsafeName
 from perfgate.core import OUTCOMES, Location, Outcome, PolicyChange, Report, Verdict
 from perfgate.judge.report import with_outcome
@@ -15,12 +15,13 @@ from perfgate.judge.verdicts import Case, judge
 from perfgate.rules.difference import differences
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions, approve_command
 from perfgate.workspace.rule_source import PolicySource, WorkingTree, read_rules
 
 
 def policy_changes(
     source: PolicySource,
-    options: Options,
+    options: CommandOptions,
     ruleset: Ruleset,
     case: Case,
     verdicts: Sequence[Verdict],
@@ -48,7 +49,7 @@ def policy_changes(
     return (*(_with_effect(change, verdicts, own_verdicts) for change in changes), *stored), outcome
 
 
-def own_baseline(options: Options, case: Case) -> Callable[[Ruleset], Loaded]:
+def own_baseline(options: CommandOptions, case: Case) -> Callable[[Ruleset], Loaded]:
     """How the baselines of the working tree are loaded; nothing that it allows itself counts."""
     store = WorkingTree().store(options.baselines)
 
@@ -59,7 +60,7 @@ def own_baseline(options: Options, case: Case) -> Callable[[Ruleset], Loaded]:
     return load
 
 
-def _unreadable(why: str, options: Options) -> PolicyChange:
+def _unreadable(why: str, options: CommandOptions) -> PolicyChange:
     message = f"the working tree's own rules cannot be used: {why}"
     return PolicyChange("changes", None, None, message, Location(options.rules[0]))
 

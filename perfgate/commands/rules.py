@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from perfgate.baselines.repository import Options
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.reporters.now import render
 from perfgate.rules import load as loading
@@ -17,6 +16,7 @@ from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.inputs import rule_files
+from perfgate.workspace.options import CommandOptions
 from perfgate.workspace.rule_source import WorkingTree, policy_source, read_rules
 
 
@@ -53,7 +53,7 @@ def _side(name: str | None, paths: Sequence[str], suite: str | None) -> Ruleset:
     return ruleset
 
 
-def explain_rules(options: Options, ids: Sequence[str]) -> tuple[list[str], list[Problem]]:
+def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str], list[Problem]]:
     """The rules with these ids, or all, in words, and what they come to with the stored runs, where there are any.
 
     Also returned is what is wrong with the stored runs. Raises Refused for an unknown id or a file with mistakes.
@@ -74,7 +74,7 @@ def _of(rule: Rule, found: Mapping[str, Sequence[Verdict]]) -> dict[str, list[Ve
     return {place: [v for v in verdicts if v.at == rule.at] for place, verdicts in found.items()}
 
 
-def _now(options: Options, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:
+def _now(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:
     """The verdicts on the newest stored run of each level that is compared with, as if it were new."""
     from perfgate.commands.plan import stored_cases
     from perfgate.judge.verdicts import judge

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perfgate.analysis.selftest import exit_code, self_test
-from perfgate.baselines.repository import Options, approve_command, load_baseline
+from perfgate.baselines.repository import load_baseline
 from perfgate.core import Baseline, Problem, Proof
 from perfgate.judge.verdicts import Case
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import CommandOptions, approve_command
 from perfgate.workspace.rule_source import open_store, policy_source, read_rules
 
 
@@ -24,7 +25,7 @@ class SelfTest:
     exit_code: int
 
 
-def selftest(options: Options) -> SelfTest:
+def selftest(options: CommandOptions) -> SelfTest:
     """Test every rule; nothing is written. Raises Refused for mistakes in the rules and runs that cannot be read."""
     source = policy_source(options.policy_ref)
     ruleset, problems, _ = read_rules(source, options.rules, options.suite)

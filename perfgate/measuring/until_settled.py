@@ -23,6 +23,7 @@ from perfgate.measuring.one_run import Place, Side, Unfinished, Written, kept, r
 from perfgate.workspace import inputs
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.machine import machine_facts
+from perfgate.workspace.options import typed_path
 from perfgate.workspace.rule_source import policy_source, read_rules
 
 #: Reasons of an error that one run more may settle.
@@ -121,7 +122,7 @@ def progress(report: Report, noun: str, number: int, most: int) -> str:
 
 def _look(request: RunRequest, paths: list[Path]) -> Report:
     """The verdicts of all runs so far, at the share of the error rate that a look has which may end them."""
-    names = tuple(inputs.typed_path(str(path)) for path in paths)
+    names = tuple(typed_path(str(path)) for path in paths)
     facts = tuple(str(Path(request.keep) / f"machine-{when}.json") for when in ("before", "after"))
     options = replace(request.check.options, runs=names, env=(*facts, *request.check.options.env))
     return check(replace(request.check, options=options, looks=1 if request.every else request.runs))

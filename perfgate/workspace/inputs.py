@@ -21,6 +21,7 @@ from perfgate.readers.source import Source, TraceMode
 from perfgate.rules.conditions import fact_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import typed_path
 from perfgate.workspace.progress import watched
 
 CHUNK = 1 << 18
@@ -32,21 +33,6 @@ def shown_path(path: str) -> str:
     """How reports name a file: relative to the working directory, outside of it by its bare name."""
     relative = typed_path(path)
     return os.path.basename(relative) if relative.startswith("..") else relative
-
-
-def typed_path(path: str) -> str:
-    """A path that works in a command typed in the working directory, and gives away nothing above it."""
-    if path == "-":
-        return path
-    try:
-        return Path(os.path.relpath(path)).as_posix()
-    except ValueError:  # another drive
-        return os.path.basename(path)
-
-
-def typed_fact(option: str) -> str:
-    """What was given to `--env`, as it is typed in the working directory."""
-    return typed_path(option) if os.path.exists(option) else option
 
 
 # --- runs --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,65 @@
+"""The options that every command with runs, rules and baselines shares, and the commands that messages suggest."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfgate.readers.source import TraceMode
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """The options of a command that reads runs, rules or baselines, as the user gave them."""
+
+    runs: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ("rules",)
+    baselines: str = "baselines"
+    suite: str | None = None
+    env: tuple[str, ...] = ()
+    format: str | None = None
+    trace_mode: TraceMode = "corrected"
+    head: str | None = None
+    policy_ref: str | None = None
+
+
+def approve_command(options: CommandOptions) -> str:
+    """Return the command that approves these runs, as the user would type it, without absolute paths."""
+    words = ["perfgate", "baseline", "approve", *map(typed_path, options.runs), "--reason", "..."]
+    words += place_words(options)
+    words += ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
+    words += [word for fact in map(typed_fact, options.env) for word in ("--env", fact)]
+    return command_line(words)
+
+
+def place_words(options: CommandOptions) -> list[str]:
+    """Return the options that name the rules, the baselines and the suite, where they are not the default."""
+    rules = map(typed_path, options.rules if options.rules != ("rules",) else ())
+    words = [word for rule in rules for word in ("--rules", rule)]
+    words += ["--baselines", typed_path(options.baselines)] if options.baselines != "baselines" else []
+    return words + (["--suite", options.suite] if options.suite else [])
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Return a command as the user would type it; `...` is a placeholder for the user's own text."""
+    return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
+
+
+def typed_path(path: str) -> str:
+    """Return a path that works in a command in the working directory and shows nothing above it."""
+    if path == "-":
+        return path
+    try:
+        return Path(os.path.relpath(path)).as_posix()
+    except ValueError:  # another drive
+        return os.path.basename(path)
+
+
+def typed_fact(option: str) -> str:
+    """Return a value of `--env` as it is typed in the working directory."""
+    return typed_path(option) if os.path.exists(option) else option
