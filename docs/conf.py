@@ -1,18 +1,13 @@
-"""How Sphinx builds these pages; `python -m sphinx -W --keep-going -b html docs docs/_build` does."""
+"""Configuration of Sphinx: `python -m sphinx -W --keep-going -b html docs docs/_build` builds the site."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from perfgate import __version__
-
-sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "perfgate"
 author = "The perfgate authors"
 release = __version__
-extensions = ["myst_parser", "references"]
+extensions = ["myst_parser"]
 exclude_patterns = ["_build"]
 nitpicky = True
 myst_heading_anchors = 3

@@ -1,19 +1,23 @@
-"""Runs the commands that a page shows, in order, and holds what they say against what the page says.
+"""Run the commands that a page shows, in order, and compare their output with the page.
 
-A page is Markdown. Comments before a block say what is special about it, and nobody sees them on the page:
+A page is Markdown. A comment before a block says how the block is treated; readers do not see it:
 
     <!-- train.py -->           the block is this file: it is written
-    <!-- measured -->           the output holds measured numbers, which differ from run to run
+    <!-- measured -->           numbers in the output differ from run to run
     <!-- not run: why -->       the block is not run, for this reason
 
-and `<!-- start: examples/tiny-gpt -->` anywhere starts the page in a copy of that folder. In ```console blocks, `$ `
-begins a command, `> ` continues it, and what follows is its output, where `...` stands for anything; a command whose
-output is not shown has only to work. A command ends with 0, or with what the page shows: `(exit 1)` at the end of its
+`<!-- start: examples/tiny-gpt -->` starts the page in a copy of that folder. In ```console blocks, `$ ` begins a
+command, `> ` continues it, and the following lines are its output; `...` matches anything. A command without output
+only has to succeed. A command must exit with 0, or with the code that the page shows: `(exit 1)` at the end of its
 output, or `$ echo $?` after it.
+
+`UPDATE_GOLDEN=1 pytest tests/docs` writes the new output into the page instead. It keeps each `...` where it can.
+Generated parts (docs/make_reference.py) are not run.
 """
 
 from __future__ import annotations
 
+import difflib
 import glob
 import os
 import re
@@ -33,13 +37,14 @@ _START = re.compile(r"^<!-- start: (\S+) -->$", re.MULTILINE)
 _FILE = re.compile(r"[\w./-]*[./][\w./-]*")
 _EXIT = re.compile(r"\(exit (\d)\)\s*\Z")
 _SHELL = re.compile(r"[|&;<>$`]|^\w+=")
+_GENERATED = re.compile(r"^<!-- generated: .*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _BAR = re.compile(r"[·━●│]{5,}")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block, and what the comments before it say of it."""
+    """One fenced block with the instructions from the comments before it."""
 
     language: str
     text: str
@@ -51,24 +56,25 @@ class Block:
 
 @dataclass(frozen=True)
 class Shown:
-    """One command of a page, and the output that the page shows."""
+    """One command of a page and its shown output."""
 
     command: str
     output: str
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """The fenced blocks of a page."""
+    """The fenced blocks of a page, without those of generated parts."""
+    page = _GENERATED.sub(lambda part: "\n" * part[0].count("\n"), page)
     for found in _BLOCK.finditer(page):
-        said = re.findall(r"<!-- (.*?) -->", found[1])
-        reasons = [word.partition(": ")[2] for word in said if word.startswith("not run: ")]
-        files = [word for word in said if _FILE.fullmatch(word)]
+        comments = re.findall(r"<!-- (.*?) -->", found[1])
+        reasons = [word.partition(": ")[2] for word in comments if word.startswith("not run: ")]
+        files = [word for word in comments if _FILE.fullmatch(word)]
         line = page.count("\n", 0, found.start(2)) + 1
-        yield Block(found[2], found[3], line, *(files or [None])[:1], "measured" in said, *(reasons or [None])[:1])
+        yield Block(found[2], found[3], line, *(files or [None])[:1], "measured" in comments, *(reasons or [None])[:1])
 
 
 def start(page: str) -> Path | None:
-    """The folder that a page starts in a copy of."""
+    """The folder whose copy a page starts in."""
     found = _START.search(page)
     return ROOT / found[1] if found else None
 
@@ -87,13 +93,36 @@ def commands(block: Block) -> Iterator[Shown]:
 
 
 def is_as_shown(said: str, shown: str, measured: bool) -> bool:
-    """Whether what a command says is what the page shows of it."""
+    """Return whether the output of a command is as the page shows it."""
     pattern = re.escape(_normal(shown, measured)).replace(r"\.\.\.", ".*")
     return re.fullmatch(pattern, _normal(said, measured), re.DOTALL) is not None
 
 
+def refreshed(said: str, shown: str, measured: bool) -> str:
+    """Return the new output with the gaps (`...`) of the shown one; lines that still match stay as they are shown."""
+    new = said.strip("\n").splitlines()
+    pieces = re.split(r"(?m)^( *\.\.\.)$", shown)
+    lines: list[str] = []
+    for number, piece in enumerate(pieces):
+        old = piece.strip("\n").splitlines()
+        if number % 2:
+            lines.append(piece)
+        elif old:
+            first = 0 if number == 0 else _nearest(old[0], new)
+            last = len(new) - 1 if number == len(pieces) - 1 else first + _nearest(old[-1], new[first:])
+            lines += [next((line for line in old if is_as_shown(x, line, measured)), x) for x in new[first : last + 1]]
+            new = new[last + 1 :]
+    return "\n".join(lines)
+
+
+def _nearest(line: str, lines: list[str]) -> int:
+    """Return the index of the line that is most like another one."""
+    ratios = [difflib.SequenceMatcher(None, line, other, autojunk=False).ratio() for other in lines]
+    return max(range(len(ratios)), key=ratios.__getitem__, default=0)
+
+
 def _normal(text: str, measured: bool) -> str:
-    """Without what differs from day to day; of measured output also without numbers, and on one line."""
+    """Return text without dates and hashes; measured text also without numbers, on one line."""
     text = re.sub(r"\d{4}-\d\d-\d\d|\d{8}T\d{6}Z", "DATE", text)
     text = re.sub(r"\b(?=[a-f]*\d)[0-9a-f]{8,64}\b", "HASH", text)
     text = re.sub(r"(\n *\.\.\.)+(?=\n|\Z)", "...", text)
@@ -103,7 +132,7 @@ def _normal(text: str, measured: bool) -> str:
 
 
 class Terminal:
-    """Runs what is typed in the working directory: perfgate in this process if it is given, everything else in bash."""
+    """Runs commands in the working directory: perfgate in this process if it is given, everything else in bash."""
 
     def __init__(self, perfgate: Callable[..., Done] | None, environment: dict[str, str]) -> None:
         self.perfgate = perfgate
@@ -111,7 +140,7 @@ class Terminal:
         self.code = 0
 
     def type(self, command: str) -> str:
-        """What a command says; its exit code is kept."""
+        """Run a command and return its output; `code` is its exit code."""
         if command == "echo $?":
             return f"{self.code}\n"
         done = self._perfgate(command) if command.startswith("perfgate ") else None
@@ -120,7 +149,7 @@ class Terminal:
         return done.said
 
     def _perfgate(self, command: str) -> Done | None:
-        """The answer of perfgate, unless the command needs a shell."""
+        """Run perfgate in this process, or return None if the command needs a shell."""
         words = shlex.split(command.replace("\\\n", " "))
         if self.perfgate is None or any(_SHELL.search(word) for word in words) or "--" in words:
             return None
@@ -136,9 +165,10 @@ class Terminal:
 
 
 def follow(page: Path, terminal: Terminal) -> int:
-    """Do what a page says in the working directory; the number of commands. Raises AssertionError with the line."""
+    """Run a page in the working directory and return the number of commands. Raises AssertionError with the line."""
     number = 0
-    for block in blocks(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    for block in blocks(text):
         where = f"{page.relative_to(ROOT)}:{block.line}"
         if block.file:
             Path(block.file).parent.mkdir(parents=True, exist_ok=True)
@@ -146,12 +176,19 @@ def follow(page: Path, terminal: Terminal) -> int:
         elif block.language in ("console", "sh") and not block.not_run:
             shown = list(commands(block))
             for this, following in zip(shown, [*shown[1:], None], strict=True):
-                _do(terminal, this, following, where, block.measured)
+                said = _do(terminal, this, following, where)
                 number += 1
+                if not this.output or is_as_shown(said, this.output, block.measured):
+                    continue
+                assert os.environ.get("UPDATE_GOLDEN") == "1", f"{where}: {this.command} said:\n{said}"
+                typed = this.command.splitlines()[-1]
+                new = refreshed(said, this.output, block.measured)
+                text = text.replace(f"{typed}\n{this.output}\n", f"{typed}\n{new}\n")
+                page.write_text(text, encoding="utf-8")
     return number
 
 
-def _do(terminal: Terminal, this: Shown, following: Shown | None, where: str, measured: bool) -> None:
+def _do(terminal: Terminal, this: Shown, following: Shown | None, where: str) -> str:
     said = terminal.type(this.command)
     ends = _EXIT.search(this.output)
     expected = int(ends[1]) if ends else 0
@@ -160,5 +197,4 @@ def _do(terminal: Terminal, this: Shown, following: Shown | None, where: str, me
     assert terminal.code == expected or this.command == "echo $?", (
         f"{where}: {this.command} ended with {terminal.code}:\n{said}"
     )
-    if this.output:
-        assert is_as_shown(said, this.output, measured), f"{where}: {this.command} said:\n{said}"
+    return said

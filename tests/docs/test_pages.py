@@ -1,4 +1,4 @@
-"""Every page is followed to the letter: its files are written, its commands run, its outputs compared."""
+"""Every page works as written: its files are written, its commands run, its outputs compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 import pytest
 import yaml
 from conftest import Done, Repository, steady, write_log, write_rules
-from pages import DOCS, ROOT, Block, Shown, Terminal, blocks, commands, follow, is_as_shown, start
+from pages import DOCS, ROOT, Block, Shown, Terminal, blocks, commands, follow, is_as_shown, refreshed, start
 
 from perfgate.cli import main
 from perfgate.rules.syntax.grammar import parse_sentence
@@ -26,11 +26,10 @@ Command = Callable[..., Done]
 PAGES = [*sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts), ROOT / "README.md"]
 TEXTS = {Path(os.path.relpath(path, DOCS)).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
-#: The pages whose programs sleep where others work.
+#: The pages whose programs sleep instead of working.
 SLEEPING = ("tutorial.md", "how-to/from-pytest-benchmark.md")
 
-#: A clock that only sleep moves, by about as much as it was asked to: what a page measures does not depend on who
-#: else uses this machine, and takes no time.
+#: A clock that only `sleep` moves: measured times do not depend on the load of the machine, and tests do not wait.
 CLOCK = """\
 import random, sys, time
 
@@ -45,7 +44,7 @@ time.sleep, time.perf_counter_ns = sleep, lambda: now[0]
 
 @pytest.fixture
 def terminal(perfgate: Command, page: str, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
-    """A terminal that has perfgate, Python with a clock of its own for some pages, and nobody's git."""
+    """A terminal with perfgate, a neutral git configuration and, for some pages, Python with a simulated clock."""
     home = tmp_path_factory.mktemp("home")
     (home / "perfgate").write_text(f'#!/bin/sh\nexec {sys.executable} -m perfgate "$@"\n')
     clock = f'PYTHONPATH="{home / "clock"}:$PYTHONPATH"' if page in SLEEPING else ""
@@ -68,7 +67,7 @@ def terminal(perfgate: Command, page: str, tmp_path_factory: pytest.TempPathFact
 
 
 def prepare(page: str, folder: Path) -> None:
-    """What a page takes for granted: a copy of the folder that it starts in, or somebody's runs and rules."""
+    """Prepare the folder of a page: a copy of the folder it starts in, or runs and rules."""
     begin = start(TEXTS[page])
     if begin is not None:
         shutil.copytree(begin, folder, dirs_exist_ok=True)
@@ -90,7 +89,7 @@ def test_what_a_page_shows_is_what_happens(page: str, folder: Path, terminal: Te
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["tutorial.md"])
 def test_the_tutorial_needs_nothing_but_python(page: str, folder: Path, terminal: Terminal) -> None:
-    """In an environment of its own, installed for real."""
+    """It runs in a new virtual environment, with perfgate installed."""
     for words in (["venv", folder / "venv"], ["pip", "--python", folder / "venv", "install", "-q", ROOT]):
         subprocess.run([sys.executable, "-m", *map(str, words)], check=True)
     programs = os.pathsep.join([str(folder / "venv" / "bin"), os.environ["PATH"]])
@@ -164,7 +163,7 @@ def test_the_script_of_another_system_runs(system: str, page: str, folder: Path,
 
 
 def options_of(words: list[str]) -> set[str]:
-    """The options of the command that some words begin with. Fails where there is no such command."""
+    """The options of the command that the words begin with. Fails if there is none."""
     command: click.Command = main
     context = click.Context(main)
     while isinstance(command, click.Group) and words:
@@ -214,3 +213,17 @@ def test_blocks_and_commands_are_found() -> None:
     assert (second.not_run, second.measured, second.line) == ("needs a GPU", True, 9)
     assert list(commands(second)) == [Shown("a \\\nb", "c"), Shown("d", "")]
     assert list(commands(third)) == [Shown("e \\\n  f", ""), Shown("g", "")]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "new"),
+    [
+        ("a\nb\n", "a\nc", "a\nb"),
+        ("head\nb\nnote one\nend\n", "...\nnote 1\nend", "...\nnote one\nend"),
+        ("head\nb\nlong\nnote one\nend\n", "head\n...\nnote 1\n...\nend", "head\n...\nnote one\n...\nend"),
+        ("wrote x/7f3a.json\nmoved\n", "wrote x/....json\ndone", "wrote x/....json\nmoved"),
+    ],
+)
+def test_shown_output_is_refreshed(said: str, shown: str, new: str) -> None:
+    assert refreshed(said, shown, False) == new
+    assert is_as_shown(said, new, False)

@@ -1,4 +1,4 @@
-"""The pages become a site without a warning, and their generated parts hold what the code holds."""
+"""The site is built without warnings, and the generated parts of the pages match the code."""
 
 from __future__ import annotations
 
@@ -20,24 +20,28 @@ from perfgate.readers.registry import FORMATS
 from perfgate.rules.syntax.sentence import is_statistic
 from perfgate.schemas import schema
 
-pytest.importorskip("sphinx")
-pytest.importorskip("myst_parser")
-pytest.importorskip("furo")
-
-README = ROOT / "README.md"
-
 
 @pytest.fixture(scope="module")
-def references() -> ModuleType:
-    """The extension that fills the pages."""
+def reference() -> ModuleType:
+    """The script that writes the generated parts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(DOCS / "_extensions")
-        import references
+        patch.syspath_prepend(DOCS)
+        import make_reference
 
-        return references
+        return make_reference
+
+
+def test_the_generated_parts_are_up_to_date(reference: ModuleType) -> None:
+    for path, text, current in reference.pages():
+        if os.environ.get("UPDATE_GOLDEN") == "1":
+            path.write_text(current, encoding="utf-8")
+        else:
+            assert text == current, f"{path.relative_to(ROOT)}: run python docs/make_reference.py"
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    for name in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(name)
     words = [
         "-m",
         "sphinx",
@@ -57,13 +61,12 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     shown = (tmp_path / "html" / "reference" / "cli.html").read_text(encoding="utf-8")
     assert '<section id="perfgate-check">' in shown
     everything = "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "html").rglob("*.html"))
-    assert "generated: " not in everything
     assert not re.findall(r'(?:src|href)="(?:https?:)?//[^"]*\.(?:js|css|woff2?)', everything), "needs a network"
 
 
-def test_every_command_has_a_section_with_every_option(references: ModuleType) -> None:
-    sections = dict(re.findall(r"^## ([^\n]*)\n\n(.*?)(?=^## |\Z)", references.commands(), re.MULTILINE | re.DOTALL))
-    found = dict(references.walk(main, "perfgate"))
+def test_every_command_has_a_section_with_every_option(reference: ModuleType) -> None:
+    sections = dict(re.findall(r"^## ([^\n]*)\n\n(.*?)(?=^## |\Z)", reference.commands(), re.MULTILINE | re.DOTALL))
+    found = dict(reference.walk(main, "perfgate"))
     assert set(sections) == set(found)
     for name, command in found.items():
         for parameter in command.params:
@@ -71,11 +74,11 @@ def test_every_command_has_a_section_with_every_option(references: ModuleType) -
                 assert parameter.opts[-1] in sections[name], name
 
 
-def test_every_setting_is_described_with_an_example_that_is_yaml(references: ModuleType) -> None:
+def test_every_setting_is_described_with_an_example_that_is_yaml(reference: ModuleType) -> None:
     import yaml
 
     properties = {**schema("rules")["properties"], **schema("rules")["definitions"]["mapping"]["properties"]}
-    text = references.fields_of_a_file() + "\n\n" + references.fields_of_a_rule()
+    text = reference.fields_of_a_file() + "\n\n" + reference.fields_of_a_rule()
     sections = dict(re.findall(r"^### `(\w+)`\n\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
     assert set(sections) == set(properties)
     for name, section in sections.items():
@@ -85,26 +88,26 @@ def test_every_setting_is_described_with_an_example_that_is_yaml(references: Mod
             assert list(yaml.safe_load(example)) == [name]
 
 
-def test_every_word_of_the_language_is_there(references: ModuleType) -> None:
-    units = set(re.findall(r"`([^`]+)`", references.units()))
+def test_every_word_of_the_language_is_there(reference: ModuleType) -> None:
+    units = set(re.findall(r"`([^`]+)`", reference.units()))
     assert units - {"better:"} == set(UNITS) - {"μs"}
-    statistics = re.findall(r"`(\w+)`", references.statistics())
+    statistics = re.findall(r"`(\w+)`", reference.statistics())
     assert all(map(is_statistic, statistics))
     assert {"median", "trimmed_mean", "p0", "p100"} <= set(statistics)
 
 
-def test_every_format_and_limit_is_there(references: ModuleType) -> None:
+def test_every_format_and_limit_is_there(reference: ModuleType) -> None:
     for part, names in (
-        (references.formats(), [found.name for found in FORMATS]),
-        (references.signs(), [found.name for found in FORMATS]),
-        (references.reading_limits(), list(Limits.__dataclass_fields__)),
+        (reference.formats(), [found.name for found in FORMATS]),
+        (reference.signs(), [found.name for found in FORMATS]),
+        (reference.reading_limits(), list(Limits.__dataclass_fields__)),
     ):
         assert re.findall(r"^\| `([\w-]+)` \|", part, re.MULTILINE) == names
         assert not re.search(r"\| *\|", part), "an empty cell"
 
 
-def test_the_score_is_that_of_the_measurement(references: ModuleType) -> None:
-    for row in references.score().splitlines()[2:]:
+def test_the_score_is_that_of_the_measurement(reference: ModuleType) -> None:
+    for row in reference.score().splitlines()[2:]:
         name, *figures = row.strip("| ").split(" | ")
         [published] = [
             line
@@ -114,6 +117,8 @@ def test_the_score_is_that_of_the_measurement(references: ModuleType) -> None:
         assert all(figure in published for figure in figures)
 
 
-def test_a_part_that_nothing_generates_is_an_error(references: ModuleType) -> None:
+def test_an_unknown_or_unfinished_part_is_an_error(reference: ModuleType) -> None:
     with pytest.raises(KeyError):
-        references.fill("<!-- generated: nonsense -->")
+        reference.fill("<!-- generated: nonsense -->\n<!-- end -->\n")
+    with pytest.raises(ValueError, match="no `<!-- end -->`"):
+        reference.fill("<!-- generated: units -->\n<!-- generated: units -->\n<!-- end -->\n")

@@ -1,8 +1,7 @@
-"""The parts of the pages that the code itself holds, as Markdown.
+"""Write the generated parts of the pages: `python docs/make_reference.py`.
 
-Where a page says `<!-- generated: NAME -->`, Sphinx reads what `PARTS[NAME]` returns: nothing is written twice, and a
-new command, setting, unit or format stands in the reference as soon as it exists. `<!-- FILE -->` before a block gives
-it a caption.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `PARTS[NAME]` returns its text, from the
+same objects that perfgate itself uses. `tests/docs` fails if a page is not up to date.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 import click
 import yaml
-from sphinx.pycode import ModuleAnalyzer
 
 from perfgate.cli import main
 from perfgate.core import resource_limits as limits
@@ -28,23 +25,22 @@ from perfgate.rules.syntax import grammar
 from perfgate.rules.syntax.sentence import Reference
 from perfgate.schemas import schema
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
-#: The comment that names the file which a block is.
-_FILE = re.compile(r"^<!-- ([\w./-]*[./][\w./-]*) -->\n```(\w+)\n", re.MULTILINE)
-_PLACE = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
-#: What each base unit measures.
-_MEASURES = {
+DOCS = Path(__file__).resolve().parent
+_PLACE = re.compile(r"(<!-- generated: (\w+) -->\n)(?:(?!<!-- ).)*(<!-- end -->)", re.DOTALL)
+#: A limit in the source of `Limits`: its comment lines and its name.
+_LIMIT = re.compile(r"((?:^ +#: .*\n)+) +(\w+): int", re.MULTILINE)
+#: The quantity of each base unit.
+_QUANTITIES = {
     "s": "time",
     "B": "memory",
-    "1/s": "rates",
+    "1/s": "rate",
     "B/s": "bandwidth",
     "FLOP": "operations",
-    "FLOP/s": "operations a second",
+    "FLOP/s": "operations per second",
     "1": "shares and ratios",
 }
-#: Of the published measurement: what stands on the page about verdicts.
+_BETTER = {"s": "lower", "B": "lower", "1/s": "higher", "B/s": "higher", "FLOP/s": "higher"}
+#: The rows of docs/detection.md that the page about verdicts repeats.
 _DETECTORS = (
     "perfgate 5%",
     "perfgate 5%, three new runs",
@@ -54,11 +50,10 @@ _DETECTORS = (
     "github-action-benchmark 200%",
     "5% on medians",
 )
-_BETTER = {"s": "lower", "B": "lower", "1/s": "higher", "B/s": "higher", "FLOP/s": "higher"}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown; a `|` in a cell is no border."""
+    """Return a Markdown table; a `|` inside a cell is escaped."""
     lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -67,12 +62,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def commands() -> str:
-    """Every command: its usage, what it does, its options and its example."""
+    """Return one section per command: purpose, usage, options and example."""
     return "\n\n".join(_command(name, command) for name, command in walk(main, "perfgate"))
 
 
 def walk(group: click.Group, prefix: str) -> Iterator[tuple[str, click.Command]]:
-    """Every command below a group that does something, by its full name."""
+    """Every command below a group that is not a group itself, with its full name."""
     context = click.Context(group)
     for word in group.list_commands(context):
         command = group.get_command(context, word)
@@ -84,22 +79,22 @@ def walk(group: click.Group, prefix: str) -> Iterator[tuple[str, click.Command]]
 def _command(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=name)
     usage = " ".join(command.collect_usage_pieces(context))
-    said, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
+    purpose, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
     example, _, more = example.partition("\n\n")
     options = [found for option in command.params if (found := option.get_help_record(context)) and found[1]]
     parts = [
         f"## {name}",
-        _prose(said),
+        _prose(purpose),
         f"```text\n{name} {usage}\n```",
         _prose(more),
-        table(["option", "does"], [[f"`{option}`", _plain(does)] for option, does in options]) if options else "",
+        table(["option", "meaning"], [[f"`{option}`", _plain(text)] for option, text in options]) if options else "",
         f"For example:\n\n```console\n$ {example}\n```" if example else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _prose(text: str) -> str:
-    """Help as Markdown: the character that keeps lines as they are makes a block of them."""
+    """Return a help text as Markdown; a paragraph that click must not wrap becomes a block."""
     paragraphs = []
     for paragraph in text.strip().split("\n\n"):
         kept = paragraph.removeprefix("\b").strip("\n")
@@ -108,7 +103,7 @@ def _prose(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Prose of a help text, in which `*` and `<` mean themselves."""
+    """Return prose with `*` and `<` escaped."""
     return re.sub(r" +", " ", text.replace("*", "\\*").replace("<", "\\<"))
 
 
@@ -116,12 +111,12 @@ def _plain(text: str) -> str:
 
 
 def fields_of_a_file() -> str:
-    """What may stand at the top of a rule file."""
+    """Return one section per top-level field of a rule file."""
     return _fields(schema("rules")["properties"])
 
 
 def fields_of_a_rule() -> str:
-    """What may stand in a rule that is a mapping."""
+    """Return one section per field of a rule that is a mapping."""
     return _fields(schema("rules")["definitions"]["mapping"]["properties"])
 
 
@@ -130,29 +125,29 @@ def _fields(properties: Mapping[str, Any]) -> str:
 
 
 def _resolved(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A field of the schema, with the definition that it refers to."""
+    """Return the definition that a field refers to, or the field."""
     name = found.get("$ref", "").rpartition("/")[2]
     return cast("Mapping[str, Any]", schema("rules")["definitions"][name]) if name else found
 
 
 def _field(name: str, found: Mapping[str, Any]) -> str:
-    """What a field says, may be, is when it is left out, and an example of it."""
-    default = f"Left out, it is `{_yaml(found['default'])}`." if "default" in found else ""
+    """Return a field's description, allowed values, default and examples."""
+    default = f"Default: `{_yaml(found['default'])}`." if "default" in found else ""
     sentence = " ".join(filter(None, (_plain(found["description"]), _kind(found), default)))
     examples = "\n# or\n".join(_yaml({name: example}) for example in found["examples"])
     return "\n\n".join(filter(None, (sentence, _parts(found), f"```yaml\n{examples}\n```")))
 
 
 def _parts(found: Mapping[str, Any]) -> str:
-    """The fields inside a field; those that every rule has are described there."""
+    """Return the list of the fields inside a field; fields that every rule has are links."""
     parts = found.get("properties", {})
     own = [f"- `{name}`: {part['description']}" for name, part in parts.items() if "$ref" not in part]
     shared = [f"[`{name}`](#{name})" for name, part in parts.items() if "$ref" in part]
-    return "\n".join(own) or (f"It may hold {', '.join(shared)}." if shared else "")
+    return "\n".join(own) or (f"Fields: {', '.join(shared)}." if shared else "")
 
 
 def _kind(found: Mapping[str, Any]) -> str:
-    """What a value may be, in words."""
+    """Return the allowed values in words."""
     if "enum" in found:
         return f"One of {', '.join(f'`{value}`' for value in found['enum'])}."
     return f"A whole number, {found['minimum']} or more." if found.get("type") == "integer" else ""
@@ -164,58 +159,60 @@ def _yaml(value: object) -> str:
 
 
 def statistics() -> str:
-    """The statistics of the rule language."""
+    """Return the table of statistics."""
     rows = [[f"`{name}`", words] for name, words in explain.STATISTICS.items()]
-    return table(["statistic", "is"], [*rows, ["`p0` ... `p100`, `p99.9`", "that percentile, interpolated linearly"]])
+    return table(
+        ["statistic", "meaning"], [*rows, ["`p0` ... `p100`, `p99.9`", "the percentile, interpolated linearly"]]
+    )
 
 
 def comparators() -> str:
-    """Every way to write a comparator."""
+    """Return the table of comparators and their synonyms."""
     meant: dict[str, list[str]] = {}
     for words, comparator in grammar.COMPARATORS.items():
         meant.setdefault(comparator, []).append(f"`{' '.join(words)}`")
-    return table(["say", "or"], [[same[0], ", ".join(same[1:])] for same in meant.values()])
+    return table(["write", "or"], [[same[0], ", ".join(same[1:])] for same in meant.values()])
 
 
 def ranks() -> str:
-    """Every choice of a rank."""
+    """Return the table of rank choices."""
     say = {"each": "on each rank", "across": "across ranks"}
     return table(
-        ["say", "speaks of"],
+        ["write", "to judge"],
         [[f"`{say.get(choice, f'on the {choice} rank')}`", words] for choice, words in explain.RANKS.items()],
     )
 
 
 def references() -> str:
-    """Everything that a change is held against."""
+    """Return the list of references for a change."""
     return ", ".join(f"`{'the ' if 'rank' in name else ''}{name}`" for name in get_args(Reference))
 
 
 def units() -> str:
-    """Every unit, by what it measures."""
+    """Return the table of units."""
     rows = []
     for base in BASE_UNITS:
         found = [f"`{unit.symbol}`" for unit in UNITS.values() if unit.base == base and unit.symbol != "μs"]
-        rows.append([_MEASURES[base], " ".join(found), _BETTER.get(base, "say `better:`")])
-    return table(["of", "units", "better is"], rows)
+        rows.append([_QUANTITIES[base], " ".join(found), _BETTER.get(base, "set `better:`")])
+    return table(["quantity", "units", "better"], rows)
 
 
 def sentence_grammar() -> str:
-    """The grammar as the parser states it."""
+    """Return the grammar from the parser's docstring."""
     return f"```text\n{inspect.cleandoc(grammar.__doc__ or '').partition(chr(10) * 2)[2]}\n```"
 
 
-# --- what is read -------------------------------------------------------------------------------------------------
+# --- input formats -------------------------------------------------------------------------------------------------
 
 
 def formats() -> str:
-    """Every format, and what rules can name of it."""
+    """Return the table of formats with the metrics that rules can use."""
     rows = [[f"`{found.name}`", found.title, found.metrics] for found in FORMATS]
-    return table(["format", "is", "metrics"], rows)
+    return table(["format", "source", "metrics"], rows)
 
 
 def signs() -> str:
-    """What each format is recognised by."""
+    """Return the table of the signs by which each format is recognised."""
     return table(["format", "recognised by"], [[f"`{found.name}`", _sign(found)] for found in FORMATS])
 
 
@@ -233,26 +230,25 @@ def _magic(magic: bytes | None) -> str:
 
 
 def reading_limits() -> str:
-    """Every limit on what is read, with its default."""
-    said = ModuleAnalyzer.for_module("perfgate.core.resource_limits").find_attr_docs()
+    """Return the table of resource limits with their defaults."""
     rows = []
-    for field in fields(limits.Limits):
-        default = limits.DEFAULT.beyond(field.name, "").partition(f"{field.name}=")[2].partition(" ")[0]
-        rows.append([f"`{field.name}`", f"`{default}`", " ".join(said["Limits", field.name]).strip()])
-    return table(["limit", "default", "is"], rows)
+    for comment, name in _LIMIT.findall(inspect.getsource(limits.Limits)):
+        default = limits.DEFAULT.beyond(name, "").partition(f"{name}=")[2].partition(" ")[0]
+        rows.append([f"`{name}`", f"`{default}`", " ".join(re.findall(r"#: (.*)", comment))])
+    return table(["limit", "default", "meaning"], rows)
 
 
-# --- what was measured --------------------------------------------------------------------------------------------
+# --- measured rates --------------------------------------------------------------------------------------------
 
 
 def score() -> str:
-    """The figures of the published measurement that a reader asks for first, of the noise that nothing was tuned on."""
-    page = (Path(__file__).parent.parent / "detection.md").read_text(encoding="utf-8")
+    """Return the main figures of docs/detection.md, for the noise that was not used for tuning."""
+    page = (DOCS / "detection.md").read_text(encoding="utf-8")
     lines = page.partition("<!-- table held-out -->")[2].partition("<!-- end -->")[0].strip().splitlines()
     head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines)
     found = {row[0].strip("*"): dict(zip(head, row, strict=True)) for row in rows}
     columns = ("same code", "+5 %", "+10 %", "+10 % passed")
-    return table(["fails", *columns], [[name, *(found[name][column] for column in columns)] for name in _DETECTORS])
+    return table(["detector", *columns], [[name, *(found[name][column] for column in columns)] for name in _DETECTORS])
 
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -273,16 +269,22 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def fill(text: str) -> str:
-    """A page with its generated parts and the names of its files. Raises KeyError for a part that nothing generates."""
-    named = _FILE.sub(r"```{code-block} \2\n:caption: \1\n\n", text)
-    return _PLACE.sub(lambda place: PARTS[place[1]](), named)
+    """Return a page with its generated parts up to date. Raises KeyError or ValueError for a wrong marker."""
+    filled, number = _PLACE.subn(lambda place: f"{place[1]}\n{PARTS[place[2]]()}\n\n{place[3]}", text)
+    if number != text.count("<!-- generated: "):
+        raise ValueError("a generated part has no `<!-- end -->`")
+    return filled
 
 
-def _read(_: Sphinx, __: str, source: list[str]) -> None:
-    source[0] = fill(source[0])
+def pages() -> Iterator[tuple[Path, str, str]]:
+    """Every page with generated parts: its path, its text, and the text that it should have."""
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if _PLACE.search(text):
+            yield path, text, fill(text)
 
 
-def setup(app: Sphinx) -> dict[str, object]:
-    """Fill every page as Sphinx reads it."""
-    app.connect("source-read", _read)
-    return {"parallel_read_safe": True}
+if __name__ == "__main__":
+    for path, text, current in pages():
+        path.write_text(current, encoding="utf-8")
+        print(f"{path.relative_to(DOCS.parent)}: {'unchanged' if text == current else 'written'}")
