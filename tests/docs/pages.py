@@ -32,7 +32,7 @@ from conftest import Done
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
-_BLOCK = re.compile(r"((?:^<!-- .*? -->\n)*)^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"((?:^<!-- [^\n]*? -->\n)*)^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _START = re.compile(r"^<!-- start: (\S+) -->$", re.MULTILINE)
 _FILE = re.compile(r"[\w./-]*[./][\w./-]*")
 _EXIT = re.compile(r"\(exit (\d)\)\s*\Z")

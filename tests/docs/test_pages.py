@@ -208,9 +208,9 @@ def test_blocks_and_commands_are_found() -> None:
         "<!-- a.py -->\n```python\nx\n```\n```{toctree}\n```\n<!-- not run: needs a GPU -->\n<!-- measured -->\n"
         "```console\n$ a \\\n> b\nc\n$ d\n```\n```sh\ne \\\n  f\ng\n```\n"
     )
-    first, _, second, third = blocks(page)
+    first, _, second, third = blocks(f"<!-- start: x -->\n\n{page}")
     assert (first.file, first.text) == ("a.py", "x\n")
-    assert (second.not_run, second.measured, second.line) == ("needs a GPU", True, 9)
+    assert (second.not_run, second.measured, second.line) == ("needs a GPU", True, 11)
     assert list(commands(second)) == [Shown("a \\\nb", "c"), Shown("d", "")]
     assert list(commands(third)) == [Shown("e \\\n  f", ""), Shown("g", "")]
 
