@@ -12,7 +12,7 @@ from perfgate.core import Key, Run, Series, Verdict, read_only
 from perfgate.core.aliases import synonyms
 from perfgate.judge.derived import component_names
 from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
-from perfgate.rules.syntax.sentence import Limit, Selector, selectors
+from perfgate.rules.syntax.sentence import LimitClause, Selector, selectors
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values
@@ -53,7 +53,7 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
         yield _scaled(some, up=True)
         yield _scaled(some, up=False)
         yield _changed(some, _longer_tail)
-        yield from (_lifted(some, c.asks.bound.value) for c in rule.clauses if isinstance(c.asks, Limit))
+        yield from (_lifted(some, c.asks.bound.value) for c in rule.clauses if isinstance(c.asks, LimitClause))
         for member in _members(runs, some):
             yield _scaled(some, up=True, member=member)
             yield _scaled(some, up=False, member=member)

@@ -19,7 +19,7 @@ from perfgate.judge.question import Question
 from perfgate.judge.terms import ChangeTerms
 from perfgate.judge.verdicts import Case
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Change, Clause, Limit
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import has_logarithm, run_noise
 from perfgate.stats.planning import MOST_RUNS, RunNoise, values_to_pass
@@ -49,7 +49,9 @@ def _of_rule(rule: Rule, case: Case, evidence: Evidence) -> Iterator[Plan]:
         if not subjects:
             yield _without(rule, clause, case, None, f"the stored runs do not hold {rule.sentence.subject_text}")
         for subject in subjects:
-            base = subject.anchor if isinstance(clause.asks, Change) and clause.asks.reference == "anchor" else None
+            base = (
+                subject.anchor if isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor" else None
+            )
             stored = tuple(members for members in (subject.base if base is None else base) if members)
             question = Question(clause, subject, rule, case, evidence, (), stored)
             try:
@@ -86,14 +88,14 @@ def _planned(question: Question) -> Plan:
         statistic=question.shown_statistic,
         base_runs=len(measures),
     )
-    if isinstance(asks, Limit):
+    if isinstance(asks, LimitClause):
         return _of_limit(plan, question, asks, measures)
     if not asks.is_stored:
         raise Undecidable("not-planned", "it compares the ranks of one run with each other, without stored runs", "")
     return _of_change(plan, question, asks, measures)
 
 
-def _of_limit(plan: Plan, question: Question, asks: Limit, measures: Sequence[RunMeasure]) -> Plan:
+def _of_limit(plan: Plan, question: Question, asks: LimitClause, measures: Sequence[RunMeasure]) -> Plan:
     """How many independent values a percentile needs before it can pass, and how many a stored run holds."""
     statistic = parse_statistic(question.reading.statistic)
     held = measures[-1].n_effective
@@ -110,7 +112,7 @@ def _of_limit(plan: Plan, question: Question, asks: Limit, measures: Sequence[Ru
     return replace(plan, confidence=confidence, values_needed=needed, values_held=held, advice=advice)
 
 
-def _of_change(plan: Plan, question: Question, asks: Change, measures: Sequence[RunMeasure]) -> Plan:
+def _of_change(plan: Plan, question: Question, asks: ChangeClause, measures: Sequence[RunMeasure]) -> Plan:
     """Which change the next runs would show against the stored ones."""
     terms = change_terms(question, asks, measures)
     if not all(map(has_logarithm, measures)):

@@ -14,7 +14,7 @@ from perfgate.core import Proof, Run, Verdict
 from perfgate.core.units import format_change
 from perfgate.judge.verdicts import Case, judge
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Change
+from perfgate.rules.syntax.sentence import ChangeClause
 
 #: What tells the verdicts of a rule apart, whichever rank they speak of.
 _Name = tuple[str, tuple[tuple[str, str], ...], str]
@@ -97,7 +97,7 @@ class _RuleTest:
     def base(self) -> tuple[Run, ...]:
         """The stored runs, where the rule holds them against the anchor, too."""
         asks = (clause.asks for clause in self.rule.clauses)
-        anchored = any(isinstance(one, Change) and one.reference == "anchor" for one in asks)
+        anchored = any(isinstance(one, ChangeClause) and one.reference == "anchor" for one in asks)
         return self.case.baseline.runs if anchored else ()
 
     @cached_property

@@ -15,7 +15,7 @@ from perfgate.judge.verdicts import Case, judge_with_evidence
 from perfgate.readers.source import TraceMode
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor
-from perfgate.rules.syntax.sentence import Change, Clause, Selector, Sentence, is_statistic
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence, is_statistic
 from perfgate.rules.syntax.tokens import SentenceError
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
@@ -110,7 +110,7 @@ def _change(tolerance: str) -> Clause:
         raise Refused(f"--tolerance {tolerance}: {error}") from None
     if quantity.unit is None or quantity.unit.symbol != "%" or quantity.number < 0:
         raise Refused(f"--tolerance {tolerance}: a tolerance is a percentage, such as 5%")
-    return Clause(Change("baseline", "worse", relative=quantity.value), f"within {quantity} of baseline")
+    return Clause(ChangeClause("baseline", "worse", relative=quantity.value), f"within {quantity} of baseline")
 
 
 def _rule(metric: str, statistic: str | None, asks: Clause) -> Rule:

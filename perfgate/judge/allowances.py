@@ -8,10 +8,10 @@ from perfgate.core import Allowance
 from perfgate.judge.changes import change_finding
 from perfgate.judge.finding import Finding
 from perfgate.judge.question import Question
-from perfgate.rules.syntax.sentence import Change, glob_matches
+from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 
 
-def after_allowance(question: Question, asks: Change, found: Finding) -> Finding:
+def after_allowance(question: Question, asks: ChangeClause, found: Finding) -> Finding:
     """A finding, or what it is under the tolerance that was allowed, if that excuses it.
 
     An allowance stands in for the tolerance of a change from the baseline alone: neither for a limit, nor for what
@@ -26,7 +26,7 @@ def after_allowance(question: Question, asks: Change, found: Finding) -> Finding
     return found
 
 
-def _under(question: Question, asks: Change, found: Finding, allowance: Allowance) -> Finding:
+def _under(question: Question, asks: ChangeClause, found: Finding, allowance: Allowance) -> Finding:
     words = f"{100 * allowance.up_to:g}% by {allowance.by}"
     if question.case.today > allowance.expires:
         return replace(found, notes=(*found.notes, f"what was allowed, {words}, has expired on {allowance.expires}"))

@@ -20,7 +20,7 @@ from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.paired import check_tolerance, is_paired, paired_notes, paired_prior, paired_ratios
 from perfgate.judge.question import Question, Side, run_estimates
 from perfgate.judge.terms import ChangeTerms
-from perfgate.rules.syntax.sentence import Change
+from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.describe import RunMeasure
 
 #: The anchor is held at this confidence, so that a long history of unchanged runs does not alarm.
@@ -29,7 +29,7 @@ ANCHOR_CONFIDENCE = 0.99
 ANCHOR_WINDOW = 5
 
 
-def change_finding(question: Question, asks: Change) -> Finding:
+def change_finding(question: Question, asks: ChangeClause) -> Finding:
     """Judge new runs against stored ones. Raises Undecidable where there is nothing to compare with."""
     _check_base(question, asks)
     question.check_runs(len(question.base), asks.reference)
@@ -69,12 +69,12 @@ def change_finding(question: Question, asks: Change) -> Finding:
     )
 
 
-def _called(question: Question, asks: Change) -> str:
+def _called(question: Question, asks: ChangeClause) -> str:
     """What a message calls the reference."""
     return "paired base" if is_paired(question, asks) else asks.reference
 
 
-def tolerance_words(asks: Change) -> str:
+def tolerance_words(asks: ChangeClause) -> str:
     """A tolerance as its author wrote it: `5% and 2 ms`."""
     parts = [f"{100 * asks.relative:g}%"] if asks.relative is not None else []
     if asks.absolute is not None:
@@ -82,7 +82,7 @@ def tolerance_words(asks: Change) -> str:
     return ("±" if asks.side == "both" else "") + " and ".join(parts)
 
 
-def _check_base(question: Question, asks: Change) -> None:
+def _check_base(question: Question, asks: ChangeClause) -> None:
     case, key = question.case, question.subject.key
     approve = f"approve runs that hold it: {case.approve_command}"
     if not any(question.base):
@@ -133,7 +133,7 @@ def _latest(question: Question, new: Side) -> Side:
     return Side((stored.views + new.views)[-keep:], members[-keep:], series[-keep:])
 
 
-def _stored(question: Question, asks: Change) -> Sequence[RunView]:
+def _stored(question: Question, asks: ChangeClause) -> Sequence[RunView]:
     """The runs of the reference."""
     return question.subject.anchor_views if asks.reference == "anchor" else question.subject.base_views
 
@@ -148,7 +148,7 @@ def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
     return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)
 
 
-def change_terms(question: Question, asks: Change, runs: Sequence[RunMeasure]) -> ChangeTerms:
+def change_terms(question: Question, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:
     """How the rule wants a change judged; `runs` are those of both sides."""
     settings, statistic = question.settings, question.reading.statistic
     anchored = asks.reference == "anchor"

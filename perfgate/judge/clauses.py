@@ -18,7 +18,7 @@ from perfgate.judge.limits import limit_finding
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.question import Question
 from perfgate.judge.rank_ratios import rank_ratio_finding
-from perfgate.rules.syntax.sentence import Limit
+from perfgate.rules.syntax.sentence import LimitClause
 
 
 def findings(question: Question) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def _answer(question: Question) -> Finding:
     question.check_terms()
     _check_numbers(question)
     asks = question.clause.asks
-    if isinstance(asks, Limit):
+    if isinstance(asks, LimitClause):
         return limit_finding(question, asks)
     if asks.reference.endswith("rank"):
         return rank_ratio_finding(question, asks)

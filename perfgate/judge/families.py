@@ -9,7 +9,7 @@ from perfgate.judge.change import RUNS_TO_CONVICT, ChangeResult
 from perfgate.judge.finding import Finding
 from perfgate.judge.margin import Margin
 from perfgate.judge.terms import ChangeTerms
-from perfgate.rules.syntax.sentence import Clause, Limit
+from perfgate.rules.syntax.sentence import Clause, LimitClause
 from perfgate.stats.multiple import discoveries
 from perfgate.stats.quantiles import t_tail
 
@@ -38,7 +38,7 @@ def corrected(findings: Sequence[Finding], clause: Clause, confidence: float, st
     or `strict`, convicts here, too.
     """
     looks = [finding.p_beyond for finding in findings if finding.p_beyond is not None]
-    if isinstance(clause.asks, Limit) or not _is_family(looks, clause.asks.relative):
+    if isinstance(clause.asks, LimitClause) or not _is_family(looks, clause.asks.relative):
         return list(findings)
     believed = iter(discoveries(looks, 1 - confidence))
     note = f"one of {len(looks)} metrics of a glob, held to Benjamini-Hochberg at {100 * (1 - confidence):g}%"

@@ -17,7 +17,7 @@ from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import Reading, choose
-from perfgate.rules.syntax.sentence import Change
+from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.timeline import kept_for_drawing, stalls
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _runs(question: Question, member: Member) -> Iterator[_RunOfSubject]:
     """Every run in which the subject occurs: history, base and new."""
     evidence, subject = question.evidence, question.subject
     asks = question.clause.asks
-    reference = evidence.anchor if isinstance(asks, Change) and asks.reference == "anchor" else evidence.base
+    reference = evidence.anchor if isinstance(asks, ChangeClause) and asks.reference == "anchor" else evidence.base
     compared = {view.run.name for view in reference}
     for view in (*evidence.past, *evidence.base):
         members = _only(_held(view, question), member)

@@ -14,12 +14,12 @@ from perfgate.judge.limit import LimitResult, judge_steady_limit
 from perfgate.judge.question import Question, run_estimates
 from perfgate.judge.ranks import PICKS_EXTREME
 from perfgate.judge.terms import Comparator, LimitTerms
-from perfgate.rules.syntax.sentence import Limit
+from perfgate.rules.syntax.sentence import LimitClause
 from perfgate.stats.planning import values_to_settle
 from perfgate.stats.warmup import SteadyRun
 
 
-def limit_finding(question: Question, asks: Limit) -> Finding:
+def limit_finding(question: Question, asks: LimitClause) -> Finding:
     """Judge a limit. Raises Undecidable."""
     question.check_runs(len(question.new), "new")
     side = question.new_side()

@@ -10,11 +10,11 @@ from perfgate.judge.change import ChangeResult
 from perfgate.judge.finding import Undecidable
 from perfgate.judge.pairs import LEAST_TOLERANCE, PRIORS, WORDS, base_goes_first, order_bias, pair_ratios
 from perfgate.judge.question import Question, Side
-from perfgate.rules.syntax.sentence import Change
+from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.describe import RunMeasure
 
 
-def is_paired(question: Question, asks: Change) -> bool:
+def is_paired(question: Question, asks: ChangeClause) -> bool:
     """Whether the reference is the other side of pairs, not stored runs."""
     return asks.reference == "baseline" and question.case.baseline.pairing is not None
 

@@ -19,7 +19,7 @@ from perfgate.judge.finding import Undecidable
 from perfgate.judge.measure import default_statistic, statistic_unit
 from perfgate.judge.ranks import Reading, choose
 from perfgate.rules.ruleset import Rule, Settings
-from perfgate.rules.syntax.sentence import Change, Clause, Limit, RankChoice
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, RankChoice
 from perfgate.stats.modes import two_modes
 from perfgate.stats.prior import DEFAULT
 
@@ -90,7 +90,7 @@ class Question:
         """The statistic, the warm-up, and which direction is bad. Raises Undecidable."""
         statistic = self.rule.sentence.statistic or default_statistic(self.series)
         asks = self.clause.asks
-        if isinstance(asks, Limit):
+        if isinstance(asks, LimitClause):
             better: Better = "lower" if asks.upper else "higher"
         else:
             better = self._change_direction(statistic, asks)
@@ -111,12 +111,12 @@ class Question:
     def shown(self) -> str | None:
         """The unit to print values in: the author's own; a share that is held to points or known as one is in %."""
         asks = self.clause.asks
-        quantity = asks.bound if isinstance(asks, Limit) else asks.absolute
+        quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
         symbol = quantity.unit.symbol if quantity is not None and quantity.unit is not None else None
         is_share = self.unit == "1" and direction(self.subject.key.metric, "1", None) == "higher"
         return "%" if symbol == "pp" or (symbol is None and is_share) else symbol
 
-    def _change_direction(self, statistic: str, asks: Change) -> Better:
+    def _change_direction(self, statistic: str, asks: ChangeClause) -> Better:
         """Which values are better; `neither` where both directions are judged because nobody said it."""
         known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), self.rule.better)
         if asks.side == "worse":
@@ -133,7 +133,7 @@ class Question:
         """Refuse a bound on the improving side, and a quantity that does not fit the metric. Raises Undecidable."""
         asks = self.clause.asks
         self.reading  # noqa: B018  (raises for a bound on the improving side)
-        quantity = asks.bound if isinstance(asks, Limit) else asks.absolute
+        quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
         if quantity is None or (quantity.base == self.unit and (quantity.unit is not None or self.unit == "1")):
             return
         examples = [known.symbol for symbol, known in UNITS.items() if known.base == self.unit and symbol != "\u03bcs"]

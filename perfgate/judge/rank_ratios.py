@@ -14,11 +14,11 @@ from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.limits import judge_values
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import choose
-from perfgate.rules.syntax.sentence import Change, RankChoice
+from perfgate.rules.syntax.sentence import ChangeClause, RankChoice
 from perfgate.stats.warmup import steady_run
 
 
-def rank_ratio_finding(question: Question, asks: Change) -> Finding:
+def rank_ratio_finding(question: Question, asks: ChangeClause) -> Finding:
     """Judge the ratio of two ranks' statistics, one number a run, against 1 + tolerance. Raises Undecidable."""
     key, reading = question.subject.key, question.reading
     if any(len(members) < 2 for members in question.new):
@@ -66,7 +66,7 @@ def _fields(found: Finding, pairs: list[tuple[float, float]]) -> dict[str, Any]:
     return {"new": new, "base": base, "change": ChangeEstimate(*bounds), "bound": None, "comparator": None}
 
 
-def _tolerance(asks: Change, reference: float) -> float:
+def _tolerance(asks: ChangeClause, reference: float) -> float:
     """The relative tolerance; of a relative and an absolute one the larger, since a failure exceeds both."""
     absolute = asks.absolute.value / reference if asks.absolute and reference else 0.0
     return max(asks.relative or 0.0, absolute)

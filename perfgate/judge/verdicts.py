@@ -21,7 +21,7 @@ from perfgate.judge.question import Question
 from perfgate.judge.report import verdict_exit_code
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.syntax.sentence import Clause, Limit, Selector, glob_matches
+from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches
 
 MissingBaseline = Literal["error", "warn", "skip"]
 
@@ -118,7 +118,7 @@ class _RuleJudge:
     def question(self, clause: Clause, subject: Subject) -> Question:
         asks = clause.asks
         stored: dict[str, tuple[Members, ...]] = {"baseline": subject.base, "anchor": subject.anchor}
-        base = () if isinstance(asks, Limit) else stored.get(asks.reference, ())
+        base = () if isinstance(asks, LimitClause) else stored.get(asks.reference, ())
         return Question(clause, subject, self.rule, self.case, self.evidence, subject.new, base)
 
     def excuse(self) -> Finding | None:
@@ -168,7 +168,7 @@ class _RuleJudge:
     def fitting(self, clause: Clause, subjects: list[Subject]) -> tuple[list[Subject], list[str]]:
         """Of a glob, the metrics whose unit fits the clause's quantity, and the names of the rest."""
         subject = self.rule.sentence.subject
-        wanted = clause.asks.bound if isinstance(clause.asks, Limit) else clause.asks.absolute
+        wanted = clause.asks.bound if isinstance(clause.asks, LimitClause) else clause.asks.absolute
         if not (isinstance(subject, Selector) and subject.is_glob) or wanted is None:
             return subjects, []
         fitting = [s for s in subjects if not s.all_series() or wanted.base in self.units_of(s)]
@@ -198,11 +198,11 @@ class _RuleJudge:
             reason=finding.reason,
             severity=rule.settings.severity,
             exit_code=verdict_exit_code(finding.outcome, finding.reason, rule.settings),
-            kind="limit" if isinstance(asks, Limit) else "change",
+            kind="limit" if isinstance(asks, LimitClause) else "change",
             message=finding.message,
             next_step=finding.next_step,
             at=rule.at,
-            against=None if isinstance(asks, Limit) else asks.reference,
+            against=None if isinstance(asks, LimitClause) else asks.reference,
             asks=clause.text,
             why=rule.why,
             notes=(*finding.notes, *health.notes(self.case.facts)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from perfgate.core import ChangeKind, PolicyChange
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
-from perfgate.rules.syntax.sentence import Change, Clause, Limit
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 
 #: A detail of a rule that differs: what that does to the rule, and words for it.
 Detail = tuple[ChangeKind, str]
@@ -108,11 +108,11 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
     before, after = old.asks, new.asks
     if before == after:
         return None
-    if isinstance(before, Limit) and isinstance(after, Limit):
+    if isinstance(before, LimitClause) and isinstance(after, LimitClause):
         comparable = before.upper == after.upper and before.bound.base == after.bound.base
         room = after.bound.value - before.bound.value if comparable else 0.0
         return _kind([room if before.upper else -room]) if comparable else "changes"
-    if isinstance(before, Change) and isinstance(after, Change):
+    if isinstance(before, ChangeClause) and isinstance(after, ChangeClause):
         if (before.reference, before.side) != (after.reference, after.side):
             return "changes"
         # A change fails only beyond both tolerances: one that is not written allows nothing by itself.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.syntax.sentence import Change, Clause, Limit, Selector, is_per_run, selectors
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, Selector, is_per_run, selectors
 
 #: Every statistic but the percentiles, in words.
 STATISTICS = {
@@ -65,16 +65,16 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
 
 
 def _clause(rule: Rule, clause: Clause) -> str:
-    return _limit(rule, clause.asks) if isinstance(clause.asks, Limit) else _change(clause.asks)
+    return _limit(rule, clause.asks) if isinstance(clause.asks, LimitClause) else _change(clause.asks)
 
 
-def _limit(rule: Rule, limit: Limit) -> str:
+def _limit(rule: Rule, limit: LimitClause) -> str:
     confidence = f"{100 * rule.settings.confidence:g}%"
     text = f"passes when it is {limit.comparator} {limit.bound} at {confidence} confidence, "
     return text + "fails when it is not at the same" + _values_needed(rule, limit)
 
 
-def _values_needed(rule: Rule, limit: Limit) -> str:
+def _values_needed(rule: Rule, limit: LimitClause) -> str:
     """Effective values that a percentile limit needs before it can pass: ln .05 / ln q at 95 % confidence."""
     if is_per_run(rule.sentence.subject):
         return ""
@@ -87,7 +87,7 @@ def _values_needed(rule: Rule, limit: Limit) -> str:
     return f"; to pass, a run needs at least {needed} independent values"
 
 
-def _change(change: Change) -> str:
+def _change(change: ChangeClause) -> str:
     parts = [f"{100 * change.relative:g}%"] if change.relative is not None else []
     parts += [str(change.absolute)] if change.absolute is not None else []
     beyond = " and also ".join(parts)

@@ -16,7 +16,7 @@ from perfgate.rules.conditions import Condition, fact_text, parse_condition
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, ExpectedFailure, Rule, Ruleset, Settings
 from perfgate.rules.syntax.cursor import MAX_LENGTH
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
-from perfgate.rules.syntax.sentence import Change, Expression, Sentence, is_per_run, selectors
+from perfgate.rules.syntax.sentence import ChangeClause, Expression, Sentence, is_per_run, selectors
 from perfgate.rules.syntax.tokens import SentenceError
 from perfgate.rules.validate import problem_at, schema_problems
 
@@ -240,7 +240,7 @@ class _FileLoader:
     def check_direction(self, sentence: Sentence, better: Any, path: Path) -> None:
         wrong = {"higher": "upper", "lower": "lower"}.get(str(better))
         for clause in sentence.clauses:
-            if isinstance(clause.asks, Change) and clause.asks.side == wrong:
+            if isinstance(clause.asks, ChangeClause) and clause.asks.side == wrong:
                 start = sentence.text.find(clause.text)
                 message = f"`{clause.text}` bounds the improving side of a metric of which {better} is better"
                 self.fail(message, path, start, start + len(clause.text))

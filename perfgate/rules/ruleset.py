@@ -9,7 +9,7 @@ from typing import Literal
 
 from perfgate.core import Better, Location, Severity
 from perfgate.rules.conditions import Condition
-from perfgate.rules.syntax.sentence import Change, Clause, Expression, Sentence
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, Sentence
 
 PairsChoice = Literal["accept", "refuse"]
 
@@ -63,14 +63,14 @@ class Rule:
         budget = self.settings.budget
         if budget is None:
             return self.sentence.clauses
-        asks = Change("anchor", "worse", relative=budget)
+        asks = ChangeClause("anchor", "worse", relative=budget)
         return (*self.sentence.clauses, Clause(asks, f"within {100 * budget:g}% of anchor"))
 
     @property
-    def comparisons(self) -> tuple[tuple[Clause, Change], ...]:
+    def comparisons(self) -> tuple[tuple[Clause, ChangeClause], ...]:
         """The clauses that compare with stored runs, each with what it asks for."""
         asked = ((clause, clause.asks) for clause in self.clauses)
-        return tuple((c, asks) for c, asks in asked if isinstance(asks, Change) and asks.is_stored)
+        return tuple((c, asks) for c, asks in asked if isinstance(asks, ChangeClause) and asks.is_stored)
 
     @property
     def name(self) -> str:

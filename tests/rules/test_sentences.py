@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from perfgate.core.units import UNITS, Quantity
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
-from perfgate.rules.syntax.sentence import Arithmetic, Change, LabelTest, Limit, Number, Selector, StatisticOf
+from perfgate.rules.syntax.sentence import (
+    Arithmetic,
+    ChangeClause,
+    LabelTest,
+    LimitClause,
+    Number,
+    Selector,
+    StatisticOf,
+)
 from perfgate.rules.syntax.tokens import SentenceError, tokenize
 
 
@@ -21,7 +29,7 @@ def parts(text):
 
 
 def short(asks):
-    if isinstance(asks, Limit):
+    if isinstance(asks, LimitClause):
         return asks.comparator, asks.bound.value, asks.bound.unit and asks.bound.unit.symbol
     return asks.reference, asks.side, asks.relative, asks.absolute and str(asks.absolute)
 
@@ -427,5 +435,5 @@ def test_the_columns_of_words_slice_the_sentence(text):
 
 
 def test_changes_and_limits_are_told_apart():
-    assert isinstance(parse_sentence("x under 5%").clauses[0].asks, Limit)
-    assert isinstance(parse_sentence("x under 5% above baseline").clauses[0].asks, Change)
+    assert isinstance(parse_sentence("x under 5%").clauses[0].asks, LimitClause)
+    assert isinstance(parse_sentence("x under 5% above baseline").clauses[0].asks, ChangeClause)

@@ -25,12 +25,12 @@ from perfgate.rules.syntax.cursor import Cursor
 from perfgate.rules.syntax.sentence import (
     STATISTICS,
     Arithmetic,
-    Change,
+    ChangeClause,
     Clause,
     Comparator,
     Expression,
     LabelTest,
-    Limit,
+    LimitClause,
     Number,
     RankChoice,
     Reference,
@@ -78,7 +78,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def _against_rank(clause: Clause) -> bool:
-    return isinstance(clause.asks, Change) and clause.asks.reference.endswith("rank")
+    return isinstance(clause.asks, ChangeClause) and clause.asks.reference.endswith("rank")
 
 
 class _Parser(Cursor):
@@ -241,7 +241,7 @@ class _Parser(Cursor):
     def clause(self) -> Clause:
         start = self.token.start
         if self.accept("within"):
-            asks: Limit | Change = self.within()
+            asks: LimitClause | ChangeClause = self.within()
         else:
             asks = self.compared(self.comparator())
         return Clause(asks, self.text[start : self.tokens[self.position - 1].end])
@@ -273,7 +273,7 @@ class _Parser(Cursor):
             meant = "at most" if before.text == "max" else "at least"
             self.fail(f"`{before.text}` is a statistic here: write `{meant}` for a bound", before)
 
-    def within(self) -> Change:
+    def within(self) -> ChangeClause:
         both = self.accept("±")
         start = self.token
         if not both and start.text.startswith("±") and start.kind == "word":
@@ -281,9 +281,9 @@ class _Parser(Cursor):
         relative, absolute = self.tolerances(self.quantity(signed=both))
         if not self.accept("of"):
             self.fail("expected `of baseline`, `of anchor` or `of the median rank` after the tolerance")
-        return Change(self.reference(), "both" if both else "worse", relative, absolute)
+        return ChangeClause(self.reference(), "both" if both else "worse", relative, absolute)
 
-    def compared(self, comparator: Comparator) -> Limit | Change:
+    def compared(self, comparator: Comparator) -> LimitClause | ChangeClause:
         start = self.token
         quantity = self.quantity()
         joined = self.at("and") and self.is_number(self.peek())
@@ -291,9 +291,9 @@ class _Parser(Cursor):
             return self.beside(comparator, quantity, start)
         if self.at("of") or self.at_reference():
             return self.part_of(comparator, quantity, start)
-        return Limit(comparator, quantity)
+        return LimitClause(comparator, quantity)
 
-    def beside(self, comparator: Comparator, quantity: Quantity, start: Token) -> Change:
+    def beside(self, comparator: Comparator, quantity: Quantity, start: Token) -> ChangeClause:
         """`at most 3% above baseline`."""
         relative, absolute = self.tolerances(quantity)
         if not (self.at("above") or self.at("below")):
@@ -305,9 +305,9 @@ class _Parser(Cursor):
                 start,
                 f"`{comparator} {quantity} {side} {reference}` bounds a change on its improving side, or asks for one",
             )
-        return Change(reference, "upper" if side == "above" else "lower", relative, absolute)
+        return ChangeClause(reference, "upper" if side == "above" else "lower", relative, absolute)
 
-    def part_of(self, comparator: Comparator, quantity: Quantity, start: Token) -> Change:
+    def part_of(self, comparator: Comparator, quantity: Quantity, start: Token) -> ChangeClause:
         """`at most 105% of baseline`, `at least 0.95x baseline`."""
         if quantity.unit is None or quantity.unit.symbol not in ("%", "x"):
             self.fail(f"a part of a reference is a percentage or a factor (105%, 1.05x), not {quantity}", start)
@@ -320,7 +320,7 @@ class _Parser(Cursor):
         tolerance = round(tolerance, 12)  # 105 % - 1 is 0.05, not 0.050000000000000044
         if tolerance < 0:
             self.improving(start, f"`{comparator} {quantity} of {reference}` asks every change to be an improvement")
-        return Change(reference, "upper" if upper else "lower", tolerance)
+        return ChangeClause(reference, "upper" if upper else "lower", tolerance)
 
     def improving(self, start: Token, message: str) -> NoReturn:
         raise SentenceError(message + ": write what may get worse, `within 5% of baseline`", start.start, start.end)

@@ -1,7 +1,7 @@
 """What a rule's sentence says, once parsed: a subject, a statistic, which rank, and one or more clauses.
 
 `forward_backward p95 on the worst rank within 5% and 2 ms of baseline` has the subject `forward_backward`, the
-statistic `p95`, the rank choice `worst`, and one `Change`. The text form is parsed in `grammar`.
+statistic `p95`, the rank choice `worst`, and one `ChangeClause`. The text form is parsed in `grammar`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ Expression = Selector | Number | Arithmetic | StatisticOf
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LimitClause:
     """`under 50 ms`: held against a quantity."""
 
     comparator: Comparator
@@ -125,7 +125,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeClause:
     """`within 5% and 2 ms of baseline`: held against a reference, with a tolerance.
 
     `relative` is a share (0.05), `absolute` a quantity in the metric's unit; with both, a change fails only when
@@ -147,7 +147,7 @@ class Change:
 class Clause:
     """One judgement of a sentence, and the words that ask for it."""
 
-    asks: Limit | Change
+    asks: LimitClause | ChangeClause
     text: str
 
 
