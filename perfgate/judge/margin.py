@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from perfgate.stats.moderated import Side
+from perfgate.stats.moderated import WorseSide
 
 #: Room for rounding in every comparison.
 SLACK = 1e-12
@@ -21,10 +21,10 @@ class Margin:
 
     up: float
     down: float
-    worse: Side
+    worse: WorseSide
 
     @classmethod
-    def of_ratio(cls, tolerance: float, worse: Side) -> Margin:
+    def of_ratio(cls, tolerance: float, worse: WorseSide) -> Margin:
         """The margin of ln(new / base) for a relative tolerance; no fall is as large as 100 %."""
         return cls(math.log1p(tolerance), math.log1p(-tolerance) if tolerance < 1 else -math.inf, worse)
 
@@ -50,5 +50,5 @@ class Margin:
         """Whether the whole interval is beyond the margin on the better side, if there is one."""
         if self.worse == "either":
             return False
-        opposite: Side = "down" if self.worse == "up" else "up"
+        opposite: WorseSide = "down" if self.worse == "up" else "up"
         return Margin(self.up, self.down, opposite).compare(low, high) == "fail"

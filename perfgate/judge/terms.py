@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from perfgate.stats.describe import RunMeasure
-from perfgate.stats.moderated import Side
+from perfgate.stats.moderated import WorseSide
 from perfgate.stats.statistics import Statistic, parse_statistic
 from perfgate.stats.warmup import Better, WarmUpRule, check_warmup
 
@@ -60,7 +60,7 @@ class ChangeTerms:
         object.__setattr__(self, "measured_by", parse_statistic(self.statistic))
 
     @property
-    def worse(self) -> Side:
+    def worse(self) -> WorseSide:
         """To which side a change is one for the worse."""
         if self.two_sided or self.better == "neither":
             return "either"

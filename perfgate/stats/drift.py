@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.stats.describe import RunMeasure
-from perfgate.stats.moderated import Side, run_noise
+from perfgate.stats.moderated import WorseSide, run_noise
 
 #: A CUSUM beyond this warns: 8 standard deviations. It is a hint: docs/detection.md says how often it errs.
 WARNS = 8.0
@@ -29,7 +29,7 @@ class Drift:
 
 
 def cusum(
-    reference: Sequence[RunMeasure], later: Sequence[RunMeasure], prior: tuple[float, float], worse: Side
+    reference: Sequence[RunMeasure], later: Sequence[RunMeasure], prior: tuple[float, float], worse: WorseSide
 ) -> Drift:
     """The drift of `later` runs, oldest first, away from K >= 1 reference runs; all have a logarithm.
 

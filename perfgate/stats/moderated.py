@@ -19,7 +19,7 @@ from perfgate.stats.describe import RunMeasure
 from perfgate.stats.planning import RunNoise
 from perfgate.stats.quantiles import FloatArray, t_quantile, t_tail
 
-Side: TypeAlias = Literal["up", "down", "either"]
+WorseSide: TypeAlias = Literal["up", "down", "either"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LogChange:
         margin = self._t(confidence) * self.standard_error
         return self.log_change - margin, self.log_change + margin
 
-    def p_no_change(self, side: Side) -> float:
+    def p_no_change(self, side: WorseSide) -> float:
         """The probability of a change at least this far to that side when there is none.
 
         For "either", it is the side to which the change went: one tail, as each bound of the interval is one.

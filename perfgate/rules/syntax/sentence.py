@@ -20,7 +20,7 @@ Comparator = Literal["under", "at most", "over", "at least"]
 Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowest rank"]
 RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
 #: Which side of a change is judged: `worse` follows from the metric, `both` judges improvements too.
-Side = Literal["worse", "upper", "lower", "both"]
+ToleratedSide = Literal["worse", "upper", "lower", "both"]
 
 #: The statistics of the rule language beside the percentiles `p0` to `p100`.
 STATISTICS = ("mean", "median", "min", "max", "total", "count", "stddev", "cv", "trimmed_mean")
@@ -133,7 +133,7 @@ class ChangeClause:
     """
 
     reference: Reference
-    side: Side
+    side: ToleratedSide
     relative: float | None = None
     absolute: Quantity | None = None
 
