@@ -12,7 +12,7 @@ import perfgate
 from perfgate.baselines.allowances import FULL_SHA, SCHEMA, AllowanceFile, encode
 from perfgate.baselines.candidates import plain, write
 from perfgate.baselines.layout import ALLOWANCES
-from perfgate.core import Change, Verdict
+from perfgate.core import RelativeChange, Verdict
 from perfgate.rules.syntax.cursor import Cursor
 from perfgate.rules.syntax.tokens import SentenceError
 from perfgate.workspace import surroundings
@@ -59,7 +59,7 @@ def allow_command(options: CommandOptions, head: str | None, failed: Sequence[Ve
 
 def _worsening(verdict: Verdict) -> float:
     """How far a metric may have moved, as far as the interval tells."""
-    change = verdict.change or Change(None, None, None)
+    change = verdict.change or RelativeChange(None, None, None)
     end = change.low if (change.estimate or 0.0) < 0 else change.high
     return abs(end or change.estimate or 0.0)
 

@@ -31,7 +31,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RelativeChange:
     """new/base - 1 with its one-sided bounds: 0.031 is +3.1 %. None where a bound is infinite."""
 
     estimate: float | None
@@ -103,7 +103,7 @@ class Verdict:
     #: The clause that was judged, in the author's words: `under 50 ms`, `within 5% of baseline`.
     asks: str = ""
     base: Estimate | None = None
-    change: Change | None = None
+    change: RelativeChange | None = None
     tolerance: float | None = None
     two_sided: bool = False
     better: Better | None = None

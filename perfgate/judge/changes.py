@@ -8,8 +8,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from perfgate.core import Change as ChangeEstimate
-from perfgate.core import Estimate
+from perfgate.core import Estimate, RelativeChange
 from perfgate.core.wording import listed
 from perfgate.judge import messages
 from perfgate.judge.attribution import explained_by, parts_not_stored
@@ -175,7 +174,7 @@ def _fields(
         "better": terms.better,
         "new": _estimate(result.new_value, new),
         "base": _estimate(result.base_value, base),
-        "change": ChangeEstimate(result.estimate, result.low, result.high),
+        "change": RelativeChange(result.estimate, result.low, result.high),
         "tolerance": result.tolerance,
         "two_sided": terms.worse == "either",
         "confidence": terms.confidence,

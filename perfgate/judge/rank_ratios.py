@@ -7,8 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, cast
 
-from perfgate.core import OUTCOMES, Estimate
-from perfgate.core import Change as ChangeEstimate
+from perfgate.core import OUTCOMES, Estimate, RelativeChange
 from perfgate.core.units import format_value
 from perfgate.judge.finding import Finding, Undecidable
 from perfgate.judge.limits import judge_values
@@ -63,7 +62,7 @@ def _fields(found: Finding, pairs: list[tuple[float, float]]) -> dict[str, Any]:
     ratio: Estimate = found.fields["new"]
     bounds = (None if bound is None else bound - 1 for bound in (ratio.estimate, ratio.low, ratio.high))
     new, base = (Estimate(fmean(side), None, None, None, None, ratio.runs) for side in zip(*pairs, strict=True))
-    return {"new": new, "base": base, "change": ChangeEstimate(*bounds), "bound": None, "comparator": None}
+    return {"new": new, "base": base, "change": RelativeChange(*bounds), "bound": None, "comparator": None}
 
 
 def _tolerance(asks: ChangeClause, reference: float) -> float:

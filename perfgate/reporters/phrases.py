@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 
 from perfgate.core import (
     OUTCOMES,
-    Change,
     Estimate,
     Key,
     Outcome,
     Problem,
+    RelativeChange,
     Report,
     RunEstimate,
     Share,
@@ -248,7 +248,7 @@ def _estimate(estimate: Estimate, verdict: Verdict) -> str:
     return _value(estimate.estimate, verdict) + _bounds(estimate, lambda bound: format_number(bound / factor))
 
 
-def _bounds(seen: Estimate | Change, show: Callable[[float], str]) -> str:
+def _bounds(seen: Estimate | RelativeChange, show: Callable[[float], str]) -> str:
     """Bounds in brackets; nothing where there are none, or where there is no noise between them."""
     if seen.low == seen.high:
         return ""

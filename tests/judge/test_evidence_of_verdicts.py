@@ -11,7 +11,7 @@ from conftest import steady
 from stories import bare, case, check_golden, run, run_of, series
 
 from perfgate.analysis.drift import drifts
-from perfgate.core import Change, Estimate, Key, Location, Problem, Run, Series
+from perfgate.core import Estimate, Key, Location, Problem, RelativeChange, Run, Series
 from perfgate.judge.evidence import Evidence
 from perfgate.judge.gathering import _allowed
 from perfgate.judge.together import geometric_means
@@ -247,5 +247,5 @@ def test_how_metrics_changed_together() -> None:
     without = [replace(verdict, unit=None) for verdict in found]
     assert [(mean.unit, mean.verdicts) for mean in geometric_means(without)] == [("1", 4)]
     assert geometric_means(found[:1]) == ()
-    vanished = [replace(verdict, change=Change(-1.0, None, None)) for verdict in found[:2]]
+    vanished = [replace(verdict, change=RelativeChange(-1.0, None, None)) for verdict in found[:2]]
     assert geometric_means(vanished) == ()

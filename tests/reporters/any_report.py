@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from perfgate.core import (
     OUTCOMES,
-    Change,
     Estimate,
     Key,
     Location,
     Policy,
     Problem,
+    RelativeChange,
     Report,
     RunEstimate,
     Share,
@@ -66,7 +66,7 @@ counts = st.integers(0, 10**9)
 
 locations = st.builds(Location, text, st.none() | counts, st.none() | counts)
 estimates = st.builds(Estimate, maybe_number, maybe_number, maybe_number, st.none() | counts, maybe_number, counts)
-changes = st.builds(Change, maybe_number, maybe_number, maybe_number)
+changes = st.builds(RelativeChange, maybe_number, maybe_number, maybe_number)
 runs = st.builds(RunEstimate, st.sampled_from(["base", "new"]), text, maybe_number, counts, counts, st.booleans())
 shares = st.builds(Share, text, labels, number, number, number, number, number, maybe_text)
 units = st.sampled_from([None, "s", "B", "1", "1/s", "FLOP/s", "\x1b|"])

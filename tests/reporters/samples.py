@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfgate.core import (
-    Change,
     Estimate,
     Key,
     Location,
     Policy,
     Problem,
+    RelativeChange,
     Report,
     RunEstimate,
     Share,
@@ -73,7 +73,7 @@ def change(**fields) -> Verdict:
         "against": "baseline",
         "base": Estimate(0.361, 0.3592, 0.3628, 8320, 2750.0, 5),
         "new": Estimate(0.3621, 0.3594, 0.3648, 1664, 551.0, 1),
-        "change": Change(0.003, -0.004, 0.010),
+        "change": RelativeChange(0.003, -0.004, 0.010),
         "tolerance": 0.05,
         "better": "lower",
         "minimum_detectable_change": 0.062,
@@ -113,7 +113,7 @@ FAILED_CHANGE = change(
     next_step="find what slowed it down; if the change is meant, approve it with the command below",
     at=Location(RULES, 7, 5),
     new=Estimate(0.3964, 0.3911, 0.4018, 1664, 488.0, 2),
-    change=Change(0.098, 0.079, 0.117),
+    change=RelativeChange(0.098, 0.079, 0.117),
     notes=("the GPU's clocks were not locked",),
     runs=(
         *(RunEstimate("base", f"gpt-small/h200/1/{i}.json", 0.36 + i / 1000, 1664, 1 + i) for i in range(3)),
@@ -141,7 +141,7 @@ WARNED_CHANGE = change(
     at=Location(RULES, 11, 5),
     base=Estimate(61.5 * 1024**3, None, None, None, None, 5),
     new=Estimate(63.0 * 1024**3, None, None, None, None, 2),
-    change=Change(63.0 / 61.5 - 1, 63.0 / 61.5 - 1, 63.0 / 61.5 - 1),
+    change=RelativeChange(63.0 / 61.5 - 1, 63.0 / 61.5 - 1, 63.0 / 61.5 - 1),
     tolerance=0.01,
 )
 SUSPECT = change(
@@ -159,7 +159,7 @@ SUSPECT = change(
     at=Location(RULES, 13, 5),
     base=Estimate(212.0, 208.3, 215.8, 415, 207.0, 5),
     new=Estimate(199.4, 195.7, 203.2, 83, 41.0, 1),
-    change=Change(-0.059, -0.086, -0.031),
+    change=RelativeChange(-0.059, -0.086, -0.031),
     better="higher",
     runs_needed=3,
 )
@@ -174,7 +174,7 @@ INCONCLUSIVE = change(
     at=Location(RULES, 14, 5),
     base=Estimate(0.181, 0.179, 0.183, 8320, 2750.0, 5),
     new=Estimate(0.1834, 0.1799, 0.1869, 1664, 551.0, 1),
-    change=Change(0.013, -0.008, 0.035),
+    change=RelativeChange(0.013, -0.008, 0.035),
     tolerance=0.02,
 )
 ABSENT = change(
@@ -217,7 +217,7 @@ PASSED_BOTH_WAYS = change(
     against="anchor",
     base=Estimate(2.31, None, None, None, None, 5),
     new=Estimate(2.31, None, None, None, None, 2),
-    change=Change(0.0, 0.0, 0.0),
+    change=RelativeChange(0.0, 0.0, 0.0),
     tolerance=0.001,
     two_sided=True,
     notes=("the GPU is not known on either side",),
@@ -249,7 +249,7 @@ def kernels(count: int) -> tuple[Verdict, ...]:
         asks="at most 10% above baseline",
         base=Estimate(41.2e-6, 41.0e-6, 41.4e-6, 9000, 4100.0, 5),
         new=Estimate(57.7e-6, 57.0e-6, 58.4e-6, 1800, 790.0, 2),
-        change=Change(0.4, 0.36, 0.44),
+        change=RelativeChange(0.4, 0.36, 0.44),
         message=f"median of {names[2]} went from 41.2 µs in the baseline to 57.7 µs: +40.0% [+36.0%, +44.0%], "
         "beyond the tolerance of 10%; 5 base runs, 2 new runs",
         notes=(),

@@ -15,7 +15,7 @@ from samples import (
     limit,
 )
 
-from perfgate.core import Change, Estimate
+from perfgate.core import Estimate, RelativeChange
 from perfgate.reporters.bar import WIDTH, draw
 
 BARS = [
@@ -30,12 +30,12 @@ BARS = [
     (PASSED_BOTH_WAYS, "·│······●·····│·"),
     (limit(new=Estimate(0.5, 0.5, 0.5, None, None, 1)), "········●·······"),
     # bounds that do not exist
-    (change(change=Change(0.1, 0.05, None)), "·│━━━━━━━━━━━━●▶"),
-    (change(change=Change(0.1, None, 0.2)), "◀│━━━●━━━━━━━━━·"),
+    (change(change=RelativeChange(0.1, 0.05, None)), "·│━━━━━━━━━━━━●▶"),
+    (change(change=RelativeChange(0.1, None, 0.2)), "◀│━━━●━━━━━━━━━·"),
     (limit(new=Estimate(0.4, None, None, 3, None, 1)), "◀●━━━━━━━━━━━━│▶"),
     # nothing to draw
     (change(change=None), ""),
-    (change(change=Change(None, None, None)), ""),
+    (change(change=RelativeChange(None, None, None)), ""),
     (change(tolerance=None), ""),
     (limit(bound=None), ""),
     (ABSENT, ""),
@@ -50,7 +50,7 @@ def test_what_is_drawn(verdict, drawn):
 
 def test_in_ascii():
     assert draw(FAILED_CHANGE, ascii_only=True) == ".|.....===o====."
-    assert draw(change(change=Change(0.1, None, None)), ascii_only=True) == "<|============o>"
+    assert draw(change(change=RelativeChange(0.1, None, None)), ascii_only=True) == "<|============o>"
 
 
 @briefly
