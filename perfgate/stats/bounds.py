@@ -14,7 +14,7 @@ import numpy as np
 
 from perfgate.stats.autocorrelation import time_constant
 from perfgate.stats.quantiles import BoolArray, FloatArray, beta_quantile, sample_quantile, t_quantile
-from perfgate.stats.statistics import Estimate
+from perfgate.stats.statistics import StatisticEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def quantile_limit(
 
 
 @np.errstate(all="ignore")
-def mean_limit(estimates: Sequence[Estimate], prior_runs: float, confidence: float) -> ValueLimit:
+def mean_limit(estimates: Sequence[StatisticEstimate], prior_runs: float, confidence: float) -> ValueLimit:
     """The mean over m >= 1 runs of a statistic with a variance (mean, total, trimmed_mean, stddev, cv).
 
     One run has the noise that its inside shows. With several, their spread counts, moderated by the noise

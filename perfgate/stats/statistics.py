@@ -18,7 +18,7 @@ from perfgate.stats.quantiles import FloatArray, sample_quantile
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class StatisticEstimate:
     """A statistic of one run, with the noise that the inside of the run shows.
 
     `variance` is that of the value, in squared units (None where only the logarithm is known); `log_variance`
@@ -44,14 +44,14 @@ class Smooth:
     value: Callable[[FloatArray], float]
     influence: Callable[[FloatArray], FloatArray]
 
-    def estimate(self, x: FloatArray) -> Estimate:
+    def estimate(self, x: FloatArray) -> StatisticEstimate:
         """The statistic of n >= 1 values in order of time."""
         value, influence = self.value(x), self.influence(x)
         n_effective = len(x) / time_constant(influence)
         variance = _variance(influence) / n_effective
         # The ratio of standard deviations squared: a square of the value alone could overflow.
         log_variance = float(np.square(np.sqrt(variance) / value)) if value > 0 else None
-        return Estimate(value, n_effective, variance, log_variance)
+        return StatisticEstimate(value, n_effective, variance, log_variance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class Quantile:
     name: str
     q: float
 
-    def estimate(self, x: FloatArray) -> Estimate:
+    def estimate(self, x: FloatArray) -> StatisticEstimate:
         """The statistic of n >= 1 values in order of time."""
         ordered = np.sort(x)
         value = sample_quantile(ordered, self.q)
         n_effective = len(x) / time_constant((x <= value).astype(np.float64))
         if not value > 0:
-            return Estimate(value, n_effective, None, None)
+            return StatisticEstimate(value, n_effective, None, None)
         h = math.sqrt(self.q * (1 - self.q) / n_effective)
         # A neighbour at or below 0 has no logarithm: a millionth of the value stands for it.
         low, high = (
             max(sample_quantile(ordered, q), 1e-6 * value) for q in (max(self.q - h, 0.0), min(self.q + h, 1.0))
         )
-        return Estimate(value, n_effective, None, float(np.square(np.log(np.divide(high, low)) / 2)))
+        return StatisticEstimate(value, n_effective, None, float(np.square(np.log(np.divide(high, low)) / 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,12 @@ class Extreme:
     name: str
     largest: bool
 
-    def estimate(self, x: FloatArray) -> Estimate:
+    def estimate(self, x: FloatArray) -> StatisticEstimate:
         """The statistic of n >= 1 values; their order in time does not matter."""
         n = len(x)
         k = max(2, math.isqrt(n))
         tail = np.sort(x)[::-1][: k + 1] if self.largest else np.sort(x)[: k + 1]
-        return Estimate(float(tail[0]), float(n), None, self._log_variance(tail))
+        return StatisticEstimate(float(tail[0]), float(n), None, self._log_variance(tail))
 
     def _log_variance(self, tail: FloatArray) -> float | None:
         """From the k most extreme values and the next one; below three values the noise is unknown, and 0."""
@@ -115,9 +115,9 @@ class Count:
 
     name: str = "count"
 
-    def estimate(self, x: FloatArray) -> Estimate:
+    def estimate(self, x: FloatArray) -> StatisticEstimate:
         """The statistic of n >= 1 values."""
-        return Estimate(float(len(x)), float(len(x)), 0.0, 0.0)
+        return StatisticEstimate(float(len(x)), float(len(x)), 0.0, 0.0)
 
 
 Statistic: TypeAlias = Smooth | Quantile | Extreme | Count

@@ -8,7 +8,7 @@ from scipy import stats
 
 from perfgate.stats.autocorrelation import time_constant
 from perfgate.stats.bounds import mean_limit, numbers_limit, quantile_limit
-from perfgate.stats.statistics import STATISTICS, Estimate
+from perfgate.stats.statistics import STATISTICS, StatisticEstimate
 
 
 def limit(runs, q, bound, upper=True, inclusive=True, confidence=0.95):
@@ -106,7 +106,7 @@ def test_one_mean_is_the_one_sample_t():
 
 
 def test_several_means_are_moderated_by_their_inside():
-    estimates = [Estimate(v, 50.0, 0.09, None) for v in (10.0, 11.0, 12.0)]
+    estimates = [StatisticEstimate(v, 50.0, 0.09, None) for v in (10.0, 11.0, 12.0)]
     found = mean_limit(estimates, 2.0, 0.95)
     margin = stats.t.ppf(0.95, 4) * math.sqrt((2 * 0.09 + 2.0) / 4 / 3)
     assert (found.estimate, found.n_effective) == (11.0, 150.0)
@@ -182,13 +182,13 @@ def test_a_run_that_remembers_is_worth_less():
 
 
 def test_a_mean_that_is_hardly_known_has_one_degree_of_freedom():
-    found = mean_limit([Estimate(10.0, 1.2, 4.0, None)], 2.0, 0.95)
+    found = mean_limit([StatisticEstimate(10.0, 1.2, 4.0, None)], 2.0, 0.95)
     assert found.high - 10 == pytest.approx(2 * stats.t.ppf(0.95, 1))
     assert not found.exact
-    found = mean_limit([Estimate(10.0, 4.0, 4.0, None)], 2.0, 0.95)
+    found = mean_limit([StatisticEstimate(10.0, 4.0, 4.0, None)], 2.0, 0.95)
     assert 10 - found.low == pytest.approx(2 * stats.t.ppf(0.95, 3))
 
 
 def test_an_unknown_variance_counts_as_none():
-    found = mean_limit([Estimate(3.0, 9.0, None, 0.1), Estimate(3.0, 9.0, None, 0.1)], 2.0, 0.95)
+    found = mean_limit([StatisticEstimate(3.0, 9.0, None, 0.1), StatisticEstimate(3.0, 9.0, None, 0.1)], 2.0, 0.95)
     assert (found.low, found.high, found.n_effective) == (3.0, 3.0, 18.0)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from perfgate.stats.autocorrelation import time_constant
-from perfgate.stats.statistics import STATISTICS, Count, Estimate, Extreme, Quantile, Smooth, parse_statistic
+from perfgate.stats.statistics import STATISTICS, Count, Extreme, Quantile, Smooth, StatisticEstimate, parse_statistic
 
 X = np.random.default_rng(3).lognormal(3, 0.2, 83)
 
@@ -86,7 +86,7 @@ def test_the_noise_of_a_sticky_mean_is_that_of_repeated_runs():
 
 def test_a_count_is_known_without_noise():
     assert STATISTICS["count"] == Count()
-    assert STATISTICS["count"].estimate(X) == Estimate(83.0, 83.0, 0.0, 0.0)
+    assert STATISTICS["count"].estimate(X) == StatisticEstimate(83.0, 83.0, 0.0, 0.0)
 
 
 def test_mean_is_the_textbook_one():
