@@ -12,7 +12,7 @@ import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
 from perfgate.core import Location, Policy, Report, Verdict
-from perfgate.core.details import Evidence, RunEvidence, VerdictEvidence
+from perfgate.core.details import ReportDetails, RunDetails, VerdictDetails
 from perfgate.judge.budget import MOST_VALUES, within_budget
 from perfgate.reporters.json_report import render
 
@@ -200,8 +200,8 @@ def a_verdict(outcome: str) -> Verdict:
     ],
 )
 def test_the_worst_verdict_keeps_its_values(most: int, values_of: list[int], runs_of: list[int], left_out: int) -> None:
-    run = RunEvidence("x", "new", judged=True, estimate=1.0, values=(1.0,) * 100, steps=tuple(range(100)))
-    found = [VerdictEvidence(i, "s", (replace(run, run=str(i)),)) for i in range(2)]
+    run = RunDetails("x", "new", judged=True, estimate=1.0, values=(1.0,) * 100, steps=tuple(range(100)))
+    found = [VerdictDetails(i, "s", (replace(run, run=str(i)),)) for i in range(2)]
     kept, missing = within_budget([a_verdict("pass"), a_verdict("fail")], found, most)
     assert [one.verdict for one in kept] == runs_of
     assert [one.verdict for one in kept if one.runs[0].values] == values_of
@@ -211,9 +211,9 @@ def test_the_worst_verdict_keeps_its_values(most: int, values_of: list[int], run
 @pytest.mark.parametrize(("values", "left_out"), [(219_980, 0), (219_981, 1)])
 def test_what_a_report_does_not_hold_loses_every_place_among_its_values(values: int, left_out: int) -> None:
     """A report holds 220,000 values, and a run counts as 20."""
-    small = RunEvidence("x", "new", judged=True, estimate=1.0, member={"rank": "1"}, n=9, dropped=2, stalled=1)
+    small = RunDetails("x", "new", judged=True, estimate=1.0, member={"rank": "1"}, n=9, dropped=2, stalled=1)
     whole = replace(small, quantiles=(1.0,), values=(1.0,) * values, steps=(0,) * values, warmup=2, stalls=(7,))
-    kept, missing = within_budget([a_verdict("pass")], [VerdictEvidence(0, "s", (whole,))], MOST_VALUES)
+    kept, missing = within_budget([a_verdict("pass")], [VerdictDetails(0, "s", (whole,))], MOST_VALUES)
     assert kept[0].runs == ((replace(small, quantiles=(1.0,)),) if left_out else (whole,))
     assert missing == left_out
 
@@ -222,12 +222,12 @@ def test_a_large_report_stays_under_five_mebibytes() -> None:
     values = tuple(float(f"{x:.5g}") for x in steady(0.123456, n=240))
     steps = tuple(range(100_000, 100_240))
     name = "suite/nvidia-h200-8-4dde062f/2026-11-21-2f10aea2/20261121T054640Z-fa9790f1.json"
-    new = RunEvidence("runs/train.log", "new", True, 0.123, {"rank": "0"}, 239, 1, 0, values[:9], values, steps, 1)
+    new = RunDetails("runs/train.log", "new", True, 0.123, {"rank": "0"}, 239, 1, 0, values[:9], values, steps, 1)
     base = replace(new, run=name, standing="base", values=values[:80], steps=steps[:80])
-    found = [VerdictEvidence(i, "s", (base,) * 10 + (new,)) for i in range(400)]
+    found = [VerdictDetails(i, "s", (base,) * 10 + (new,)) for i in range(400)]
     verdicts = tuple(replace(a_verdict("pass"), message="m" * 300) for _ in found)
     kept, left_out = within_budget(verdicts, found)
-    report = Report("pass", 0, verdicts, (), (), {}, Policy(None, "", ""), evidence=Evidence(kept, left_out))
+    report = Report("pass", 0, verdicts, (), (), {}, Policy(None, "", ""), evidence=ReportDetails(kept, left_out))
     assert 0 < left_out < 400
     assert len(render(report).encode()) < 5 << 20
 

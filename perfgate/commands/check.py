@@ -14,7 +14,7 @@ from perfgate.commands.details import collected, levels, past_runs
 from perfgate.commands.pairs import refusal_of_pairs, with_pairs
 from perfgate.commands.rule_changes import own_baseline, policy_changes
 from perfgate.core import Baseline, Fact, Key, Location, Policy, Problem, Report, Run, Verdict
-from perfgate.core.details import Evidence
+from perfgate.core.details import ReportDetails
 from perfgate.judge.evidence import Evidence as RunsOfCase
 from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
@@ -113,14 +113,16 @@ def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
     return replace(ruleset, rules=tuple(map(share, ruleset.rules)))
 
 
-def _judged(case: Case, loaded: Loaded, *, with_evidence: bool) -> tuple[tuple[Verdict, ...], list[Problem], Evidence]:
+def _judged(
+    case: Case, loaded: Loaded, *, with_evidence: bool
+) -> tuple[tuple[Verdict, ...], list[Problem], ReportDetails]:
     """The verdicts, warnings of slow drift, and the runs behind both where they are to be shown, with older levels."""
     if with_evidence:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = RunsOfCase.of(case.new, case.baseline, case.ruleset.metrics)
     drifting = drifts(case, runs) if case.baseline.pairing is None else []
     if not with_evidence:
-        return judge(case, runs), drifting, Evidence()
+        return judge(case, runs), drifting, ReportDetails()
     verdicts, found = judge_with_evidence(case, runs)
     shown = collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
     return verdicts, drifting, shown

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfgate.baselines.files import run_of
 from perfgate.baselines.repository import Loaded
 from perfgate.core import Fact, Run, Verdict
-from perfgate.core.details import Evidence, Level, VerdictEvidence
+from perfgate.core.details import LevelDetails, ReportDetails, VerdictDetails
 from perfgate.judge.breakdown import breakdown, movers
 from perfgate.judge.budget import within_budget
 from perfgate.rules.conditions import fact_text
@@ -18,15 +18,15 @@ MOST_PAST = 50
 
 def collected(
     verdicts: Sequence[Verdict],
-    found: Sequence[VerdictEvidence],
+    found: Sequence[VerdictDetails],
     base: Sequence[Run],
     new: Sequence[Run],
-    history: Sequence[Level] = (),
-) -> Evidence:
+    history: Sequence[LevelDetails] = (),
+) -> ReportDetails:
     """All that a report shows of the runs, within its budget."""
     kept, left_out = within_budget(verdicts, found)
     facts = _merged(base)
-    return Evidence(kept, left_out, tuple(history), facts, breakdown(base, new), movers(base, new))
+    return ReportDetails(kept, left_out, tuple(history), facts, breakdown(base, new), movers(base, new))
 
 
 def _merged(runs: Sequence[Run]) -> dict[str, Fact]:
@@ -47,7 +47,7 @@ def past_runs(loaded: Loaded) -> tuple[Run, ...]:
     return tuple(run_of(run.file, run.path) for run in older[-MOST_PAST:])
 
 
-def levels(loaded: Loaded) -> tuple[Level, ...]:
+def levels(loaded: Loaded) -> tuple[LevelDetails, ...]:
     """The decisions behind the stored runs, oldest first."""
     place = loaded.baseline.place or ""
     found = []
@@ -55,5 +55,5 @@ def levels(loaded: Loaded) -> tuple[Level, ...]:
         level, paths = runs[0].file.level, tuple(run.path for run in runs)
         current = place.rpartition("/")[2] == name
         date = runs[0].file.time[:10]
-        found.append(Level(name, level.by, level.reason, date, paths, level.pr, level.anchor, current))
+        found.append(LevelDetails(name, level.by, level.reason, date, paths, level.pr, level.anchor, current))
     return tuple(found)

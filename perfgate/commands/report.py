@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.core import Fact, Location, Policy, Problem, Report
-from perfgate.core.details import Evidence, VerdictEvidence
+from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import plural
 from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
 from perfgate.reporters import RENDERERS
@@ -111,14 +111,14 @@ def _merged(stored: Sequence[_Stored]) -> Report:
     return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))
 
 
-def _evidence(reports: Sequence[Report]) -> Evidence:
+def _evidence(reports: Sequence[Report]) -> ReportDetails:
     """The runs behind all verdicts, which are counted through; what belongs to one environment alone is left out."""
-    shown: list[VerdictEvidence] = []
+    shown: list[VerdictDetails] = []
     before = 0
     for report in reports:
         shown += [replace(found, verdict=found.verdict + before) for found in report.evidence.verdicts]
         before += len(report.verdicts)
-    return Evidence(tuple(shown), sum(report.evidence.left_out for report in reports))
+    return ReportDetails(tuple(shown), sum(report.evidence.left_out for report in reports))
 
 
 def _named(problem: Problem, name: str) -> Problem:

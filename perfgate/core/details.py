@@ -16,7 +16,7 @@ QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class RunEvidence:
+class RunDetails:
     """One run, spoken for by one rank, through the statistic of a verdict.
 
     `values` and `steps` are at most a few hundred of the run's, warm-up included, its extremes kept; the first
@@ -44,7 +44,7 @@ class RunEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictEvidence:
+class VerdictDetails:
     """The runs that one verdict rests on."""
 
     #: Which verdict of the report, from 0.
@@ -52,7 +52,7 @@ class VerdictEvidence:
     #: The base unit of the values; the statistic may have another (a count has none).
     unit: str
     #: History, then base, then new; each oldest first.
-    runs: tuple[RunEvidence, ...]
+    runs: tuple[RunDetails, ...]
     #: How many ranks (or devices) the new runs hold; not all of them need be shown.
     members: int = 1
     #: What the rule accepts, in the verdict's unit; None where it accepts anything on that side.
@@ -61,7 +61,7 @@ class VerdictEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LevelDetails:
     """A decision about the baseline: who approved which runs, when (a date) and why."""
 
     name: str
@@ -86,15 +86,15 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ReportDetails:
     """The runs behind a report's verdicts, and what surrounds them; empty in a report without runs."""
 
     #: In the order of the verdicts; an error that kept a metric from being measured has none.
-    verdicts: tuple[VerdictEvidence, ...] = ()
+    verdicts: tuple[VerdictDetails, ...] = ()
     #: Of how many of them the values were left out, the best verdicts first, to keep the report small.
     left_out: int = 0
     #: The decisions about this environment's baseline, oldest first.
-    levels: tuple[Level, ...] = ()
+    levels: tuple[LevelDetails, ...] = ()
     #: The environment of the base runs; a fact that differs among them names all its values.
     base_environment: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     #: The parts of a step (`step.*`), and the kernels and operators whose time a step moved most.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from perfgate.core.details import Evidence
+from perfgate.core.details import ReportDetails
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
@@ -187,7 +187,7 @@ class Report:
     #: The command that would approve what was seen.
     approve_command: str | None = None
     #: The runs behind the verdicts, for reports that draw them.
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: ReportDetails = field(default_factory=ReportDetails)
     #: Of a comparison without rules: how its metrics changed together, by unit.
     geometric_means: tuple[MeanChange, ...] = ()
 

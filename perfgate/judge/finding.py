@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perfgate.core import Outcome
-from perfgate.core.details import VerdictEvidence
+from perfgate.core.details import VerdictDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Finding:
     fields: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     #: The runs behind the answer, where a report is to show them.
-    evidence: VerdictEvidence | None = None
+    evidence: VerdictDetails | None = None
     #: Of a change: how likely data this bad are when the truth is the tolerance (see `families`).
     p_beyond: float | None = None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfgate.core import Series
-from perfgate.core.details import QUANTILES, RunEvidence, Standing, VerdictEvidence
+from perfgate.core.details import QUANTILES, RunDetails, Standing, VerdictDetails
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import Member, Members, members_by_key
 from perfgate.judge.finding import Finding, Undecidable
@@ -43,7 +43,7 @@ class _RunOfSubject:
     members: Members
 
 
-def gather(question: Question, member: Member, finding: Finding) -> VerdictEvidence | None:
+def gather(question: Question, member: Member, finding: Finding) -> VerdictDetails | None:
     """The runs behind an answer; None where they hold nothing that can be measured.
 
     With `on each rank`, `member` is the rank that the question is about, else empty.
@@ -55,7 +55,7 @@ def gather(question: Question, member: Member, finding: Finding) -> VerdictEvide
     runs = [run for run in _runs(question, member) if run.members]
     shown = [evidence for run in runs for evidence in _ranks(run, question, reading)]
     members = max((len(run.members) for run in runs if run.standing == "new"), default=1)
-    return VerdictEvidence(-1, unit, tuple(shown), members, *_allowed(finding.fields)) if shown else None
+    return VerdictDetails(-1, unit, tuple(shown), members, *_allowed(finding.fields)) if shown else None
 
 
 def _runs(question: Question, member: Member) -> Iterator[_RunOfSubject]:
@@ -85,7 +85,7 @@ def _only(members: Members, member: Member) -> Members:
     return {m: series for m, series in members.items() if not member or m == member}
 
 
-def _ranks(run: _RunOfSubject, question: Question, reading: Reading) -> Iterator[RunEvidence]:
+def _ranks(run: _RunOfSubject, question: Question, reading: Reading) -> Iterator[RunDetails]:
     """The rank that speaks for a run, and beside it others of a new one."""
     try:
         speaker, series = choose(run.members, question.rank, reading)
@@ -115,15 +115,15 @@ def _value(series: Series, reading: Reading) -> float:
 
 def _through(
     run: _RunOfSubject, member: Member, series: Series, reading: Reading, points: int, *, judged: bool
-) -> RunEvidence:
+) -> RunDetails:
     """One rank of one run as numbers and a line."""
     estimate = _value(series, reading)
-    seen = RunEvidence(run.name, run.standing, judged, estimate if math.isfinite(estimate) else None, dict(member))
+    seen = RunDetails(run.name, run.standing, judged, estimate if math.isfinite(estimate) else None, dict(member))
     return _with_values(seen, series, reading, points) if series.kind == "samples" else seen
 
 
 @np.errstate(all="ignore")
-def _with_values(seen: RunEvidence, series: Series, reading: Reading, points: int) -> RunEvidence:
+def _with_values(seen: RunDetails, series: Series, reading: Reading, points: int) -> RunDetails:
     steady = reading.steady(series)
     kept = kept_for_drawing(series.values, points)
     stalled = np.zeros(len(series.values), dtype=np.bool_)
@@ -131,7 +131,7 @@ def _with_values(seen: RunEvidence, series: Series, reading: Reading, points: in
         stalled[steady.dropped :] = stalls(steady.values, reading.better)
     steps = np.arange(len(series.values)) if series.steps is None else series.steps
     described = steady.finite and len(steady.values) and reading.statistic not in _NO_PLACE
-    return RunEvidence(
+    return RunDetails(
         run=seen.run,
         standing=seen.standing,
         judged=seen.judged,

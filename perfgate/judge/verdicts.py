@@ -8,7 +8,7 @@ from datetime import date
 from typing import Literal
 
 from perfgate.core import Baseline, Fact, Run, Verdict, show_labels
-from perfgate.core.details import VerdictEvidence
+from perfgate.core.details import VerdictDetails
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.core.wording import listed
 from perfgate.judge import health
@@ -52,7 +52,7 @@ def judge(case: Case, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
 
 def judge_with_evidence(
     case: Case, evidence: Evidence | None = None
-) -> tuple[tuple[Verdict, ...], tuple[VerdictEvidence, ...]]:
+) -> tuple[tuple[Verdict, ...], tuple[VerdictDetails, ...]]:
     """The verdicts, and the runs behind each that can be shown, in the same order."""
     judged = list(_judged(replace(case, with_evidence=True), evidence))
     shown = (replace(found.evidence, verdict=i) for i, (_, found) in enumerate(judged) if found.evidence)

@@ -24,7 +24,7 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
-from perfgate.core.details import Evidence
+from perfgate.core.details import ReportDetails
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.struct_errors import violation
@@ -64,7 +64,7 @@ class _ReportForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     suite: str
     baseline: str | None
     approve_command: str | None
-    evidence: Evidence
+    evidence: ReportDetails
     geometric_means: tuple[MeanChange, ...] = ()
 
 

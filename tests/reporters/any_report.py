@@ -17,7 +17,7 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
-from perfgate.core.details import QUANTILES, Evidence, Level, Part, RunEvidence, VerdictEvidence
+from perfgate.core.details import QUANTILES, LevelDetails, Part, ReportDetails, RunDetails, VerdictDetails
 
 #: Reports have so many fields that making one takes longer than rendering it.
 briefly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -116,7 +116,7 @@ problems = st.builds(
 places = st.integers(0, 3)
 four_numbers = st.lists(number, min_size=4, max_size=4).map(tuple)
 run_evidences = st.builds(
-    RunEvidence,
+    RunDetails,
     run=text,
     standing=st.sampled_from(["past", "base", "new"]),
     judged=st.booleans(),
@@ -132,18 +132,18 @@ run_evidences = st.builds(
     stalls=st.lists(places, max_size=2).map(tuple),
 )
 run_lists = st.lists(run_evidences, max_size=2).map(
-    lambda runs: (RunEvidence("x", "new", judged=True, estimate=1.0), *runs)
+    lambda runs: (RunDetails("x", "new", judged=True, estimate=1.0), *runs)
 )
 parts = st.lists(st.builds(Part, text, labels, maybe_number, maybe_number), max_size=2).map(tuple)
 evidences = st.builds(
-    Evidence,
+    ReportDetails,
     verdicts=st.lists(
-        st.builds(VerdictEvidence, places, units.filter(bool), run_lists, counts, maybe_number, maybe_number),
+        st.builds(VerdictDetails, places, units.filter(bool), run_lists, counts, maybe_number, maybe_number),
         max_size=2,
     ).map(tuple),
     left_out=counts,
     levels=st.lists(
-        st.builds(Level, text, text, text, text, st.lists(text, max_size=2).map(tuple), st.none() | counts),
+        st.builds(LevelDetails, text, text, text, text, st.lists(text, max_size=2).map(tuple), st.none() | counts),
         max_size=2,
     ).map(tuple),
     base_environment=st.dictionaries(text, text | st.integers(-(2**53), 2**53) | st.booleans() | number, max_size=2),

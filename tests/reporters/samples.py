@@ -17,7 +17,7 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
-from perfgate.core.details import Evidence, Level, Part, RunEvidence, VerdictEvidence
+from perfgate.core.details import LevelDetails, Part, ReportDetails, RunDetails, VerdictDetails
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -345,7 +345,7 @@ REPORTS = {
 WITH_MANY = {**REPORTS, "many": MANY}
 
 
-def run_evidence(run: str, standing: str, estimate: float, **fields) -> RunEvidence:
+def run_evidence(run: str, standing: str, estimate: float, **fields) -> RunDetails:
     """A run of twelve steps around an estimate: the first is warm-up, the ninth a stall."""
     shape = (3.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.01, 4.0, 0.99, 1.0, 1.03)
     given = {
@@ -359,13 +359,13 @@ def run_evidence(run: str, standing: str, estimate: float, **fields) -> RunEvide
         "warmup": 1,
         "stalls": (8,),
     }
-    return RunEvidence(run, standing, estimate=estimate, **{**given, **fields})  # type: ignore[arg-type]
+    return RunDetails(run, standing, estimate=estimate, **{**given, **fields})  # type: ignore[arg-type]
 
 
 PLACE = "gpt-small/nvidia-h200-8"
-EVIDENCE = Evidence(
+EVIDENCE = ReportDetails(
     verdicts=(
-        VerdictEvidence(
+        VerdictDetails(
             0,
             "s",
             (
@@ -375,7 +375,7 @@ EVIDENCE = Evidence(
             members=8,
             allowed_high=0.05,
         ),
-        VerdictEvidence(
+        VerdictDetails(
             1,
             "s",
             (
@@ -386,13 +386,15 @@ EVIDENCE = Evidence(
             ),
             allowed_high=0.379,
         ),
-        VerdictEvidence(4, "B", (RunEvidence("train.log", "new", judged=True, estimate=63.0 * 1024**3),)),
+        VerdictDetails(4, "B", (RunDetails("train.log", "new", judged=True, estimate=63.0 * 1024**3),)),
     ),
     left_out=1,
     levels=(
-        Level("0-aaaaaa", "ada", "first baseline", "2025-11-02", (f"{PLACE}/0-aaaaaa/a.json",), anchor=True),
-        Level("0-bbbbbb", "ada", "a newer driver", "2025-12-01", (f"{PLACE}/0-bbbbbb/b.json",), pr=98),
-        Level("1-4f2a9c", "grace", "fused the optimizer", "2026-01-01", (f"{PLACE}/1-4f2a9c/c.json",), current=True),
+        LevelDetails("0-aaaaaa", "ada", "first baseline", "2025-11-02", (f"{PLACE}/0-aaaaaa/a.json",), anchor=True),
+        LevelDetails("0-bbbbbb", "ada", "a newer driver", "2025-12-01", (f"{PLACE}/0-bbbbbb/b.json",), pr=98),
+        LevelDetails(
+            "1-4f2a9c", "grace", "fused the optimizer", "2026-01-01", (f"{PLACE}/1-4f2a9c/c.json",), current=True
+        ),
     ),
     base_environment={"gpu": "NVIDIA H200", "torch": "2.8.0", "world_size": 8},
     breakdown=(Part("step.kernel", {}, 0.21, 0.25), Part("step.communication", {}, 0.05, 0.1)),

@@ -16,7 +16,7 @@ from lxml import html as lxml_html
 from samples import ENVIRONMENT, EVERY_OUTCOME, EVIDENCE, REPORTS, WITH_EVIDENCE, change, check_golden
 
 from perfgate.core import OUTCOMES, Key, Location, Problem, Report
-from perfgate.core.details import Evidence, VerdictEvidence
+from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import one_line
 from perfgate.reporters import json_report
 from perfgate.reporters.html import render, sections
@@ -208,6 +208,6 @@ def test_another_process_gives_the_same_bytes_whatever_matplotlib_is_configured_
 @pytest.mark.parametrize("size", [1e-320, 1e-12, 1e300, 0.0, -1.0])
 def test_numbers_beyond_any_axis_give_no_picture_and_no_error(size):
     runs = tuple(replace(run, estimate=size, values=(size,) * 12) for run in EVIDENCE.verdicts[1].runs)
-    evidence = Evidence((VerdictEvidence(0, "s", runs, allowed_high=size),))
+    evidence = ReportDetails((VerdictDetails(0, "s", runs, allowed_high=size),))
     verdict = change(tolerance=size, change=replace(change().change, estimate=size, low=None, high=None))
     assert_harmless(render(replace(WITH_EVIDENCE, verdicts=(verdict,), evidence=evidence)))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
 from math import isfinite
 
-from perfgate.core.details import RunEvidence
+from perfgate.core.details import RunDetails
 from perfgate.reporters.html.canvas import Canvas, Point, canvas
 
 Range = tuple[float | None, float | None]
@@ -41,7 +41,7 @@ def interval(estimate: float, bounds: Range, allowed: Range, origin: float | Non
     return canvas(150, "x", left=12).picture(draw)
 
 
-def run_by_run(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: Range, breaks: Collection[int]) -> str:
+def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, breaks: Collection[int]) -> str:
     """Each run in order: where its values lie, and its estimate; other ranks of a new run stand beside it.
 
     Values are divided by `scale` to be in `unit`. A box holds the middle half of the values, a line 90 % of them.
@@ -70,7 +70,7 @@ def run_by_run(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: Ra
     return canvas(220).picture(draw)
 
 
-def _draw_run(on: Canvas, x: float, run: RunEvidence, scale: float, ends: Point) -> None:
+def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) -> None:
     colour = _colour(run)
     if run.judged and run.quantiles:
         _, _, p5, p25, _, p75, p95, _, _ = (_within(q / scale, ends) for q in run.quantiles)
@@ -81,7 +81,7 @@ def _draw_run(on: Canvas, x: float, run: RunEvidence, scale: float, ends: Point)
         on.dots([(x, _within(run.estimate / scale, ends))], colour, 7 if run.judged else 5)
 
 
-def timeline(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: Range) -> str:
+def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range) -> str:
     """Values by step: base runs, new runs and their ranks; warm-up is shaded and hollow, stalls are triangles.
 
     What lies beyond the axis is drawn at its edge.
@@ -105,7 +105,7 @@ def timeline(runs: Sequence[RunEvidence], scale: float, unit: str, allowed: Rang
     return canvas(220).picture(draw)
 
 
-def _draw_steps(on: Canvas, run: RunEvidence, scale: float, ends: Point) -> None:
+def _draw_steps(on: Canvas, run: RunDetails, scale: float, ends: Point) -> None:
     points = [(float(step), _within(y / scale, ends)) for step, y in zip(run.steps, run.values, strict=True)]
     is_new = run.standing == "new"
     on.lines([points], _colour(run), 1.3 if is_new and run.judged else 0.7, alpha=1 if is_new else 0.6)
@@ -118,7 +118,7 @@ def _draw_allowed(on: Canvas, sides: Point, allowed: Iterable[float | None]) -> 
     on.lines([[(sides[0], bound), (sides[1], bound)] for bound in bounds], "bad", 1.2, dashed=True)
 
 
-def _colour(run: RunEvidence) -> str:
+def _colour(run: RunDetails) -> str:
     if run.standing == "new":
         return "new" if run.judged else "pale"
     return "base" if run.standing == "base" else "muted"
@@ -142,7 +142,7 @@ def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) 
     return canvas(150, "x").picture(draw)
 
 
-def _extent(runs: Iterable[RunEvidence], scale: float) -> list[float]:
+def _extent(runs: Iterable[RunDetails], scale: float) -> list[float]:
     """Where the axis has to reach: 98 % of the values of every run."""
     found: list[float] = []
     for run in runs:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from perfgate.core import Fact, Report, Verdict
-from perfgate.core.details import Level, Part, RunEvidence, VerdictEvidence
+from perfgate.core.details import LevelDetails, Part, RunDetails, VerdictDetails
 from perfgate.core.units import Unit, display_unit, format_value
 from perfgate.core.wording import member_name
 from perfgate.reporters import phrases
@@ -25,7 +25,7 @@ class VerdictSection:
 
     verdict: Verdict
     index: int
-    evidence: VerdictEvidence | None
+    evidence: VerdictDetails | None
     interval: str = ""
     runs: str = ""
     timeline: str = ""
@@ -38,7 +38,7 @@ class VerdictSection:
         return phrases.is_news(self.verdict)
 
     @property
-    def judged(self) -> list[RunEvidence]:
+    def judged(self) -> list[RunDetails]:
         """The runs in their order, each by the rank that speaks for it."""
         return [run for run in self.evidence.runs if run.judged] if self.evidence else []
 
@@ -47,7 +47,7 @@ class VerdictSection:
         unit = self.verdict.unit or (self.evidence.unit if self.evidence else None)
         return phrases.unit_for(value, replace(self.verdict, unit=unit))
 
-    def estimate(self, run: RunEvidence) -> str:
+    def estimate(self, run: RunDetails) -> str:
         """The estimate of a run in words: `16.5 ms`."""
         if run.estimate is None:
             return "unknown"
@@ -55,7 +55,7 @@ class VerdictSection:
         return format_value(run.estimate, unit.base, unit.symbol)
 
     @property
-    def new(self) -> list[RunEvidence]:
+    def new(self) -> list[RunDetails]:
         """The new runs and their ranks."""
         return [run for run in self.evidence.runs if run.standing == "new"] if self.evidence else []
 
@@ -86,7 +86,9 @@ def verdicts(report: Report) -> list[VerdictSection]:
     ]
 
 
-def _drawn(verdict: Verdict, index: int, evidence: VerdictEvidence | None, levels: Sequence[Level]) -> VerdictSection:
+def _drawn(
+    verdict: Verdict, index: int, evidence: VerdictDetails | None, levels: Sequence[LevelDetails]
+) -> VerdictSection:
     section = VerdictSection(verdict, index, evidence, _interval(verdict))
     if evidence is None:
         return section
@@ -102,14 +104,14 @@ def _drawn(verdict: Verdict, index: int, evidence: VerdictEvidence | None, level
     return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
 
 
-def _breaks(judged: Sequence[RunEvidence], levels: Sequence[Level]) -> list[int]:
+def _breaks(judged: Sequence[RunDetails], levels: Sequence[LevelDetails]) -> list[int]:
     """After which of the runs, counted from 1, one of the same standing follows that is of another level."""
     kinds = [(run.standing, level_of(run, levels)) for run in judged]
     pairs = enumerate(pairwise(kinds), 1)
     return [i for i, (one, next_one) in pairs if one[0] == next_one[0] and one[1] != next_one[1]]
 
 
-def _unit_of_values(evidence: VerdictEvidence) -> Unit:
+def _unit_of_values(evidence: VerdictDetails) -> Unit:
     largest = max((abs(value) for run in evidence.runs for value in run.values), default=0.0)
     return display_unit(largest, evidence.unit)
 
@@ -153,12 +155,12 @@ def ranks(section: VerdictSection) -> str:
     return shown + (f", and {hidden} more that are not drawn" if shown and hidden > 0 else "")
 
 
-def level_of(run: RunEvidence, levels: Iterable[Level]) -> str:
+def level_of(run: RunDetails, levels: Iterable[LevelDetails]) -> str:
     """The level that a stored run belongs to, or nothing."""
     return next((level.name for level in levels if run.run in level.runs), "")
 
 
-def short_name(run: RunEvidence, levels: Iterable[Level]) -> str:
+def short_name(run: RunDetails, levels: Iterable[LevelDetails]) -> str:
     """A stored run without the folders that its level tells; any other as it is named everywhere."""
     return run.run.rpartition("/")[2].removesuffix(".json") if level_of(run, levels) else run.run
 
