@@ -15,7 +15,7 @@ from perfgate.baselines.stores import Store, UnsafeName
 from perfgate.commands.compare import compare_runs
 from perfgate.core import Key, Problem, Report, Run, RunSummary
 from perfgate.judge.measure import Measurer, NotAvailable, default_statistic, summary
-from perfgate.reporters.stored import LevelSummary, PriorSummary, StoredSummary
+from perfgate.reporters.stored_baselines import LevelSummary, PriorSummary, StoredSummary
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.rule_source import open_store
 

@@ -109,7 +109,7 @@ def list_(baselines: str) -> int:
     Example: perfgate baseline list
     """
     from perfgate.baselines.listing import levels, priors
-    from perfgate.reporters.stored import render_levels, render_priors
+    from perfgate.reporters.stored_baselines import render_levels, render_priors
 
     found, problems = levels(baselines)
     noise, damaged = priors(baselines)
@@ -127,7 +127,7 @@ def show(place: str | None, baselines: str) -> int:
     Example: perfgate baseline show gpt-small
     """
     from perfgate.baselines.listing import priors, runs
-    from perfgate.reporters.stored import render_priors, render_runs
+    from perfgate.reporters.stored_baselines import render_priors, render_runs
 
     found, problems = runs(baselines, place)
     noise, damaged = priors(baselines, place)
@@ -149,7 +149,7 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     Example: perfgate baseline diff
     """
     from perfgate.baselines.listing import diff as command
-    from perfgate.reporters.table import render
+    from perfgate.reporters.terminal_table import render
 
     report = command(baselines, old, new)
     return say([render(report, width=width(), colour=colour(), ascii_only=ascii_only(), verbose=verbose)])

@@ -78,7 +78,7 @@ def publish(report: Report, publication: Publication) -> int:
 
 def _print(report: Report, publication: Publication) -> None:
     from perfgate.reporters import RENDERERS
-    from perfgate.reporters.table import render
+    from perfgate.reporters.terminal_table import render
 
     for name in publication.on_stdout:
         click.echo(RENDERERS[name](report), nl=False)

@@ -66,7 +66,7 @@ def diff(old: str, new: str | None, rules: tuple[str, ...], suite: str | None) -
     Example: perfgate rules diff origin/main
     """
     from perfgate.commands.rules import rules_difference
-    from perfgate.reporters.policy import render_difference
+    from perfgate.reporters.rule_texts import render_difference
 
     changes, sides = rules_difference(old, new, rules, suite)
     return say([render_difference(changes, sides)])

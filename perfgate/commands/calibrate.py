@@ -19,7 +19,7 @@ from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural
 from perfgate.judge.verdicts import Case
-from perfgate.reporters.stored import prior_line
+from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused

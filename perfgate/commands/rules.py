@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from perfgate.core import PolicyChange, Problem, Verdict
-from perfgate.reporters.now import render
+from perfgate.reporters.rule_texts import render_next_run
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
@@ -67,7 +67,7 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
         raise Refused(f"no rule is called {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
     found, problems = _now(options, chosen)
-    return ["\n".join([explain(rule, ruleset), *render(_of(rule, found))]) for rule in chosen.rules], problems
+    return ["\n".join([explain(rule, ruleset), *render_next_run(_of(rule, found))]) for rule in chosen.rules], problems
 
 
 def _of(rule: Rule, found: Mapping[str, Sequence[Verdict]]) -> dict[str, list[Verdict]]:

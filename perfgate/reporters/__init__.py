@@ -1,14 +1,14 @@
-"""Reports as text: one file per format, and the registry of those that are written to files.
+"""Reports as text: one module per format, and the registry of the formats that are written to files.
 
-A reporter is a module with one pure function, `render(report: Report) -> str`, that
+A reporter is one pure function, `render(report: Report) -> str`. It
 
-* shows what the report says and decides nothing: it never imports `perfgate.stats` or `perfgate.judge`;
-* knows no clock, no environment variable and no file, so that the same report gives the same bytes;
-* treats every text of the report as untrusted, by the means of `perfgate.reporters.text`;
-* says what it leaves out, where it must leave out something.
+* shows the report and decides nothing: it never imports `perfgate.stats` or `perfgate.judge`;
+* reads no clock, no environment variable and no file, so that the same report gives the same bytes;
+* treats every text of the report as untrusted, with the functions of `perfgate.core.wording`;
+* says so if it leaves something out.
 
-To add one: its module here, its line in RENDERERS, its goldens in tests/reporters. Two are not in the registry: the
-terminal's table, because it also wants a width and colours, and the annotations of GitHub, which are no file.
+To add a format, write its module here, its line in RENDERERS and its golden files in tests/reporters. The terminal
+table is not in the registry because it also takes a width and colours, and GitHub's annotations are not a file.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from perfgate.core import Report
 Renderer: TypeAlias = Callable[[Report], str]
 
 
-def _imported_when_used(module: str) -> Renderer:
-    """The `render` of a module that is imported at its first call: a check without JUnit needs no junit_xml."""
+def _imported_when_used(module: str, name: str = "render") -> Renderer:
+    """A function of a module that is imported at the first call: a check without JUnit does not import junit_xml."""
 
     def render(report: Report) -> str:
-        return cast(Renderer, import_module(f"perfgate.reporters.{module}").render)(report)
+        return cast(Renderer, getattr(import_module(f"perfgate.reporters.{module}"), name))(report)
 
     return render
 
 
-#: Every format that a report can be written in, by the name of its option.
+#: Every format of a report file, by the name of its option.
 RENDERERS: Mapping[str, Renderer] = {
     "json": _imported_when_used("json_report"),
     "junit": _imported_when_used("junit"),
     "markdown": _imported_when_used("markdown"),
-    "comment": _imported_when_used("comment"),
+    "comment": _imported_when_used("markdown", "render_comment"),
     "sarif": _imported_when_used("sarif"),
-    "html": _imported_when_used("html"),
+    "html": _imported_when_used("html.page"),
 }
 
-#: What a format needs beside perfgate's own dependencies: packages of the extra that has its name.
+#: The packages that a format needs in addition; the extra of the same name installs them.
 EXTRAS: Mapping[str, Sequence[str]] = {"html": ("jinja2", "matplotlib")}

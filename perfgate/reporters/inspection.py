@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfgate.core import RunSummary, SeriesSummary, show_labels
+from perfgate.core import Portion, RunSummary, SeriesSummary, Straggler, TraceView
 from perfgate.core.aliases import synonyms
-from perfgate.core.units import format_value
-from perfgate.core.wording import aligned, one_line, without_commands
+from perfgate.core.units import format_number, format_value
+from perfgate.core.wording import aligned, clip, one_line, plural, series_name, without_commands
 from perfgate.reporters.plain_json import encode, problem
-from perfgate.reporters.trace_view import FAMILIES, trace_lines
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"
@@ -63,20 +62,20 @@ def _table(run: RunSummary, ascii_only: bool) -> str:
     part = "" if run.part is None else f" (run {run.part})"
     title = f"{run.source}{part}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
     lines = [one_line(title)] + ([one_line(f"environment: {facts}")] if facts else [])
-    listed = [one for one in run.series if run.trace is None or not one.key.metric.startswith(FAMILIES)]
+    listed = [one for one in run.series if run.trace is None or not one.key.metric.startswith(_FAMILIES)]
     shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in listed)]
     rows = [["metric", "n", *shown, "distribution"]]
     rows += [_row(summary, shown, ascii_only) for summary in listed]
     if listed:
         lines += ["", *aligned(rows)]
     if run.trace:
-        lines += trace_lines(run.trace, ascii_only=ascii_only)
+        lines += _trace_lines(run.trace, ascii_only=ascii_only)
     lines += [""] + [one_line(str(problem)) for problem in run.problems] if run.problems else []
     return "\n".join(lines) + "\n"
 
 
 def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool) -> list[str]:
-    name = one_line(summary.key.metric + show_labels(summary.key.labels))
+    name = one_line(series_name(summary.key.metric, summary.key.labels))
     if summary.printed_as:
         name += one_line(f" ({summary.printed_as})")
     if other := synonyms(summary.key.metric):
@@ -90,3 +89,53 @@ def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
     """Counts as a row of bars; a count that is not zero is never shown as nothing."""
     highest = max(counts, default=0)
     return "".join(" " if not count else bars[(count * (len(bars) - 1) + highest - 1) // highest] for count in counts)
+
+
+# --- a trace -----------------------------------------------------------------------------------------------------
+
+_LONGEST_BAR = 30
+_LONGEST_NAME = 70
+_TITLES = {
+    "kernel": "kernels, of all kernel time",
+    "op": "operators with what they call, of all step time",
+    "range": "ranges, of all step time",
+}
+#: Metrics that the table of series leaves out, because there are hundreds of them, and the tops show the largest.
+_FAMILIES = tuple(f"{family}." for family in _TITLES)
+
+
+def _trace_lines(view: TraceView, *, ascii_only: bool) -> list[str]:
+    """The tables, in order of interest."""
+    full = "#" if ascii_only else "█"
+    lines: list[str] = []
+    if view.parts:
+        ranks = f" of {plural(view.ranks, 'rank')}" if view.ranks > 1 else ""
+        lines += ["", f"where a step goes (trace mode {view.mode}, mean of {plural(view.steps, 'step')}{ranks})"]
+        lines += _portion_rows(view.parts, full)
+    for family, (shares, names) in view.top.items():
+        if shares:
+            lines += ["", f"top {_TITLES[family]}: {len(shares)} of {plural(names, 'name')}, for rules {family}.NAME"]
+            lines += _portion_rows(shares, full)
+    if view.stragglers:
+        is_known = any(one.waited is not None for one in view.stragglers)
+        by = "the time that others waited for them in collectives" if is_known else "the time of their steps"
+        lines += ["", f"slowest ranks, by {by}"]
+        lines += aligned([_straggler_row(one) for one in view.stragglers])
+    return lines
+
+
+def _straggler_row(one: Straggler) -> list[str]:
+    waited = "" if one.waited is None else f"others waited {format_value(one.waited, 's')}"
+    return [f"  step {one.step}", f"rank {one_line(one.rank)}", f"busy {format_value(one.own, 's')}", waited]
+
+
+def _portion_rows(shares: Iterable[Portion], full: str) -> list[str]:
+    rows = []
+    for one in shares:
+        count = [] if one.count is None else [f"{one.count}x"]
+        percent = f"{format_number(100 * one.share, 3)}%"
+        name = one_line(clip(one.name, _LONGEST_NAME))
+        rows.append(
+            [f"  {name}", *count, format_value(one.seconds, "s"), percent, full * round(_LONGEST_BAR * one.share)]
+        )
+    return aligned(rows)

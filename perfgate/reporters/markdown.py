@@ -1,7 +1,7 @@
-"""The report as GitHub's Markdown, for step summaries and comments: the answer first, then the worst.
+"""The report as GitHub's Markdown, for step summaries and for comments on pull requests: the worst verdict first.
 
-Names, paths and messages are untrusted. What in them is not a plain word or number becomes a code span, where
-nothing is a link, a mention, an image or HTML.
+Names, paths and messages are untrusted. A part of them that is not a plain word or number becomes a code span, because
+a code span has no links, mentions, images or HTML.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from itertools import accumulate
 
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters import phrases, plot
-from perfgate.reporters.policy import policy_lines
+from perfgate.reporters import mermaid, phrases
 
-#: In bytes of UTF-8, of which there are never fewer than characters; GitHub refuses a summary of 1 MiB.
+#: The largest summary in bytes of UTF-8; GitHub refuses 1 MiB.
 LIMIT = 900_000
+#: The largest comment in bytes of UTF-8; GitHub refuses more than 65,536 characters.
+COMMENT_LIMIT = 60_000
+_LONGEST_SUITE = 100
 #: In characters: one name, path or message.
 _LONGEST_TEXT = 2_000
 
@@ -31,7 +33,7 @@ _PLAIN = re.compile(rf"[(\[]*(?:{_WORD}|{_NUMBER}|→)?[)\].,;:!?]*")
 
 
 def render(report: Report, *, limit: int = LIMIT) -> str:
-    """The report in at most `limit` bytes: where it would be longer, whole rows are left out and counted."""
+    """Return the report in at most `limit` bytes. A longer report loses whole rows, and the last line counts them."""
     lines = _title(report)
     room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
     left_out = 0
@@ -45,16 +47,28 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     return without_commands("\n".join(lines).rstrip("\n") + "\n")
 
 
+def render_comment(report: Report) -> str:
+    """Return a comment on a pull request. Its first line is the `marker`, by which the next run finds and edits it."""
+    head = marker(report) + "\n"
+    return head + render(report, limit=COMMENT_LIMIT - len(head))
+
+
+def marker(report: Report) -> str:
+    """Return the first line of every comment about a suite; GitHub does not show it."""
+    suite = re.sub(r"[^A-Za-z0-9_.-]", "_", report.suite)[:_LONGEST_SUITE]
+    return f"<!-- perfgate comment: {suite} -->"
+
+
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """Rows that can be left out one by one from the last, and the lines around them."""
+    """Rows that can be left out one by one, the last first, and the lines around them."""
 
     head: Sequence[str]
     rows: Sequence[str]
     tail: Sequence[str] = ("",)
 
     def within(self, room: int) -> tuple[list[str], int]:
-        """The lines of as many rows as fit into `room` bytes, and how many rows do not."""
+        """The lines that fit into `room` bytes, and the number of rows that do not fit."""
         room -= _size([*self.head, *self.tail])
         kept = sum(size <= room for size in accumulate(_size([row]) for row in self.rows))
         lines = [*self.head, *self.rows[:kept], *self.tail] if kept else []
@@ -72,7 +86,7 @@ def _title(report: Report) -> list[str]:
 
 
 def _sections(report: Report) -> Iterator[_Section]:
-    """What follows the title; what matters less comes later, and is left out first."""
+    """The sections after the title, the most important first; the last ones are left out first."""
     verdicts = phrases.worst_first(report.verdicts)
     news = [verdict for verdict in verdicts if phrases.is_news(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
@@ -80,11 +94,11 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
     yield _folded("What was found, and what to do next", (), [_item(verdict) for verdict in news])
     yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
-    head, *differences = policy_lines(report.policy) or [""]
+    head, *differences = phrases.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.approve_command and report.outcome != "pass":
         yield _Section((prose(phrases.to_accept(report)), ""), [fenced([report.approve_command])])
-    chart = plot.chart(report)
+    chart = mermaid.chart(report)
     yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
@@ -97,7 +111,7 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str]) -> _Section:
 
 
 def _row(verdict: Verdict) -> str:
-    """A row of the table; the notes of a pass stand in it, those of other verdicts in their item."""
+    """A row of the table. The notes of a pass are in its row, those of other verdicts in their item."""
     notes = [f"<br>{prose(note)}" for note in verdict.notes if verdict.outcome == "pass" and phrases.is_told(verdict)]
     cells = (
         f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
@@ -110,7 +124,7 @@ def _row(verdict: Verdict) -> str:
 
 
 def _item(verdict: Verdict) -> str:
-    """What is to be said of a verdict, as an item of a list; no line of it begins with untrusted text."""
+    """The details of a verdict as an item of a list. No line begins with untrusted text."""
     warning = phrases.effect(verdict)
     details = [
         f"**next:** {prose(verdict.next_step)}" if verdict.next_step else "",
@@ -132,7 +146,7 @@ def _problem(problem: Problem) -> str:
 
 
 def prose(text: str) -> str:
-    """Untrusted text to be read as a sentence: plain words and numbers stay, all else becomes code spans."""
+    """Return untrusted text as a sentence: plain words and numbers stay, the rest becomes code spans."""
     pieces: list[str] = []
     for span, blank, word in _TOKEN.findall(clip(one_line(text), _LONGEST_TEXT)):
         piece = code(span) if span else blank or _word(word)
@@ -150,7 +164,7 @@ def _word(word: str) -> str:
 
 
 def code(text: str) -> str:
-    """Untrusted text as a code span, whatever backticks it holds."""
+    """Return untrusted text as a code span; it may contain backticks."""
     text = clip(one_line(text), _LONGEST_TEXT) or "(empty)"
     fence = "`" * (_longest_fence(text) + 1)
     blank = " " if text.startswith("`") or text.endswith("`") else ""
@@ -158,7 +172,7 @@ def code(text: str) -> str:
 
 
 def fenced(lines: Sequence[str]) -> str:
-    """Untrusted lines as a code block."""
+    """Return untrusted lines as a code block."""
     text = "\n".join(one_line(line) for line in lines)
     fence = "`" * max(3, _longest_fence(text) + 1)
     return f"{fence}\n{text}\n{fence}"
@@ -169,5 +183,5 @@ def _longest_fence(text: str) -> int:
 
 
 def _cell(markdown: str) -> str:
-    r"""Finished Markdown for a table, where bars end cells even in code; renderers disagree on `\\|`."""
+    r"""Markdown for a table, where a bar ends a cell even in code; renderers disagree on `\\|`."""
     return markdown.replace("\\|", "\\u007c").replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""What all reports say in the same words: the order of verdicts, their numbers, and the answer."""
+"""The words that all reports share: names and numbers of verdicts, their order, and the answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from perfgate.core import (
     Estimate,
     Key,
     Outcome,
+    Policy,
+    PolicyChange,
     Problem,
     RelativeChange,
     Report,
@@ -17,9 +19,9 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_number, format_value
-from perfgate.core.wording import member_name, plural, series_name
+from perfgate.core.wording import member_name, one_line, plural, series_name
 
-#: A sign for every outcome, so that they can be told apart without colour.
+#: A sign for every outcome, because a reader may see no colours.
 SIGNS: dict[Outcome, str] = {
     "fail": "✗",
     "error": "!",
@@ -32,20 +34,25 @@ ASCII_SIGNS: dict[Outcome, str] = {**SIGNS, "fail": "x", "pass": "+"}
 
 _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
 _NOT_MEASURED = "not measured"
+#: The largest number of policy differences in a report.
+_DIFFERENCES_SHOWN = 20
+
+
+# --- order and effect --------------------------------------------------------------------------------------------
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Verdicts by outcome, the worst first; those of one outcome stay in the order of the rules."""
+    """Return the verdicts with the worst outcome first, and within one outcome in the order of the rules."""
     return sorted(verdicts, key=badness)
 
 
 def badness(verdict: Verdict) -> int:
-    """The place of a verdict in reports: 0 is the worst."""
+    """Return the place of a verdict's outcome in reports: 0 is the worst."""
     return OUTCOMES.index(verdict.outcome)
 
 
 def by_rule(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
-    """Verdicts grouped by rule: the rule with the worst verdict first, and in each group the worst verdict."""
+    """Return the verdicts in one group per rule. The worst group and the worst verdict of each group come first."""
     groups: dict[object, list[Verdict]] = {}
     for verdict in worst_first(verdicts):
         groups.setdefault((verdict.rule, verdict.at, verdict.source), []).append(verdict)
@@ -53,89 +60,111 @@ def by_rule(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 
 
 def is_news(verdict: Verdict) -> bool:
-    """Whether a verdict is more than a pass or a rule that was left out."""
+    """Return True if a verdict is neither a pass nor skipped."""
     return verdict.outcome not in ("pass", "skipped")
 
 
 def is_told(verdict: Verdict) -> bool:
-    """Whether there is more to say of a verdict than its row: the notes of a plain pass are for `--verbose`."""
+    """Return True if the notes of a verdict are shown; those of a plain pass need `--verbose`."""
     return verdict.outcome != "pass" or verdict.improved or verdict.reason == "allowed"
 
 
 def is_warning(verdict: Verdict) -> bool:
-    """Whether a verdict is news that blocks nothing."""
+    """Return True if a verdict needs attention but does not block."""
     return is_news(verdict) and verdict.exit_code == 0
 
 
 def effect(verdict: Verdict) -> str:
-    """Why news blocks nothing: its severity, or what the rule says of not being able to tell."""
+    """Return the remark on a verdict that needs attention but does not block, or nothing."""
     if not is_warning(verdict):
         return ""
     return " (warning only)" if verdict.severity == "warning" else " (does not block)"
 
 
 def loose_errors(report: Report) -> list[Problem]:
-    """The error-level problems that concern no metric that was judged."""
+    """Return the problems of severity error that do not belong to a judged metric."""
     judged = {Key.of(verdict.metric, **verdict.labels).without_members() for verdict in report.verdicts}
     errors = [problem for problem in report.problems if problem.severity == "error"]
     return [problem for problem in errors if not problem.key or problem.key.without_members() not in judged]
 
 
 def complaint(problem: Problem) -> str:
-    """The message of a problem, and the series that it concerns where the message does not name it."""
+    """Return the message of a problem, with its series if the message does not name it."""
     if problem.key is None or str(problem.key) in problem.message:
         return problem.message
     return f"{problem.message} ({problem.key})"
 
 
+# --- the answer --------------------------------------------------------------------------------------------------
+
+
 def answer(report: Report) -> tuple[str, str]:
-    """The report as a word and a line: `("FAIL", "1 failed, 3 passed (exit 1)")`."""
+    """Return the outcome and the counts of a report: `("FAIL", "1 failed, 3 passed (exit 1)")`."""
     return report.outcome.upper(), f"{', '.join(tally(report))} (exit {report.exit_code})"
 
 
 def tally(report: Report) -> list[str]:
-    """How many verdicts had each outcome, the worst first, and how many problems there are."""
+    """Return the number of verdicts with each outcome, the worst first, and the number of problems."""
     parts = [] if report.verdicts else ["nothing was judged"]
     for outcome in OUTCOMES:
         found = [verdict for verdict in report.verdicts if verdict.outcome == outcome]
         warnings = sum(map(is_warning, found)) if outcome == "fail" else 0
         aside = f" ({warnings} as a warning)" if warnings else ""
-        parts += [_counted(outcome, len(found)) + aside] if found else []
+        word = _COUNTED_AS.get(outcome, outcome)
+        count = plural(len(found), word) if outcome == "error" else f"{len(found)} {word}"
+        parts += [count + aside] if found else []
     errors = sum(problem.severity == "error" for problem in report.problems)
     return [*parts, plural(errors, "problem")] if errors else parts
 
 
-def _counted(outcome: Outcome, count: int) -> str:
-    if outcome == "error":
-        return plural(count, "error")
-    return f"{count} {_COUNTED_AS.get(outcome, outcome)}"
-
-
 def origin(report: Report) -> list[tuple[str, str]]:
-    """What was judged and by what: the suite, the baseline and the policy, as far as there are any."""
+    """Return the suite, the baseline, the policy and the trace mode of a report, without those that are empty."""
     mode = str(report.environment.get("trace_mode", ""))
-    pairs = [
-        ("suite", report.suite),
-        ("baseline", report.baseline),
-        ("policy", report.policy.ref),
-        ("trace mode", mode),
-    ]
-    return [(name, value) for name, value in pairs if value]
+    pairs = {"suite": report.suite, "baseline": report.baseline, "policy": report.policy.ref, "trace mode": mode}
+    return [(name, value) for name, value in pairs.items() if value]
+
+
+def to_accept(report: Report) -> str:
+    """Return the line above the command that approves the results, or that allows them where the policy is."""
+    allows = report.policy.ref is not None and " allow " in (report.approve_command or "")
+    return f"To allow what was seen, on {report.policy.ref}:" if allows else "To approve what was seen:"
+
+
+def rule_differences(policy: Policy) -> list[str]:
+    """Return the lines on how the working tree differs from the policy; empty without a difference."""
+    if not policy.changes:
+        return []
+    head = f"policy {policy.ref} decided; this working tree differs from it:"
+    lines = [f"  {difference(change)}" for change in policy.changes[:_DIFFERENCES_SHOWN]]
+    more = len(policy.changes) - _DIFFERENCES_SHOWN
+    lines += [f"  and {more} more differences"] if more > 0 else []
+    own = [f"  by its own policy the answer would be: {policy.own_outcome}"] if policy.own_outcome else []
+    return [one_line(line) for line in (head, *lines, *own)]
+
+
+def difference(change: PolicyChange) -> str:
+    """Return one difference as a line: the change, its place, and its effect on the judged runs."""
+    effect = f"; {change.effect}" if change.effect else ""
+    where = f" ({change.at})" if change.rule or change.own_rule else ""
+    return one_line(f"{change.message}{where}{effect}")
+
+
+# --- one verdict -------------------------------------------------------------------------------------------------
 
 
 def what(verdict: Verdict) -> str:
-    """What was judged: `backward_allreduce{stage="train"} p95 on rank 3`, and in which report if there are several."""
+    """Return the name of a verdict: `forward{stage="train"} p95 on rank 3`, with its report if several are merged."""
     source = f" in {verdict.source}" if verdict.source is not None else ""
     return series_name(verdict.metric, verdict.labels, verdict.statistic, verdict.member) + source
 
 
 def name_of(verdict: Verdict) -> str:
-    """The metric with its labels, which does not depend on what was measured."""
+    """Return the metric with its labels: the part of a name that does not depend on the measured values."""
     return series_name(verdict.metric, verdict.labels)
 
 
 def measured(verdict: Verdict) -> list[str]:
-    """What was seen, as one or two texts that may stand side by side.
+    """Return the measured values as one or two texts.
 
     A limit: `72.6 ms [58.1, 123.1]`. A change: `361 → 372 ms` and `+3.1% [+1.2%, +5.0%]`.
     """
@@ -146,25 +175,29 @@ def measured(verdict: Verdict) -> list[str]:
     return [*texts, format_change(change.estimate) + _bounds(change, format_change)] if change else texts
 
 
-def to_accept(report: Report) -> str:
-    """What the command does that follows: approve here, or allow where the policy is."""
-    allows = report.policy.ref is not None and " allow " in (report.approve_command or "")
-    return f"To allow what was seen, on {report.policy.ref}:" if allows else "To approve what was seen:"
-
-
 def allowed(verdict: Verdict) -> str:
-    """What the rule asks for: `under 50 ms`, `within 5%`, `within 10% of anchor`."""
+    """Return what the rule allows: `under 50 ms`, `within 5%`, `within 10% of anchor`."""
     return verdict.asks.removesuffix(" of baseline") if verdict.asks.startswith("within") else verdict.asks
 
 
+def allowed_range(verdict: Verdict) -> tuple[float | None, float | None]:
+    """Return the lowest and the highest allowed value: base units for a limit, a relative change for a change."""
+    if verdict.kind == "limit":
+        return (None, verdict.bound) if verdict.comparator in ("under", "at most") else (verdict.bound, None)
+    tolerance = verdict.tolerance
+    if tolerance is None or verdict.two_sided:
+        return None if tolerance is None else -tolerance, tolerance
+    return (-tolerance, None) if verdict.better == "higher" else (None, tolerance)
+
+
 def n_effective(verdict: Verdict) -> str:
-    """How many independent values the new side is worth, or nothing where that is not known."""
+    """Return the effective sample size of the new runs, or nothing if it is unknown."""
     known = verdict.new.n_effective if verdict.new else None
     return "" if known is None else format_number(known, 3)
 
 
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
-    """Everything else that there is to say of a verdict, as pairs of a word and a text."""
+    """Return the details of a verdict as pairs of a label and a text."""
     warning = effect(verdict)
     pairs = [
         ("measured", ", ".join(measured(verdict))),
@@ -179,7 +212,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def evidence(verdict: Verdict) -> str:
-    """What the numbers rest on: `567 independent of 1662 values in 1 run, bounds at 95%`."""
+    """Return the amount of data behind a verdict: `567 independent of 1662 values in 1 run, bounds at 95%`."""
     sides = (("", verdict.new), ("base ", verdict.base))
     parts = [prefix + _amount(side) for prefix, side in sides if side]
     if verdict.share and verdict.allowed_share is not None:
@@ -194,7 +227,7 @@ def evidence(verdict: Verdict) -> str:
 
 
 def explanation(verdict: Verdict) -> list[str]:
-    """The parts that account for a failed change: `backward 93% [88%, 98%] of it (200 → 244.8 ms)`, and a move."""
+    """Return the parts that explain a failed change: `backward 93% [88%, 98%] of it (200 → 244.8 ms)`, and a move."""
     return [*(_share(share, verdict) for share in verdict.explained_by), *_move(verdict.explained_by)]
 
 
@@ -206,7 +239,7 @@ def _share(share: Share, verdict: Verdict) -> str:
 
 
 def _move(shares: Iterable[Share]) -> list[str]:
-    """What is said where one part grew while another shrank: work went from one to the other."""
+    """A line for work that moved: one part grew while another shrank."""
     direct = [share for share in shares if share.within is None]
     grew, shrank = (
         ", ".join(member_name(share.member) or share.metric for share in direct if (share.new > share.base) == larger)
@@ -216,10 +249,10 @@ def _move(shares: Iterable[Share]) -> list[str]:
 
 
 def run_row(run: RunEstimate, verdict: Verdict) -> tuple[str, str, str, str]:
-    """One run behind a verdict: its side and name, its estimate, its values, and what was dropped as warm-up."""
+    """Return the columns of one run: side and name, estimate, number of values, and values dropped as warm-up."""
     name = run.source.rpartition("/")[2] if run.side == "base" else run.source
     dropped = f"{run.dropped}" if run.settled else f"{run.dropped}, not settled"
-    return f"{run.side} {name}", _value(run.estimate, verdict), str(run.n), dropped
+    return f"{run.side} {name}", value_text(run.estimate, verdict), str(run.n), dropped
 
 
 def _amount(side: Estimate) -> str:
@@ -235,9 +268,9 @@ def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:
     if base is None and new is None:
         return _NOT_MEASURED
     if base is None:
-        return _value(new, verdict)
+        return value_text(new, verdict)
     if new is None:
-        return f"{_value(base, verdict)} → unknown"
+        return f"{value_text(base, verdict)} → unknown"
     unit = unit_for(max(base, new, key=abs), verdict)
     return f"{format_number(base / unit.factor)} → {format_value(new, unit.base, unit.symbol)}"
 
@@ -245,30 +278,31 @@ def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:
 def _estimate(estimate: Estimate, verdict: Verdict) -> str:
     """An estimate with its bounds in one unit: `72.6 ms [58.1, 123.1]`."""
     factor = unit_for(estimate.estimate or 0.0, verdict).factor
-    return _value(estimate.estimate, verdict) + _bounds(estimate, lambda bound: format_number(bound / factor))
+    return value_text(estimate.estimate, verdict) + _bounds(estimate, lambda bound: format_number(bound / factor))
 
 
 def _bounds(seen: Estimate | RelativeChange, show: Callable[[float], str]) -> str:
-    """Bounds in brackets; nothing where there are none, or where there is no noise between them."""
+    """Bounds in brackets; nothing if they are equal or both are unknown."""
     if seen.low == seen.high:
         return ""
     low, high = ("unbounded" if bound is None else show(bound) for bound in (seen.low, seen.high))
     return f" [{low}, {high}]"
 
 
-def _value(value: float | None, verdict: Verdict) -> str:
+def value_text(value: float | None, verdict: Verdict) -> str:
+    """Return a value of the verdict's metric with its unit."""
     if value is None:
         return "unknown"
     return format_value(value, verdict.unit or "1", unit_for(value, verdict).symbol)
 
 
 def unit_for(value: float, verdict: Verdict) -> Unit:
-    """The author's unit where it can show what was measured, else one that fits the value."""
+    """Return the unit of the rule's author if it fits the metric, else a unit that fits the value."""
     base = verdict.unit or "1"
     shown = UNITS.get(verdict.shown_unit or "")
     if shown is None or shown.base != base:
         return display_unit(value, base)
-    return UNITS["%"] if shown.symbol == "pp" else shown  # points tell shares apart, but a share is in percent
+    return UNITS["%"] if shown.symbol == "pp" else shown  # pp is for differences of shares
 
 
 def _percent(share: float | None) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.core import Plan, Problem, show_labels
+from perfgate.core import Plan, Problem
 from perfgate.core.units import format_change, format_number
-from perfgate.core.wording import plural
-from perfgate.reporters.page import GAP, Page
+from perfgate.core.wording import plural, series_name
 from perfgate.reporters.plain_json import encode, problem
+from perfgate.reporters.terminal_page import GAP, Page
 
 _HEADS = ("asked", "noise", "sees", "needs")
 #: Names and what is asked of them have at least this much room.
@@ -57,9 +57,8 @@ def _widths(page: Page, rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _cells(plan: Plan) -> list[str]:
-    name = f"{plan.metric}{show_labels(tuple(sorted(plan.labels.items())))}"
-    words = (name, plan.statistic, plan.asks)
-    return [" ".join(word for word in words if word), _noise(plan), _sees(plan), _needs(plan)]
+    name = series_name(plan.metric, plan.labels, plan.statistic)
+    return [f"{name} {plan.asks}".rstrip(), _noise(plan), _sees(plan), _needs(plan)]
 
 
 def _noise(plan: Plan) -> str:

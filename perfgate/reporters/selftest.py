@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from perfgate.core import Proof, show_labels
+from perfgate.core import Proof
 from perfgate.core.units import format_change, format_value
-from perfgate.core.wording import plural
-from perfgate.reporters.page import GAP, Page
+from perfgate.core.wording import plural, series_name
 from perfgate.reporters.plain_json import encode
+from perfgate.reporters.terminal_page import GAP, Page
 
 _SIGNS = {"proven": "✓ can fail", "by-choice": "- by choice", "unable": "✗ unable", "blocked": "! blocked"}
 _SIGNS_IN_ASCII = {"proven": "can fail", "by-choice": "by choice", "unable": "UNABLE", "blocked": "BLOCKED"}
@@ -37,7 +37,14 @@ def render_text(
     signs = _SIGNS_IN_ASCII if ascii_only else _SIGNS
     page.paragraph(f"tested against {against}", "dim")
     page.blank()
-    cells = [[signs[proof.state], _what(proof), _fails_at(proof)] for proof in proofs]
+    cells = [
+        [
+            signs[proof.state],
+            f"{series_name(proof.metric, proof.labels, proof.statistic)} {proof.asks}".rstrip(),
+            _fails_at(proof),
+        ]
+        for proof in proofs
+    ]
     widths = [max(page.cells(row[column]) for row in [_HEADS, *cells]) for column in range(3)]
     widths[1] = max(20, min(widths[1], width - widths[0] - widths[2] - 2 * GAP))
     page.row([[head] for head in _HEADS], widths, ["dim"] * 3)
@@ -48,11 +55,6 @@ def render_text(
     page.blank()
     page.paragraph(_summary(proofs, exit_code), "bold")
     return page.finished()
-
-
-def _what(proof: Proof) -> str:
-    name = f"{proof.metric}{show_labels(tuple(sorted(proof.labels.items())))}"
-    return " ".join(word for word in (name, proof.statistic, proof.asks) if word)
 
 
 def _fails_at(proof: Proof) -> str:

@@ -16,7 +16,7 @@ from samples import (
 )
 
 from perfgate.core import Estimate, RelativeChange
-from perfgate.reporters.bar import WIDTH, draw
+from perfgate.reporters.terminal_table import BAR_WIDTH, bar
 
 BARS = [
     # beyond the tolerance, within it, around it
@@ -45,16 +45,16 @@ BARS = [
 
 @pytest.mark.parametrize(("verdict", "drawn"), BARS)
 def test_what_is_drawn(verdict, drawn):
-    assert draw(verdict) == drawn
+    assert bar(verdict) == drawn
 
 
 def test_in_ascii():
-    assert draw(FAILED_CHANGE, ascii_only=True) == ".|.....===o====."
-    assert draw(change(change=RelativeChange(0.1, None, None)), ascii_only=True) == "<|============o>"
+    assert bar(FAILED_CHANGE, ascii_only=True) == ".|.....===o====."
+    assert bar(change(change=RelativeChange(0.1, None, None)), ascii_only=True) == "<|============o>"
 
 
 @briefly
 @given(verdicts)
 def test_any_bar_has_its_width_and_one_estimate(verdict):
-    drawn = draw(verdict)
-    assert not drawn or (len(drawn) == WIDTH and drawn.count("●") == 1)
+    drawn = bar(verdict)
+    assert not drawn or (len(drawn) == BAR_WIDTH and drawn.count("●") == 1)

@@ -9,8 +9,9 @@ from hypothesis import given
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WITH_MANY, check_golden
 
 from perfgate.core import RunEstimate
-from perfgate.reporters import plot
-from perfgate.reporters.comment import LIMIT, marker, render
+from perfgate.reporters import mermaid
+from perfgate.reporters.markdown import COMMENT_LIMIT, marker
+from perfgate.reporters.markdown import render_comment as render
 
 
 @pytest.mark.parametrize("name", WITH_MANY)
@@ -21,7 +22,7 @@ def test_golden(name):
 def test_it_fits_and_says_what_it_leaves_out():
     verdicts = tuple(replace(FAILED_CHANGE, metric=f"kernel.{'long' * 20}.{i}") for i in range(1000))
     text = render(replace(EVERY_OUTCOME, verdicts=verdicts))
-    assert len(text.encode()) <= LIMIT
+    assert len(text.encode()) <= COMMENT_LIMIT
     assert "left out" in text
     assert text.startswith(marker(EVERY_OUTCOME))
 
@@ -54,12 +55,12 @@ xychart-beta
 @briefly
 @given(reports)
 def test_a_chart_holds_nothing_that_is_not_its_own(report):
-    lines = plot.chart(report)
+    lines = mermaid.chart(report)
     assert not lines or CHART.fullmatch("\n".join(lines))
 
 
 def test_a_chart_shows_every_run_and_the_tolerance():
-    lines = plot.chart(EVERY_OUTCOME)
+    lines = mermaid.chart(EVERY_OUTCOME)
     assert CHART.fullmatch("\n".join(lines))
     assert '  x-axis ["base 1", "base 2", "base 3", "new 1", "new 2"]' in lines
     assert "  bar [360, 361, 362, 397.1, 395.7]" in lines
@@ -73,5 +74,5 @@ HUGE = tuple(RunEstimate("new", "x", 1e300, 1, 0) for _ in range(3))
 @pytest.mark.parametrize("runs", [(), FEW, HUGE])
 def test_no_chart_where_it_would_say_nothing_or_could_not_be_drawn(runs):
     report = replace(EVERY_OUTCOME, verdicts=(replace(FAILED_CHANGE, runs=runs),))
-    assert plot.chart(report) == []
-    assert plot.chart(ALL_PASS) == []
+    assert mermaid.chart(report) == []
+    assert mermaid.chart(ALL_PASS) == []

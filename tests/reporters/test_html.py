@@ -19,7 +19,8 @@ from perfgate.core import OUTCOMES, Key, Location, Problem, Report
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import one_line
 from perfgate.reporters import json_report
-from perfgate.reporters.html import render, sections
+from perfgate.reporters.html import sections
+from perfgate.reporters.html.page import render
 
 ALL = {**REPORTS, "with_evidence": WITH_EVIDENCE}
 PAGE = render(WITH_EVIDENCE)
@@ -199,7 +200,7 @@ def test_another_process_gives_the_same_bytes_whatever_matplotlib_is_configured_
     environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
     program = (
         "import sys; sys.path.insert(0, 'tests/reporters'); from samples import WITH_EVIDENCE;"
-        "from perfgate.reporters.html import render; sys.stdout.buffer.write(render(WITH_EVIDENCE).encode())"
+        "from perfgate.reporters.html.page import render; sys.stdout.buffer.write(render(WITH_EVIDENCE).encode())"
     )
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
     assert done.stdout.decode() == PAGE

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.image import imread
 from samples import WITH_EVIDENCE
 
-from perfgate.reporters.html import render
+from perfgate.reporters.html.page import render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")]

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from samples import EVERY_OUTCOME, WITH_MANY, change, check_golden
 
 from perfgate.core import OUTCOMES
-from perfgate.reporters import plot
+from perfgate.reporters import mermaid
 from perfgate.reporters.markdown import code, prose, render
 
 SUMMARY = r"(\d+ skipped|\d+ passed|Environment|Run by run|What was found, and what to do next)"
@@ -57,7 +57,7 @@ def test_no_text_adds_a_row_a_link_or_html(report):
     assert found.count("tr_open") == len(report.verdicts) - skipped + tables
     assert found.count("td_open") == 5 * (len(report.verdicts) - skipped)
     folded = (tables > (passed > 0)) + (skipped > 0) + (passed > 0) + bool(report.environment)
-    assert found.count("html_block") == 2 * (folded + bool(plot.chart(report)))
+    assert found.count("html_block") == 2 * (folded + bool(mermaid.chart(report)))
 
 
 @given(text)

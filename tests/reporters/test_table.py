@@ -13,7 +13,7 @@ from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY, change, check_golden
 
 from perfgate.core import OUTCOMES
 from perfgate.reporters import phrases
-from perfgate.reporters.table import render
+from perfgate.reporters.terminal_table import render
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 

@@ -117,27 +117,16 @@ def _unit_of_values(evidence: VerdictDetails) -> Unit:
 
 
 def _interval(verdict: Verdict) -> str:
-    """The interval of a change in percent, or of a limit in its own unit."""
-    change, tolerance = verdict.change, verdict.tolerance
-    if change is not None and change.estimate is not None and tolerance is not None:
-        percent = [None if bound is None else 100 * bound for bound in (change.low, change.high)]
-        return plots.interval(
-            100 * change.estimate, (percent[0], percent[1]), _tolerated(verdict, 100 * tolerance), 0.0, "change, %"
-        )
-    new, bound = verdict.new, verdict.bound
-    if verdict.kind != "limit" or new is None or new.estimate is None or bound is None:
+    """The picture of an interval: of a change in percent, of a limit in its own unit."""
+    is_change = verdict.kind == "change"
+    seen = verdict.change if is_change else verdict.new
+    allowed = phrases.allowed_range(verdict)
+    if seen is None or seen.estimate is None or allowed == (None, None):
         return ""
-    unit = phrases.unit_for(new.estimate, verdict)
-    low, high = (None if end is None else end / unit.factor for end in (new.low, new.high))
-    at = bound / unit.factor
-    allowed = (None, at) if verdict.comparator in ("under", "at most") else (at, None)
-    return plots.interval(new.estimate / unit.factor, (low, high), allowed, None, unit.symbol)
-
-
-def _tolerated(verdict: Verdict, tolerance: float) -> tuple[float | None, float | None]:
-    if verdict.two_sided:
-        return -tolerance, tolerance
-    return (-tolerance, None) if verdict.better == "higher" else (None, tolerance)
+    unit = Unit("change, %", "1", 0.01) if is_change else phrases.unit_for(seen.estimate, verdict)
+    low, high, lowest, highest = (None if end is None else end / unit.factor for end in (seen.low, seen.high, *allowed))
+    origin = 0.0 if is_change else None
+    return plots.interval(seen.estimate / unit.factor, (low, high), (lowest, highest), origin, unit.symbol)
 
 
 def worst(report: Report) -> list[VerdictSection]:

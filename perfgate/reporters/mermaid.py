@@ -1,4 +1,4 @@
-"""Runs as a Mermaid chart, which GitHub draws: one bar a run, and a line at what is tolerated."""
+"""Runs as a Mermaid chart, which GitHub draws: one bar per run, and a line where the tolerance ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfgate.core import Report, RunEstimate, Verdict
 from perfgate.core.units import display_unit, format_number
 from perfgate.reporters import phrases
 
-#: A chart of fewer runs than this says nothing that the table does not say.
+#: The table already shows everything about fewer runs.
 _FEWEST_RUNS = 3
 _MOST_RUNS = 20
 _LONGEST_TITLE = 60
@@ -18,7 +18,7 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def chart(report: Report) -> list[str]:
-    """The lines of a fenced chart of the worst change that has runs enough; none where there is no such change."""
+    """Return a fenced chart of the worst change with enough runs, as lines; empty without such a change."""
     for verdict in phrases.worst_first(report.verdicts):
         runs = [run for run in verdict.runs if run.estimate is not None][-_MOST_RUNS:]
         if phrases.is_news(verdict) and verdict.kind == "change" and len(runs) >= _FEWEST_RUNS:
@@ -37,7 +37,7 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
     low, high = _range([*values, *([] if limit is None else [limit])])
     axis = [format_number(end / unit.factor) for end in (low, high)]
     if not all(_DECIMAL.fullmatch(number) for line in (*drawn, axis) for number in line):
-        return []  # Mermaid knows no exponents
+        return []  # Mermaid cannot read exponents
     return [
         "```mermaid",
         "xychart-beta",
@@ -51,7 +51,7 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
 
 
 def _limit(verdict: Verdict) -> float | None:
-    """The value at which the tolerance ends, on the worse side."""
+    """The value at which the tolerance ends, in the worse direction."""
     base = verdict.base.estimate if verdict.base else None
     if base is None or verdict.tolerance is None:
         return None
@@ -59,11 +59,11 @@ def _limit(verdict: Verdict) -> float | None:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """A range that shows differences: wider than the values by a quarter on either side."""
+    """A range that is wider than the values by a quarter on each side, so that differences are visible."""
     room = (max(values) - min(values)) / 4 or abs(max(values)) / 4 or 1.0
     return min(values) - room, max(values) + room
 
 
 def _safe(text: str) -> str:
-    """Text that means nothing to Mermaid, whatever it was."""
+    """The text without characters that have a meaning in Mermaid."""
     return re.sub(r"[^A-Za-z0-9_./% -]", "_", text)[:_LONGEST_TITLE]
