@@ -122,21 +122,21 @@ def kernel(at, name="k", **args):
 
 
 TOO_MANY = {
-    "devices": ([kernel(at, device=at) for at in range(300)], "error", "events of more than 256 devices"),
+    "devices": ([kernel(at, device=at) for at in range(300)], "error", "more than 256 devices"),
     "devices with memory": (
         [
             event(ph="i", cat="cpu_instant_event", name="[memory]", args={"Total Allocated": 1, "Device Id": at})
             for at in range(600)
         ],
         "error",
-        "events of more than 256 devices",
+        "more than 256 devices",
     ),
     "collectives": (
         [kernel(at, "ncclDevKernel", **{"Collective name": f"c{at}"}) for at in range(5001)],
         "warning",
-        "5001 names of collectives: only those with the most time",
+        "5001 names of collectives: rules can use only those with the most time",
     ),
-    "letters of a name": ([kernel(0, "k" * 8193)], "warning", "names of kernels are over 8192 letters long"),
+    "letters of a name": ([kernel(0, "k" * 8193)], "warning", "names of kernels are longer than 8192 characters"),
 }
 
 

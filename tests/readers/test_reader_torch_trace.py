@@ -13,8 +13,8 @@ from reading import SHARED, errors, run_of, runs_of, said, steps_of, values_of
 from trace_texts import traces
 
 from perfgate.readers import Source, join_runs, read, with_missing_ranks
-from perfgate.readers.torch_trace import repair, window
-from perfgate.readers.torch_trace.intervals import Intervals, complement, join, measure_within, union
+from perfgate.readers.torch_trace import chunks, repair
+from perfgate.readers.torch_trace.breakdown import Intervals, complement, join, measure_within, union
 
 
 def event(cat, name, ts, dur, ph="X", **args):
@@ -81,7 +81,7 @@ def test_what_a_vendor_does_not_write_is_absent():
     assert {"gpu.sm_efficiency", "gpu.occupancy", "memory.peak_allocated", "comm.exposed"}.isdisjoint(names)
     assert "gpu.utilization" in names
     assert run.environment == {"trace_mode": "corrected", "world_size": 8}
-    assert said(with_missing_ranks(run)) == ["train.log: warning: 7 of 8 ranks are not here (0, 1, 2, 4, 5, ...)"]
+    assert said(with_missing_ranks(run)) == ["train.log: warning: 7 of 8 ranks are missing (0, 1, 2, 4, 5, ...)"]
 
 
 def test_absolute_nanoseconds_are_exact():
@@ -157,7 +157,7 @@ def test_a_cut_trace_says_so(tail):
 def test_the_size_of_the_buffer_does_not_matter(text, size):
     whole = contents(runs_of(text, "torch-trace"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "SIZE", size)
+        patch.setattr(chunks, "BUFFER_SIZE", size)
         assert contents(runs_of(text, "torch-trace", chunk=50)) == whole
 
 
@@ -251,7 +251,9 @@ def test_spans_of_one_rank_are_one_series_in_order():
 
 def test_one_rank_twice_is_an_error():
     run = joined(a=rank_trace(0, [1, 2]), b=rank_trace(0, [3, 4]))
-    assert errors(run) == ["run/b.json: error: this trace is of rank 0 and the same steps as run/a.json, which is used"]
+    assert errors(run) == [
+        "run/b.json: error: this trace has the same rank (0) and steps as run/a.json; using run/a.json"
+    ]
     assert np.multiply(values_of(run)['collective.allreduce{device="0", rank="0"}'], 1e6) == pytest.approx([1, 2])
 
 

@@ -1,120 +1,109 @@
 """Chrome traces of torch.profiler (Kineto JSON), of any size, in one pass and bounded memory.
 
-    bytes → window → chunks of events → columns → steps → roles → breakdown → series → a run
+    bytes → trace_file → chunks of events → event_tables → steps → breakdown → series → a run
 
-| module | is about |
+| module | contents |
 |---|---|
-| `window`, `layout`, `chunks`, `repair` | text: one buffer, the outermost object, proven cuts, broken JSON |
-| `events`, `columns`, `tables`, `names`, `numbers` | what is kept of events, and how |
-| `steps`, `roles`, `intervals`, `breakdown` | where the time of a step went |
-| `devices`, `collectives`, `series` | what else rules can name |
-| `ranks` | several files: spans of one rank, ranks of one job |
+| `trace_file`, `chunks`, `repair` | text: the outermost object, the list of events, broken JSON |
+| `event_fields`, `event_tables`, `names` | the fields of events that are read, and how they are stored |
+| `steps`, `breakdown` | how the time of steps and devices was used |
+| `series` | the metrics that rules can name |
+| `ranks` | several files: cycles of one rank, ranks of one job |
 
-Two modes divide a step's time, `corrected` and `tensorboard` (see `roles`); the fact `trace_mode` says which.
+The fact `trace_mode` records how a step's time was divided: `corrected` or `tensorboard` (see `breakdown`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import chain
 
-from perfgate.core import Run, Series
+from perfgate.core import Run
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.source import rank_in_name
 from perfgate.readers.text import Document
-from perfgate.readers.torch_trace.columns import MOST_DEVICES, Columns
-from perfgate.readers.torch_trace.layout import Layout
+from perfgate.readers.torch_trace.chunks import Buffer
+from perfgate.readers.torch_trace.event_fields import whole_numbers
+from perfgate.readers.torch_trace.event_tables import MOST_DEVICES, EventTables
 from perfgate.readers.torch_trace.names import LONGEST_NAME, MOST_NAMES, OTHERS
-from perfgate.readers.torch_trace.numbers import whole_numbers
-from perfgate.readers.torch_trace.series import MOST_SERIES, Maker
-from perfgate.readers.torch_trace.steps import Steps, find_steps
-from perfgate.readers.torch_trace.tables import Tables
-from perfgate.readers.torch_trace.window import Window
+from perfgate.readers.torch_trace.series import MOST_SERIES, SeriesMaker
+from perfgate.readers.torch_trace.steps import find_steps
+from perfgate.readers.torch_trace.trace_file import TraceFile
 
 
 def read(document: Document) -> tuple[Run, ...]:
-    """The one run of a trace: one rank, or one span of it."""
-    layout, columns = Layout(Window(document.blocks())), Columns()
-    for chunk in layout.chunks():
-        columns.take(chunk)
+    """The one run of a trace: one rank, or one cycle of it."""
+    file, tables = TraceFile(Buffer(document.blocks())), EventTables()
+    for chunk in file.chunks():
+        tables.add(chunk)
+    tables.finish()
     run = RunBuilder(document, "torch-trace")
-    _say_faults(run, layout, columns)
-    _add_facts(run, layout)
-    tables = Tables.of(columns)
-    make, mode = Maker(_rank(run, layout)), document.source.trace_mode
-    steps = find_steps(tables.host, tables.runtime, tables.device, mode)
-    _say_of_steps(run, steps)
-    if steps is not None:
+    _say_faults(run, file, tables)
+    _say_of_names(run, tables)
+    _add_facts(run, file)
+    mode = document.source.trace_mode
+    make = SeriesMaker(tables, mode, _rank(run, file))
+    steps = find_steps(tables, mode)
+    if steps is None:
+        run.say("warning", "the trace has no host operators: step.* and gpu.* are not available")
+    else:
+        if steps.is_pseudo:
+            advice = "call profiler.step() in the training loop"
+            run.say("warning", f"the trace has no steps, so all of it counts as step 0: {advice}")
+        for remark in steps.remarks:
+            run.say("warning", remark)
         run.facts["trace_mode"] = mode
-        _keep(run, make.of_steps(steps, tables, columns, mode))
-    _keep(run, make.of_kernels(tables, columns))
-    _keep(run, make.of_ranges(tables))
-    _keep(run, make.of_collectives(columns, tables, steps))
-    _keep(run, make.of_memory(columns))
+    of_steps = () if steps is None else make.of_steps(steps)
+    others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
+    run.finished |= {series.key: series for series in chain(of_steps, *others)}
     return (run.run(),)
 
 
-def _keep(run: RunBuilder, series: Iterable[Series]) -> None:
-    run.finished |= {one.key: one for one in series}
-
-
-def _say_faults(run: RunBuilder, layout: Layout, columns: Columns) -> None:
-    """What was wrong with the text, and with events that it held."""
-    for severity, what, line, detail in layout.faults:
+def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
+    """Report the faults of the text and of its events."""
+    for severity, what, line, detail in file.faults:
         run.say_some(severity, what, line, detail)
-    for line, what in columns.refused:
-        run.say("error", f"an event that cannot be true is left out: {what}", line)
-    if columns.refused_count > MAX_FAULTS:
-        run.say("error", f"and {columns.refused_count - MAX_FAULTS} more events that cannot be true are left out")
-    if not layout.lists:
+    for line, what in tables.refused:
+        run.say("error", f"event with an impossible time, left out: {what}", line)
+    if tables.refused_count > MAX_FAULTS:
+        run.say("error", f"{tables.refused_count - MAX_FAULTS} more events with an impossible time are left out")
+    if not file.lists:
         run.say("error", "this trace has no list of events (traceEvents)")
-    _say_of_names(run, columns)
 
 
-def _say_of_names(run: RunBuilder, columns: Columns) -> None:
-    """Which names no rule can say, for there are too many of them or they are too long."""
-    if OTHERS in columns.devices or len(columns.memory) >= 2 * MOST_DEVICES:
-        run.say("error", f"events of more than {MOST_DEVICES} devices: those of the others are left out")
-    collectives = {one.name for one in columns.collectives}
+def _say_of_names(run: RunBuilder, tables: EventTables) -> None:
+    """Report names that rules cannot use, because there are too many or they are too long."""
+    if OTHERS in tables.devices or len(tables.memory) >= 2 * MOST_DEVICES:
+        run.say("error", f"more than {MOST_DEVICES} devices: the events of the others are left out")
     for names, what in (
-        (columns.host_names.texts, "ranges and operators"),
-        (columns.kernel_names.texts, "kernels"),
-        (collectives, "collectives"),
+        (tables.host_names.texts, "ranges and operators"),
+        (tables.kernel_names.texts, "kernels"),
+        ({one.name for one in tables.collectives}, "collectives"),
     ):
         if len(names) > MOST_SERIES:
-            run.say("warning", f"{len(names)} names of {what}: only those with the most time can be named in rules")
+            run.say("warning", f"{len(names)} names of {what}: rules can use only those with the most time")
         if OTHERS in names:
-            limits = f"over {LONGEST_NAME} letters long, or beyond the first {MOST_NAMES}"
-            run.say("warning", f"names of {what} are {limits}: rules cannot name them")
+            limits = f"longer than {LONGEST_NAME} characters or beyond the first {MOST_NAMES}"
+            run.say("warning", f"some names of {what} are {limits}: rules cannot use them")
 
 
-def _add_facts(run: RunBuilder, layout: Layout) -> None:
-    """The machine and the job, from the fields that may be read."""
-    models = dict.fromkeys(device.name for device in layout.devices if isinstance(device.name, str))
-    world_size = int(whole_numbers([layout.distributed.world_size])[0])
-    nccl = layout.distributed.nccl_version
-    run.facts |= {"gpu": " + ".join(models), "gpu_count": len(layout.devices)} if models else {}
+def _add_facts(run: RunBuilder, file: TraceFile) -> None:
+    """The machine and the job, from a fixed list of fields."""
+    models = dict.fromkeys(device.name for device in file.devices if isinstance(device.name, str))
+    world_size = int(whole_numbers([file.distributed.world_size])[0])
+    nccl = file.distributed.nccl_version
+    run.facts |= {"gpu": " + ".join(models), "gpu_count": len(file.devices)} if models else {}
     run.facts |= {"world_size": world_size} if world_size > 0 else {}
-    run.facts |= {"cuda": f"{layout.cuda // 1000}.{layout.cuda % 1000 // 10}"} if layout.cuda else {}
+    run.facts |= {"cuda": f"{file.cuda // 1000}.{file.cuda % 1000 // 10}"} if file.cuda else {}
     run.facts |= {"nccl": nccl} if isinstance(nccl, str) else {}
 
 
-def _rank(run: RunBuilder, layout: Layout) -> dict[str, str]:
-    """The label of the rank that wrote the trace."""
-    rank = int(whole_numbers([layout.distributed.rank])[0])
+def _rank(run: RunBuilder, file: TraceFile) -> dict[str, str]:
+    """The label of the rank that wrote the trace; empty if unknown."""
+    rank = int(whole_numbers([file.distributed.rank])[0])
     if rank >= 0:
         return {"rank": str(rank)}
     named = rank_in_name(run.document.name)
     if named is None:
         return {}
-    run.say("warning", f"rank {named} is taken from the name of the file: the trace has no distributedInfo")
+    run.say("warning", f"the trace has no distributedInfo: rank {named} is taken from the file name")
     return {"rank": named}
-
-
-def _say_of_steps(run: RunBuilder, steps: Steps | None) -> None:
-    if steps is None:
-        run.say("warning", "no operator of the host is in this trace: step.* and gpu.* are not available")
-        return
-    if steps.is_pseudo:
-        run.say("warning", "no step is in this trace, so all of it is step 0: call profiler.step() in the loop")
-    for remark in steps.remarks:
-        run.say("warning", remark)

@@ -1,41 +1,245 @@
-"""Where the time of each step went: every moment belongs to one class, and the parts of a step sum to its time.
+"""How the time of each step was used, and how well each device was used between the first step and the last.
 
-The formulas are those of torch_tb_profiler 0.4.3, `overall_parser.py`. There, each class takes what the ones before it
-left; here, a class takes what joining it to them adds: U_r is the union of the classes up to r, F_r(t) the measure of
-U_r before t, and class r has (F_r - F_{r-1})(end) - (F_r - F_{r-1})(start) of a step.
+Every moment of a step belongs to one class, so the parts of a step sum to its time. There are two modes: `corrected`
+knows the names that NCCL, CUDA and torch have written since 2022; `tensorboard` gives the numbers of torch_tb_profiler
+0.4.3, which stopped before. Events in no class here are never counted: `gpu_user_annotation` (a copy of a range),
+`python_function`, `overhead`, `cuda_sync`, `Trace`, flows, counters, and the steps themselves.
+
+Sources: torch_tb_profiler 0.4.3, `overall_parser.py` (the parts of a step), `gpu_metrics_parser.py` (utilization, SM
+efficiency, occupancy) and `tensor_cores_parser.py`; HTA 0.5, `breakdown_analysis.py` (the causes of idle time, here for
+a whole device, not for each stream).
 """
 
 from __future__ import annotations
 
-from perfgate.readers.torch_trace.intervals import NOTHING, Intervals, join, measure_within
-from perfgate.readers.torch_trace.numbers import Int64
-from perfgate.readers.torch_trace.roles import ROLES, Roles
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from perfgate.readers.source import TraceMode
+from perfgate.readers.torch_trace import names
+from perfgate.readers.torch_trace.event_fields import Float64, Int64
+from perfgate.readers.torch_trace.event_tables import (
+    ANNOTATION,
+    MEMCPY,
+    MEMSET,
+    OP,
+    Device,
+    EventTables,
+    Host,
+    Kernels,
+    Runtime,
+)
+from perfgate.readers.torch_trace.names import Mask
 from perfgate.readers.torch_trace.steps import Steps
 
+#: The classes of a step's time. A moment in several classes belongs to the first of them; in none, to `other`.
+CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec")
+#: HTA's limit in ns: a shorter gap between two kernels that were launched in time is caused by the device.
+_KERNEL_WAIT = 30_000
+_NEVER = np.iinfo(np.int64).max
 
-def breakdown(steps: Steps, roles: Roles) -> dict[str, Int64]:
-    """Nanoseconds of each class, then of `other`, in each step; arrays (steps,)."""
-    parts: dict[str, Int64] = {}
-    covered, known = NOTHING, _within(NOTHING, steps)
-    for role in ROLES:
-        covered = join(covered, roles.sets[role])
-        total = _within(covered, steps)
-        parts[role], known = total - known, total
-    parts["other"] = steps.ends - steps.starts - known
-    return parts
+# --- intervals ---------------------------------------------------------------------------------------------------
 
 
-def communication(steps: Steps, roles: Roles, *, has_kernels: bool) -> dict[str, Int64]:
-    """Nanoseconds of communication in each step while kernels ran (`overlap`), and while none did (`exposed`).
+class Intervals(NamedTuple):
+    """Sorted half-open intervals [start, end) that neither overlap nor touch; both arrays (n,)."""
 
-    In a trace without any kernel, work of the host takes their place. Arrays (steps,).
+    starts: Int64
+    ends: Int64
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+NOTHING = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def union(starts: Int64, ends: Int64) -> Intervals:
+    """The union of intervals, which may overlap, touch, be empty and have any order."""
+    if len(starts) == 0:
+        return NOTHING
+    order = np.argsort(starts, kind="stable")
+    starts, reached = starts[order], np.maximum.accumulate(ends[order])
+    begins = np.concatenate(([True], starts[1:] > reached[:-1]))
+    merged = starts[begins], reached[np.concatenate((begins[1:], [True]))]
+    keep = merged[0] < merged[1]
+    return Intervals(merged[0][keep], merged[1][keep])
+
+
+def join(*sets: Intervals) -> Intervals:
+    """The union of several sets."""
+    return union(np.concatenate([one.starts for one in sets]), np.concatenate([one.ends for one in sets]))
+
+
+def measure_before(intervals: Intervals, times: Int64) -> Int64:
+    """The length of the part of the set before each time; (n,) for n times."""
+    starts, ends = intervals
+    if len(starts) == 0:
+        return np.zeros(len(times), np.int64)
+    total = np.concatenate(([0], np.cumsum(ends - starts)))
+    index = np.searchsorted(starts, times, side="right")
+    beyond = np.where(index > 0, np.maximum(ends[index - 1] - times, 0), 0)
+    return total[index] - beyond
+
+
+def measure_within(intervals: Intervals, starts: Int64, ends: Int64) -> Int64:
+    """The length of the part of the set inside each window; (n,) for n windows."""
+    return measure_before(intervals, ends) - measure_before(intervals, starts)
+
+
+def complement(intervals: Intervals, start: int, end: int) -> Intervals:
+    """The part of the window [start, end) outside the set."""
+    starts = np.concatenate(([start], intervals.ends)).clip(start, end)
+    ends = np.concatenate((intervals.starts, [end])).clip(start, end)
+    keep = starts < ends
+    return Intervals(starts[keep], ends[keep])
+
+
+# --- steps -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StepBreakdown:
+    """When each class of events ran, over all threads and devices. Results are in ns, with the shape (steps,)."""
+
+    steps: Steps
+    #: By the names in `CLASSES`.
+    sets: dict[str, Intervals]
+
+    @classmethod
+    def of(cls, steps: Steps, tables: EventTables, mode: TraceMode) -> StepBreakdown:
+        """Put the events of a trace into the classes of a mode."""
+        host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
+        is_range = host.names.which(names.is_plugin_collective if mode == "tensorboard" else names.is_collective_range)
+        by_host = is_range[host.name]
+        by_kernel = _collective_kernels(tables, is_range, mode)
+        loader = host.names.which(names.is_loader)[host.name] & ~by_host
+        loader &= (host.kind == OP) if mode == "tensorboard" else (host.kind == OP) | (host.kind == ANNOTATION)
+        step = host.names.which(names.is_step)[host.name]
+        sets = {
+            "kernel": _select(kernels, ~by_kernel),
+            "memcpy": _select(device, device.kind == MEMCPY),
+            "memset": _select(device, device.kind == MEMSET),
+            "communication": join(_select(kernels, by_kernel), _select(host, by_host)),
+            "runtime": _select(runtime, runtime.known_to(mode)),
+            "dataloader": _select(host, loader),
+            "cpu_exec": _select(host, (host.kind != ANNOTATION) & ~by_host & ~loader & ~step),
+        }
+        return cls(steps, sets)
+
+    def parts(self) -> dict[str, Int64]:
+        """The time of each class in each step, and `other`.
+
+        Each class gets the time that it adds to the union of the classes before it. The plugin subtracts instead, with
+        the same result.
+        """
+        parts: dict[str, Int64] = {}
+        covered, known = NOTHING, self._within(NOTHING)
+        for name in CLASSES:
+            covered = join(covered, self.sets[name])
+            total = self._within(covered)
+            parts[name], known = total - known, total
+        parts["other"] = self.steps.ends - self.steps.starts - known
+        return parts
+
+    def communication(self, *, has_kernels: bool) -> dict[str, Int64]:
+        """The time of communication in each step while kernels ran (`overlap`), and while none ran (`exposed`).
+
+        In a trace without kernels, host work takes their place.
+        """
+        compute, comm = self.sets["kernel" if has_kernels else "cpu_exec"], self.sets["communication"]
+        exposed = self._within(join(compute, comm)) - self._within(compute)
+        return {"overlap": self._within(comm) - exposed, "exposed": exposed}
+
+    def _within(self, intervals: Intervals) -> Int64:
+        return measure_within(intervals, self.steps.starts, self.steps.ends)
+
+
+def _collective_kernels(tables: EventTables, is_range: Mask, mode: TraceMode) -> Mask:
+    kernels = tables.kernels
+    ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
+    found = np.isin(kernels.external_id, np.array(ids, np.int64))
+    return found if mode == "tensorboard" else found | kernels.names.which(names.is_collective_kernel)[kernels.name]
+
+
+def _select(table: Host | Runtime | Device | Kernels, mask: Mask) -> Intervals:
+    return union(table.start[mask], table.end[mask])
+
+
+# --- devices -----------------------------------------------------------------------------------------------------
+
+
+def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[str, float]:
+    """`utilization`, `sm_efficiency` and `occupancy` of the chosen kernels' device, as shares of [start, end).
+
+    A share is absent if no kernel has its fields: AMD writes neither blocks nor occupancy.
     """
-    compute = roles.sets["kernel" if has_kernels else "cpu_exec"]
-    comm = roles.sets["communication"]
-    alone = _within(compute, steps)
-    exposed = _within(join(compute, comm), steps) - alone
-    return {"overlap": _within(comm, steps) - exposed, "exposed": exposed}
+    starts, ends = kernels.start[chosen].clip(start, end), kernels.end[chosen].clip(start, end)
+    blocks, occupancy = kernels.blocks[chosen], kernels.occupancy[chosen]
+    window, weight = end - start, ends - starts
+    if window <= 0 or not chosen.any():
+        return {}
+    busy = union(starts, ends)
+    found = {"utilization": int((busy.ends - busy.starts).sum()) / window}
+    full = blocks > 0  # neither 0 nor NaN
+    if full.any():
+        found["sm_efficiency"] = _filled(starts[full], ends[full], blocks[full]) / window
+    known = occupancy >= 0
+    if weight[known].sum() > 0:
+        found["occupancy"] = float(np.average(occupancy[known], weights=weight[known])) / 100
+    return found
 
 
-def _within(intervals: Intervals, steps: Steps) -> Int64:
-    return measure_within(intervals, steps.starts, steps.ends)
+def _filled(starts: Int64, ends: Int64, blocks: Float64) -> float:
+    """The integral over time of min(sum of the running kernels' blocks per multiprocessor, 1), in ns."""
+    times = np.concatenate((starts, ends))
+    order = np.argsort(times, kind="stable")
+    running = np.concatenate((blocks, -blocks))[order].cumsum().clip(0, 1)  # rounding may make the sum negative
+    return float(running[:-1] @ np.diff(times[order])) if len(times) else 0.0
+
+
+def tensor_core_share(kernels: Kernels, chosen: Mask, uses: Mask) -> dict[str, float]:
+    """The share of kernel time in kernels that use tensor cores, in the whole trace; `uses` is by name, (names,)."""
+    times = kernels.end[chosen] - kernels.start[chosen]
+    total = int(times.sum())
+    return {"tensor_core_share": int(times[uses[kernels.name[chosen]]].sum()) / total} if total else {}
+
+
+def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int64]:
+    """Nanoseconds of each step, (steps,), in which a device ran nothing, by cause: `idle`, `idle_host_wait`, ...
+
+    The host causes a gap if the next event was launched after the gap began, or if there is no next event. The device
+    causes a short gap. The rest is `idle_other`, such as waiting for another stream. Without launches, causes are
+    unknown.
+    """
+    device = tables.device
+    rows = np.flatnonzero(device.device == number)
+    launched = launch_times(tables.runtime, device.correlation[rows])
+    order = np.lexsort((launched, device.start[rows]))
+    rows, launched = rows[order], launched[order]
+    gaps = complement(union(device.start[rows], device.end[rows]), *steps.window)
+    found = {"idle": measure_within(gaps, steps.starts, steps.ends)}
+    if (launched == _NEVER).all():
+        return found
+    following = np.searchsorted(device.start[rows], gaps.ends)
+    is_last = following == len(rows)
+    launch = launched[np.minimum(following, len(rows) - 1)]
+    unknown = (launch == _NEVER) & ~is_last
+    host = is_last | ((launch > gaps.starts) & ~unknown)
+    short = ~host & ~unknown & (gaps.ends - gaps.starts < _KERNEL_WAIT)
+    for name, chosen in (("host_wait", host), ("kernel_wait", short), ("other", ~host & ~short)):
+        cause = Intervals(gaps.starts[chosen], gaps.ends[chosen])
+        found[f"idle_{name}"] = measure_within(cause, steps.starts, steps.ends)
+    return found
+
+
+def launch_times(runtime: Runtime, correlation: Int64) -> Int64:
+    """When the host launched each of some device events, in ns; the largest int64 if unknown."""
+    if len(runtime.correlation) == 0:
+        return np.full(len(correlation), _NEVER)
+    order = np.lexsort((runtime.start, runtime.correlation))
+    known = runtime.correlation[order]
+    at = np.minimum(np.searchsorted(known, correlation), len(known) - 1)
+    return np.where((correlation >= 0) & (known[at] == correlation), runtime.start[order][at], _NEVER)

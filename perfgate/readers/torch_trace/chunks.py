@@ -1,7 +1,7 @@
-"""The list of events, decoded by the buffer: cuts between two chunks are proven by decoding, never guessed.
+"""The list of events, decoded in chunks of one buffer: the cut between two chunks is proven by decoding, not guessed.
 
-A beginning of the list, closed with `]`, decodes only if it was cut between two of its elements. Inside a string or a
-nested object it does not: then an earlier place is tried. What decodes nowhere goes the slow way, element by element.
+The start of the list, closed with `]`, decodes only if the cut is between two of its elements. If the cut is inside a
+string or a nested object, an earlier cut is tried. Text that decodes nowhere takes the slow path, element by element.
 """
 
 from __future__ import annotations
@@ -11,76 +11,129 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 
 from perfgate.readers.torch_trace import repair
-from perfgate.readers.torch_trace.events import EXACT, FAST, Decoder, Event
+from perfgate.readers.torch_trace.event_fields import EXACT, FAST, Decoder, Event
 from perfgate.readers.torch_trace.repair import Fault
-from perfgate.readers.torch_trace.window import Window
 
-#: Where two events meet, in any layout.
+BUFFER_SIZE = 2 << 20
+#: Real events and values of the header are smaller; a larger one is damage or an attack.
+LARGEST = 32 << 20
+
+#: The comma between two events, in any layout.
 _BOUNDARY = re.compile(rb"\}\s*(,)\s*\{")
-#: How far back from the end of the buffer such a place is looked for, in turn.
+#: How far back from the end of the buffer to search for a boundary, in turn.
 _REACH = (1 << 10, 1 << 14, 1 << 18)
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+class Buffer:
+    """A part of a document's bytes: `data[start:end]` is read and not yet consumed.
+
+    `data[start - 1]` may be overwritten. The buffer grows only for an element that is larger than it.
+    """
+
+    def __init__(self, blocks: Iterator[bytes], size: int | None = None) -> None:
+        self._blocks = blocks
+        self._rest = b""
+        self.data = bytearray(1 + (size or BUFFER_SIZE))
+        self.start = self.end = 1
+        #: The line of the first byte that is not consumed.
+        self.line = 1
+        #: True if the document has no further bytes.
+        self.ended = False
+
+    def skip(self, to: int) -> None:
+        """Consume the bytes before `to`."""
+        if to - self.start < 4096:  # a token of a header; numpy is slower for these
+            self.line += self.data.count(b"\n", self.start, to)
+        else:
+            self.line += int(np.count_nonzero(np.frombuffer(self.data, np.uint8)[self.start : to] == 0x0A))
+        self.start = to
+
+    def more(self) -> bool:
+        """Read more bytes; grow first if nothing was consumed. False if there are none, or no room for them."""
+        if self.ended or self.is_full:
+            return False
+        if self.start == 1 and self.end == len(self.data):
+            self.data.extend(bytes(len(self.data)))
+        size = self.end - self.start
+        self.data[1 : 1 + size] = self.data[self.start : self.end]
+        self.start, self.end = 1, 1 + size
+        while self.end < len(self.data):
+            self._rest = self._rest or next(self._blocks, b"")
+            if not self._rest:
+                self.ended = True
+                return self.end > 1 + size
+            fits = len(self.data) - self.end
+            piece, self._rest = self._rest[:fits], self._rest[fits:]
+            self.data[self.end : self.end + len(piece)] = piece
+            self.end += len(piece)
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        """True if it can neither grow nor read before some bytes are consumed."""
+        return self.start == 1 and self.end == len(self.data) and len(self.data) > LARGEST
+
+
 @dataclass(slots=True)
 class Chunk:
-    """Some events that follow each other in a file. Its methods may be asked before the next chunk is made."""
+    """Consecutive events of a file. Call its methods before the next chunk is made: they use the buffer."""
 
     events: Sequence[Event]
-    _window: Window
+    _buffer: Buffer
     _start: int
     _end: int
     _line: int
     _lines: Sequence[int] | None = None
 
     def exact(self) -> Sequence[Event]:
-        """The same events with their times as decimals."""
+        """The same events with times as decimals."""
         if self._lines is None:
-            self.events = _decode(EXACT, self._window, self._start, self._end)
+            self.events = _decode(EXACT, self._buffer, self._start, self._end)
         return self.events
 
     def line(self, index: int) -> int:
         """The line on which an event begins."""
         if self._lines is None:
-            text = bytes(self._window.data[self._start + 1 : self._end])
+            text = bytes(self._buffer.data[self._start + 1 : self._end])
             self._lines = repair.read(text, self._line, ended=True).lines
         return self._lines[index]
 
 
 @dataclass(slots=True)
 class Chunks:
-    """The events of one list; `window` stands behind its opening bracket, and in the end behind the closing one."""
+    """The events of one list. `buffer` starts after the opening bracket, and ends after the closing one."""
 
-    window: Window
-    #: What was wrong with the text so far.
+    buffer: Buffer
     faults: list[Fault] = field(default_factory=list)
-    #: Whether the closing bracket has been met.
+    #: True after the closing bracket.
     closed: bool = False
-    #: How many events could not be read, and were repaired: too many end the reading.
+    #: How many events were unreadable, and how many were repaired; with too many, reading stops.
     unreadable: int = 0
     repaired: int = 0
 
     def __iter__(self) -> Iterator[Chunk]:
         while not self.closed and not self.has_too_many_faults:
-            self.window.more()
+            self.buffer.more()
             chunk = self._fast() or self._slow()
             if chunk:
                 yield chunk
-            elif self.window.ended or self.window.is_full:
+            elif self.buffer.ended or self.buffer.is_full:
                 return
 
     @property
     def has_too_many_faults(self) -> bool:
-        """Whether this is no trace that could be repaired."""
+        """True if the text is too damaged to be a trace."""
         return self.unreadable > repair.MOST_UNREADABLE or self.repaired > repair.MOST_REPAIRED
 
     def _fast(self) -> Chunk | None:
-        """As many events as the buffer holds, typed; None where it does not decode."""
-        window = self.window
-        for cut in _cuts(window):
+        """All events in the buffer, decoded by type; None if they do not decode."""
+        buffer = self.buffer
+        for cut in _cuts(buffer):
             try:
                 return self._typed(cut)
             except msgspec.ValidationError:
@@ -88,66 +141,66 @@ class Chunks:
             except _UNREADABLE as error:
                 trailing = _TRAILING.search(str(error))
                 if trailing:
-                    start = window.start - 1
-                    return self._last(window.data.rfind(b"]", start, start + int(trailing[1])) + 1)
+                    start = buffer.start - 1
+                    return self._last(buffer.data.rfind(b"]", start, start + int(trailing[1])) + 1)
                 if "truncated" not in str(error):
                     return None
         return None
 
     def _typed(self, cut: int) -> Chunk:
-        """The events before the comma at `cut`, or all if it is the end. Raises DecodeError."""
-        window, data = self.window, self.window.data
-        start, line, whole = window.start - 1, window.line, cut == window.end
+        """The events before the comma at `cut`, or all of them if it is the end. Raises DecodeError."""
+        buffer, data = self.buffer, self.buffer.data
+        start, line, whole = buffer.start - 1, buffer.line, cut == buffer.end
         data[start] = 0x5B  # [
         if whole:
-            events = _decode(FAST, window, start, cut)
+            events = _decode(FAST, buffer, start, cut)
             self.closed = True
         else:
             data[cut] = 0x5D  # ]
             try:
-                events = _decode(FAST, window, start, cut + 1)
+                events = _decode(FAST, buffer, start, cut + 1)
             except _UNREADABLE:
                 data[cut] = 0x2C  # ,
                 raise
-        window.skip(cut if whole else cut + 1)
-        return Chunk(events, window, start, cut if whole else cut + 1, line)
+        buffer.skip(cut if whole else cut + 1)
+        return Chunk(events, buffer, start, cut if whole else cut + 1, line)
 
     def _last(self, end: int) -> Chunk | None:
-        """The events of a list that ends before `end`."""
-        window, start, line = self.window, self.window.start - 1, self.window.line
+        """The events of a list that ends at `end`; None if they do not decode."""
+        buffer, start, line = self.buffer, self.buffer.start - 1, self.buffer.line
         try:
-            events = _decode(FAST, window, start, end)
+            events = _decode(FAST, buffer, start, end)
         except _UNREADABLE:
             return None
         self.closed = True
-        window.skip(end)
-        return Chunk(events, window, start, end, line)
+        buffer.skip(end)
+        return Chunk(events, buffer, start, end, line)
 
     def _slow(self) -> Chunk | None:
-        """The events of a text that is not the JSON it should be; None if the next one is not there as a whole."""
-        window, line = self.window, self.window.line
-        found = repair.read(bytes(window.data[window.start : window.end]), line, ended=window.ended or window.is_full)
+        """The events of text that is broken JSON; None if the buffer lacks a part of the next event."""
+        buffer, line = self.buffer, self.buffer.line
+        found = repair.read(bytes(buffer.data[buffer.start : buffer.end]), line, ended=buffer.ended or buffer.is_full)
         self.faults += found.faults
         self.unreadable += found.unreadable
         self.repaired += found.repaired
         self.closed = found.closed
-        start = window.start
-        window.skip(start + found.consumed)
-        return Chunk(found.events, window, start, start, line, found.lines) if found.consumed else None
+        start = buffer.start
+        buffer.skip(start + found.consumed)
+        return Chunk(found.events, buffer, start, start, line, found.lines) if found.consumed else None
 
 
-def _cuts(window: Window) -> Iterator[int]:
-    """Places where the list may be cut, from the end backwards; where there is none, the end of what is there."""
+def _cuts(buffer: Buffer) -> Iterator[int]:
+    """Yield places where the list may be cut, from the end backwards; without any, the end of the bytes."""
     tried: set[int] = set()
-    for reach in () if window.ended else (*_REACH, len(window.data)):
-        found = _BOUNDARY.search(window.data, max(window.start, window.end - reach), window.end)
+    for reach in () if buffer.ended else (*_REACH, len(buffer.data)):
+        found = _BOUNDARY.search(buffer.data, max(buffer.start, buffer.end - reach), buffer.end)
         if found and found.start(1) not in tried and (reach in _REACH or not tried):
             tried.add(found.start(1))
             yield found.start(1)
     if not tried:
-        yield window.end
+        yield buffer.end
 
 
-def _decode(decoder: Decoder, window: Window, start: int, end: int) -> Sequence[Event]:
-    with memoryview(window.data) as view, view[start:end] as text:
+def _decode(decoder: Decoder, buffer: Buffer, start: int, end: int) -> Sequence[Event]:
+    with memoryview(buffer.data) as view, view[start:end] as text:
         return decoder.decode(text)

@@ -1,4 +1,4 @@
-"""Names of events as small numbers, and what a name says of an event."""
+"""Names of events as small integers, and the kind of event that a name stands for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Mask = npt.NDArray[np.bool_]
 
-#: A trace with more names than these was made to fill the memory; further ones are one.
+#: Real traces have fewer names; a trace with more is an attack on memory, so all further names become one.
 MOST_NAMES = 200_000
 LONGEST_NAME = 8192
 OTHERS = "(other names)"
@@ -27,8 +27,8 @@ _PLUGIN_COLLECTIVES = frozenset(
     for name in ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
 )
 
-#: Parts of the names of kernels that use tensor cores: torch_tb_profiler's, which end at Ampere, and later ones of
-#: NVIDIA and AMD. Names of Triton kernels cannot tell.
+#: Parts of the names of kernels that use tensor cores. The list of torch_tb_profiler ends at Ampere; the second list
+#: has later kernels of NVIDIA and AMD. The names of Triton kernels do not show it.
 # fmt: off
 _PLUGIN_TENSOR_CORES = (
     "h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel",
@@ -43,7 +43,7 @@ _LATER_TENSOR_CORES = (
 
 
 class Names(dict[object, int]):
-    """From name to number, in order of appearance: `names[name]` makes one up for a new name."""
+    """Maps a name to its number, in order of appearance: `names[name]` adds a new name."""
 
     def __init__(self, most: int = MOST_NAMES) -> None:
         super().__init__()
@@ -62,54 +62,58 @@ class Names(dict[object, int]):
             self[name] = number
         return number
 
-    def which(self, says: Callable[[str], object]) -> Mask:
-        """For each number, whether its name says so; shape (names,)."""
-        return np.fromiter((bool(says(text)) for text in self.texts), bool, len(self.texts))
+    def which(self, predicate: Callable[[str], object]) -> Mask:
+        """The result of a predicate for each name; shape (names,)."""
+        return np.fromiter((bool(predicate(text)) for text in self.texts), bool, len(self.texts))
 
 
 def _text(name: object) -> str:
-    """A name as text that can be stored: bytes that were no UTF-8, and half pairs of surrogates, become U+FFFD."""
+    """A name as text that can be stored: invalid UTF-8 and half surrogate pairs become U+FFFD."""
     text = name if isinstance(name, str) else "" if name is None else str(name)
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def step_number(name: str) -> int | None:
-    """7 of `ProfilerStep#7`."""
+    """Return 7 for `ProfilerStep#7`, None for other names."""
     found = _STEP.match(name)
     return int(found[1]) if found else None
 
 
+def is_step(name: str) -> bool:
+    """True for the name of a step of the profiler."""
+    return step_number(name) is not None
+
+
 def is_loader(name: str) -> bool:
-    """Whether a range is the wait for the next batch of a DataLoader or DataPipe."""
+    """True for a range that waits for the next batch of a DataLoader or DataPipe."""
     return _LOADER.match(name) is not None
 
 
 def is_collective_range(name: str) -> bool:
-    """Whether a range of the host is a collective of NCCL, Gloo or RCCL."""
+    """True for a host range that is a collective of NCCL, Gloo or RCCL."""
     return _COLLECTIVE_RANGE.match(name) is not None
 
 
 def is_collective_kernel(name: str) -> bool:
-    """Whether a kernel is one of NCCL or RCCL."""
+    """True for a kernel of NCCL or RCCL."""
     return _COLLECTIVE_KERNEL.match(name) is not None
 
 
 def is_plugin_collective(name: str) -> bool:
-    """Whether torch_tb_profiler takes a range for a collective."""
+    """True for a range that torch_tb_profiler counts as a collective."""
     return name in _PLUGIN_COLLECTIVES
 
 
 def uses_tensor_cores(name: str) -> bool:
-    """Whether the name of a kernel says that it uses tensor cores, or what AMD has in their place."""
+    """True if a kernel's name shows that it uses tensor cores, or AMD's matrix cores."""
     return uses_plugin_tensor_cores(name) or any(part in name for part in _LATER_TENSOR_CORES)
 
 
 def uses_plugin_tensor_cores(name: str) -> bool:
-    """Whether torch_tb_profiler says so; its list ends at Ampere."""
+    """True if torch_tb_profiler counts a kernel as one that uses tensor cores."""
     return any(part in name for part in _PLUGIN_TENSOR_CORES)
 
 
 def _is_special(text: str) -> bool:
-    """Whether a name says more than itself, so that it must not be lost among many."""
-    is_range = step_number(text) is not None or is_loader(text) or is_collective_range(text)
-    return is_range or is_collective_kernel(text)
+    """True for a name that decides the class of an event, so it must be kept among any number of names."""
+    return is_step(text) or is_loader(text) or is_collective_range(text) or is_collective_kernel(text)

@@ -1,7 +1,7 @@
-"""Several traces of one run: the spans of one rank put together, and what only all ranks together show.
+"""Several traces of one run: join the files of one rank, and compute what needs all ranks.
 
-A schedule with `repeat` writes a file for each span, whose steps have other numbers than those of the others. Ranks
-are compared by durations and by numbers of steps, never by their clocks, which agree on one machine at best.
+A schedule with `repeat` writes one file for each cycle, with its own step numbers. Ranks are compared by durations and
+step numbers, never by their clocks, which agree at best on one machine.
 """
 
 from __future__ import annotations
@@ -9,27 +9,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, islice
 
 import numpy as np
 
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
+from perfgate.readers.torch_trace.event_fields import Float64, Int64
 
-if TYPE_CHECKING:
-    from perfgate.core.runs import Steps, Values
-
-#: Between two ranks only: nobody else waits for them.
+#: Collectives between two ranks only: no other rank waits for them.
 _POINT_TO_POINT = ("collective.send", "collective.recv", "collective.coalesced")
 
 
 def join_traces(runs: Sequence[Run]) -> tuple[list[Run], list[Problem]]:
-    """One run a rank, with `comm.wait` where collectives tell it, and what could not be joined."""
+    """Return one run for each rank, with `comm.wait` if the collectives match, and the problems of joining."""
     by_rank: dict[str | None, list[Run]] = defaultdict(list)
     for run in runs:
         by_rank[_rank(run)].append(run)
     problems: list[Problem] = []
-    joined = {rank: _join_spans(found, problems) for rank, found in by_rank.items()}
+    joined = {rank: _join_cycles(found, problems) for rank, found in by_rank.items()}
     waits = _waits(joined)
     return [replace(run, series=(*run.series, *waits.get(rank, ()))) for rank, run in joined.items()], problems
 
@@ -38,11 +35,8 @@ def _rank(run: Run) -> str | None:
     return next((rank for series in run.series if (rank := series.key.label("rank")) is not None), None)
 
 
-# --- spans -------------------------------------------------------------------------------------------------------
-
-
-def _join_spans(runs: Sequence[Run], problems: list[Problem]) -> Run:
-    """The files of one rank as one run, in the order of their steps; a file with steps seen before is refused."""
+def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
+    """Join the files of one rank in the order of their steps; refuse a file with the steps of another one."""
     kept: list[Run] = []
     seen: dict[int, Run] = {}
     for run in runs:
@@ -53,8 +47,8 @@ def _join_spans(runs: Sequence[Run], problems: list[Problem]) -> Run:
             kept.append(run)
         elif run.series:
             rank = _rank(run)
-            what = "the same steps" if rank is None else f"rank {rank} and the same steps"
-            message = f"this trace is of {what} as {other.source}, which is used"
+            what = "the same steps" if rank is None else f"the same rank ({rank}) and steps"
+            message = f"this trace has {what} as {other.source}; using {other.source}"
             problems.append(Problem("error", message, Location(run.source)))
     kept.sort(key=lambda run: min(_step_numbers(run), default=-1))
     if len(kept) == 1:
@@ -73,29 +67,26 @@ def _step_numbers(run: Run) -> list[int]:
 
 
 def _as_one(parts: Sequence[tuple[Series, float]]) -> Series:
-    """A series of several spans: samples follow each other, of peaks the highest, of shares the mean by time."""
-    spans, weights = [series for series, _ in parts], [weight for _, weight in parts]
-    values, first = np.concatenate([series.values for series in spans]), spans[0]
+    """Join one series of several files: append samples, take the highest peak and the mean share weighted by time."""
+    cycles, weights = [series for series, _ in parts], [weight for _, weight in parts]
+    values, first = np.concatenate([series.values for series in cycles]), cycles[0]
     if first.kind == "value":
         one = values.max() if first.unit == "B" else np.average(values, weights=weights)
         return replace(first, values=read_only(np.array([one])))
-    steps = [series.steps for series in spans if series.steps is not None]
+    steps = [series.steps for series in cycles if series.steps is not None]
     return replace(
         first,
         values=read_only(values),
-        steps=read_only(np.concatenate(steps)) if len(steps) == len(spans) else None,
-        groups=tuple(chain.from_iterable(series.groups for series in spans)),
+        steps=read_only(np.concatenate(steps)) if len(steps) == len(cycles) else None,
+        groups=tuple(chain.from_iterable(series.groups for series in cycles)),
     )
 
 
-# --- ranks -------------------------------------------------------------------------------------------------------
-
-
 def _waits(runs: Mapping[str | None, Run]) -> dict[str | None, list[Series]]:
-    """`comm.wait` of each rank: how long it waited in collectives for others, in each step.
+    """`comm.wait` of each rank: its time in collectives in which it waited for other ranks, for each step.
 
-    Collectives match by name, process group and order, where all ranks of the group have as many. The shortest one
-    is the transfer; what others took longer, they waited (torch_tb_profiler 0.4.3, `communication.py`).
+    Collectives match by name, process group and order, if all ranks of the group have the same number. The shortest of
+    them is the transfer; the rest of the longer ones is waiting (torch_tb_profiler 0.4.3, `communication.py`).
     """
     ranked = {rank: run for rank, run in runs.items() if rank is not None}
     waits = {rank: dict.fromkeys(_step_numbers(run), 0.0) for rank, run in ranked.items()}
@@ -112,13 +103,9 @@ def _waits(runs: Mapping[str | None, Run]) -> dict[str | None, list[Series]]:
     return {rank: [_wait_series(rank, waits[rank])] for rank in matched if waits[rank]}
 
 
-#: A rank, and the durations of its collectives with their steps.
-_RankCalls = tuple[str, "Values", "Steps"]
-
-
-def _calls(runs: Mapping[str, Run]) -> dict[tuple[str, str], list[_RankCalls]]:
-    """The collectives of each rank and device, by name and process group."""
-    found: dict[tuple[str, str], list[_RankCalls]] = defaultdict(list)
+def _calls(runs: Mapping[str, Run]) -> dict[tuple[str, str], list[tuple[str, Float64, Int64]]]:
+    """The collectives by name and process group: (rank, durations, steps) for each rank and device."""
+    found: dict[tuple[str, str], list[tuple[str, Float64, Int64]]] = defaultdict(list)
     for rank, run in runs.items():
         for series in run.series:
             if series.groups and series.steps is not None and not series.key.metric.startswith(_POINT_TO_POINT):
@@ -135,13 +122,12 @@ def _wait_series(rank: str, waits: Mapping[int, float]) -> Series:
 
 
 def missing_ranks(run: Run) -> list[Problem]:
-    """A warning where fewer ranks are there than the job had; traces of a few ranks of a large job are common."""
+    """A warning if the job had more ranks than the run has; it is common to trace a few ranks of a large job."""
     world = run.environment.get("world_size")
     present = {int(rank) for series in run.series if (rank := series.key.label("rank")) is not None}
     if not isinstance(world, int) or not present or len(present) >= world:
         return []
-    absent = (rank for rank in range(world) if rank not in present)
-    first = [str(rank) for _, rank in zip(range(5), absent, strict=False)]
+    first = [str(rank) for rank in islice((rank for rank in range(world) if rank not in present), 5)]
     more = ", ..." if world - len(present) > len(first) else ""
-    message = f"{world - len(present)} of {world} ranks are not here ({', '.join(first)}{more})"
+    message = f"{world - len(present)} of {world} ranks are missing ({', '.join(first)}{more})"
     return [Problem("warning", message, Location(run.source))]

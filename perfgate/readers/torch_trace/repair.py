@@ -1,8 +1,8 @@
-"""The slow way through a list of events: element by element with `json`, and the broken JSON of real traces repaired.
+"""The slow path through a list of events: decode each element with `json`, and repair the broken JSON of real traces.
 
-What Kineto and torch have written: control characters in names, backslashes of Windows, quotes that are not escaped
-(torch 146900), bare `inf`, `nan` and `N/A`, keys that lack a quote (torch 33961), trailing commas, bytes that are no
-UTF-8. Nothing is repaired silently, and what cannot be repaired is left out and said.
+Kineto and torch have written control characters in names, Windows backslashes, unescaped quotes (torch 146900), bare
+`inf`, `nan` and `N/A`, keys without their opening quote (torch 33961), trailing commas and invalid UTF-8. Every repair
+and every element that cannot be repaired is reported.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
+from typing import Any
+
+import msgspec
 
 from perfgate.core import Severity
-from perfgate.readers.torch_trace.events import Event, from_json
+from perfgate.readers.torch_trace.event_fields import Args, Event
 
-#: (severity, what, line, detail), as `RunBuilder.say_some` takes them.
+#: (severity, what, line, detail), the arguments of `RunBuilder.say_some`.
 Fault = tuple[Severity, str, int, str]
 
 
@@ -27,35 +30,49 @@ def _integer(text: str) -> int | Decimal:
 
 
 _LENIENT = json.JSONDecoder(strict=False, parse_float=Decimal, parse_int=_integer)
+_ARGS = {field.encode_name: field.name for field in msgspec.structs.fields(Args)}
 _BETWEEN = re.compile(r"[\s,]*")
 #: Where an element may end: before the next one, or at the end of the list.
 _END = re.compile(r"\}(?=\s*(?:,\s*[\]{]|\]))")
 _NEXT = re.compile(r"\}\s*,\s*(?=\{)")
-#: How many such places are tried for one element, and for a broken one, which is not longer than this.
+#: How many such places are tried for an element and for a broken element, and the greatest length of an element.
 _TRIES, _REPAIR_TRIES, _LONGEST = 8, 2, 1 << 20
-#: A text with more events that cannot be read is no trace; repairing more takes too long.
+#: With more unreadable events the text is not a trace; with more repairs reading takes too long.
 MOST_UNREADABLE, MOST_REPAIRED = 1000, 50_000
 
 
 @dataclass(slots=True)
 class Found:
-    """What a text held: its events, the line of each, and how many bytes of it are dealt with."""
+    """The events of a text, the line of each, and how many bytes of the text are done."""
 
     events: list[Event] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     consumed: int = 0
-    #: Whether the list ended in this text.
+    #: True if the list ended in this text.
     closed: bool = False
-    #: How many elements could not be read, and how many had to be repaired.
+    #: How many elements could not be read, and how many were repaired.
     unreadable: int = 0
     repaired: int = 0
 
+    def keep(self, element: object, line: int, repairs: str | None) -> None:
+        """Add an element as an event, or report that it is unreadable."""
+        event = _event(element)
+        if event is None:
+            self.unreadable += 1
+            self.faults.append(("error", "unreadable event, left out", line, f": {repairs}" if repairs else ""))
+            return
+        if repairs:
+            self.repaired += 1
+            self.faults.append(("warning", "repaired JSON", line, f": {repairs}"))
+        self.events.append(event)
+        self.lines.append(line)
+
 
 def read(data: bytes, line: int, *, ended: bool) -> Found:
-    """The elements of a list whose beginning, or rest, is `data`; its first byte stands on `line`.
+    """Read the elements of a list from `data`, which begins on `line` inside the list.
 
-    Unless the document has `ended`, an element that may go on behind the text is left for the next call.
+    Unless the document has `ended`, an element that may continue after the text is left for the next call.
     """
     text = data.decode("utf-8", "surrogateescape")
     found, position, counted = Found(), 0, 0
@@ -70,28 +87,29 @@ def read(data: bytes, line: int, *, ended: bool) -> Found:
             position = at
             break
         position = end
-        _keep(found, element, line, repairs)
+        found.keep(element, line, repairs)
         if found.unreadable > MOST_UNREADABLE or found.repaired > MOST_REPAIRED:
             break
     found.consumed = len(text[:position].encode("utf-8", "surrogateescape"))
     return found
 
 
-def _keep(found: Found, element: object, line: int, repairs: str | None) -> None:
-    event = from_json(element)
-    if event is None:
-        found.unreadable += 1
-        found.faults.append(("error", "unreadable event, left out", line, f": {repairs}" if repairs else ""))
-        return
-    if repairs:
-        found.repaired += 1
-        found.faults.append(("warning", "repaired JSON", line, f": {repairs}"))
-    found.events.append(event)
-    found.lines.append(line)
+def _event(element: object) -> Event | None:
+    """An element of the list as an event; fields of an unknown type are absent."""
+    if not isinstance(element, dict):
+        return None
+    args = element.get("args")
+    known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS} if isinstance(args, dict) else {}
+    fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "ts", "dur")}
+    return Event(**fields, args=Args(**known))
+
+
+def _loose(value: object) -> Any:
+    return value if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool) else None
 
 
 def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str | None]:
-    """The element at a place, where it ends (None: beyond the text), and what had to be repaired or is wrong."""
+    """Return the element at a place, its end (None: after the text), and what was repaired or is wrong."""
     ends = [match.end() for match in islice(_END.finditer(text, at, at + _LONGEST), _TRIES)]
     try:
         element, end = _whole(text, at, ends)
@@ -108,9 +126,9 @@ def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str |
 
 
 def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
-    """The element at a place, and where it ends, if it is JSON. Raises ValueError or RecursionError.
+    """Return the element at a place and its end. Raises ValueError or RecursionError if it is not JSON.
 
-    It is looked for in pieces first, because an error of `json` counts the lines of all the text before it.
+    Short pieces are tried first, because a `json` error counts the lines of all the text before it.
     """
     for end in ends if text.startswith("{", at) else ():
         try:
@@ -123,16 +141,16 @@ def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
 
 
 def _is_incomplete(error: Exception) -> bool:
-    """Whether what `json` missed may stand behind the text."""
+    """True if the text that `json` misses may follow after the end."""
     if not isinstance(error, json.JSONDecodeError):
         return False
     return error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
 
 
 def _repaired(text: str, *, quotes: bool) -> Iterator[tuple[str, str]]:
-    """The text after one repair, two, and so on, and what was repaired.
+    """Yield (the repairs, the text after them) with one repair, with two, and so on.
 
-    Quotes only in the shortest piece: in a longer one, a string could swallow the beginning of the next element.
+    Repair `quotes` only in the shortest piece: in a longer one, a string could swallow the start of the next element.
     """
     done = []
     for what, repair in [*_REPAIRS.items()][: None if quotes else -1]:
@@ -149,24 +167,24 @@ _BACKSLASH = re.compile(r'\\(?:\\|(?!["/bfnrtu])|u(?![0-9a-fA-F]{4}))')
 _ESCAPE = re.compile(r'\\(["\\]?)')
 _COMMA = re.compile(r",(\s*[\]}])")
 _QUOTE = re.compile(r'"')
-#: What stands before a quote that opens a value, and before one that opens the name of an event.
+#: The text before a quote that opens a value, and before one that opens the name of an event.
 _VALUE, _NAME = re.compile(r":\s*$"), re.compile(r'"name"\s*:\s*$')
-#: What follows a quote that closes a key or an item of a list; a value; and the name of an event, where anything may
-#: stand that looks like JSON.
+#: The text after a quote that closes a key or a list item, a value, and the name of an event. A name may itself contain
+#: text that looks like JSON.
 _AFTER_ITEM = re.compile(r"\s*[:,\]]")
 _AFTER_VALUE = re.compile(r'\s*(?:,\s*["{\[\-\d]|[}\]]\s*(?:[,}\]]|$))')
 _AFTER_NAME = re.compile(r'\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:|\}\s*$)')
 
 
 def _double_backslashes(text: str) -> str:
-    """All but those before quotes: where one escapes nothing, the others stand in the same path of Windows."""
+    """Double all backslashes except before quotes, if one escapes nothing: the others are in the same Windows path."""
     if not any(match[0] != "\\\\" for match in _BACKSLASH.finditer(text)):
         return text
     return _ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", text)
 
 
 def _escape_quotes(text: str) -> str:
-    """Quotes within strings, escaped: those that are not followed by what follows the end of such a string."""
+    """Escape the quotes inside strings: those without the text that follows the end of such a string."""
     pieces, last, closing = [], 0, None
     for match in _QUOTE.finditer(text):
         at = match.start()
@@ -186,7 +204,7 @@ def _escape_quotes(text: str) -> str:
 _REPAIRS: dict[str, Callable[[str], str]] = {
     "a bare word for a number": lambda text: _WORD.sub(r"\1null", text),
     "a backslash that escapes nothing": _double_backslashes,
-    "a comma too many": lambda text: _COMMA.sub(r"\1", text),
-    "a key that lacks a quote": lambda text: _KEY.sub(r'\1"\2', text),
-    "quotes that are not escaped": _escape_quotes,
+    "an extra comma": lambda text: _COMMA.sub(r"\1", text),
+    "a key without its opening quote": lambda text: _KEY.sub(r'\1"\2', text),
+    "unescaped quotes": _escape_quotes,
 }

@@ -1,7 +1,8 @@
-"""Columns of a trace -> series: what rules can name."""
+"""The series of one trace: the metrics that rules can name."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,98 +12,117 @@ import numpy as np
 from perfgate.core import Key, Series, read_only
 from perfgate.readers.source import TraceMode
 from perfgate.readers.torch_trace import names as kinds
-from perfgate.readers.torch_trace.breakdown import breakdown, communication
-from perfgate.readers.torch_trace.collectives import find_calls
-from perfgate.readers.torch_trace.columns import ANNOTATION, OP, Columns
-from perfgate.readers.torch_trace.devices import idle, shares, tensor_core_share
+from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times, tensor_core_share
+from perfgate.readers.torch_trace.event_fields import Int64, whole_numbers
+from perfgate.readers.torch_trace.event_tables import ANNOTATION, OP, Collective, EventTables
 from perfgate.readers.torch_trace.names import OTHERS, Names
-from perfgate.readers.torch_trace.numbers import Int64
-from perfgate.readers.torch_trace.roles import find_roles
 from perfgate.readers.torch_trace.steps import Steps
-from perfgate.readers.torch_trace.tables import Tables
 
-#: Of more names than these in one family, those with the most time are kept.
+#: Of more names in one family, those with the most time are kept.
 MOST_SERIES = 5000
 _SECOND = 1e9
 
+#: Bytes of an element, by torch's name of its type (c10/core/ScalarType.h).
+_BYTES = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
+    **dict.fromkeys(("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1),
+    **dict.fromkeys(("Short", "Half", "BFloat16", "UInt16"), 2),
+    **dict.fromkeys(("Int", "Float", "QInt32", "ComplexHalf", "UInt32"), 4),
+    **dict.fromkeys(("Long", "Double", "ComplexFloat", "UInt64"), 8),
+    "ComplexDouble": 16,
+}
+_ALL_REDUCE = re.compile(r"_?all_?reduce", re.IGNORECASE)
+_ONCE_AROUND = re.compile(r"_?(?:all_?gather|reduce_?scatter|all_?to_?all)", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
-class Maker:
-    """Series of one rank."""
+class SeriesMaker:
+    """Makes the series of one rank."""
 
-    #: The label rank, or nothing where it is not known.
+    tables: EventTables
+    mode: TraceMode
+    #: The label rank; empty if it is unknown.
     labels: Mapping[str, str]
 
-    def of_steps(self, steps: Steps, tables: Tables, columns: Columns, mode: TraceMode) -> Iterator[Series]:
-        """`step.*`, `comm.*` and `gpu.*`.
-
-        A part that only a device can have is absent from the trace of a host; so is all communication where none was
-        seen.
-        """
-        roles = find_roles(tables, columns, mode)
+    def of_steps(self, steps: Steps) -> Iterator[Series]:
+        """`step.*`, `comm.*` and `gpu.*`; a trace without device events or communication lacks the parts of these."""
+        tables = self.tables
+        breakdown = StepBreakdown.of(steps, tables, self.mode)
         yield self._per_step("step.time", steps, steps.ends - steps.starts)
-        for role, part in breakdown(steps, roles).items():
-            if len(tables.device.start) or role not in ("kernel", "memcpy", "memset"):
-                yield self._per_step(f"step.{role}", steps, part)
-        if len(roles.sets["communication"]):
-            for name, part in communication(steps, roles, has_kernels=len(tables.kernels) > 0).items():
+        for name, part in breakdown.parts().items():
+            if len(tables.device.start) or name not in ("kernel", "memcpy", "memset"):
+                yield self._per_step(f"step.{name}", steps, part)
+        if len(breakdown.sets["communication"]):
+            for name, part in breakdown.communication(has_kernels=len(tables.kernels) > 0).items():
                 yield self._per_step(f"comm.{name}", steps, part)
-        yield from self._of_devices(steps, tables, columns, mode)
+        yield from self._of_devices(steps)
 
-    def _of_devices(self, steps: Steps, tables: Tables, columns: Columns, mode: TraceMode) -> Iterator[Series]:
-        kernels = tables.kernels
-        says = kinds.uses_plugin_tensor_cores if mode == "tensorboard" else kinds.uses_tensor_cores
-        uses = kernels.names.which(says)
+    def _of_devices(self, steps: Steps) -> Iterator[Series]:
+        kernels = self.tables.kernels
+        uses = kernels.names.which(
+            kinds.uses_plugin_tensor_cores if self.mode == "tensorboard" else kinds.uses_tensor_cores
+        )
         for number in np.unique(kernels.device).tolist():
-            label, chosen = _device(columns.devices.texts[number]), kernels.device == number
-            for name, share in (
-                shares(kernels, chosen, *steps.window) | tensor_core_share(kernels, chosen, uses)
-            ).items():
+            label, chosen = self._device(number), kernels.device == number
+            shares = device_shares(kernels, chosen, *steps.window) | tensor_core_share(kernels, chosen, uses)
+            for name, share in shares.items():
                 yield self._value(f"gpu.{name}", "1", share, label)
-            for name, part in idle(tables.device, tables.runtime, number, steps).items():
+            for name, part in idle_times(self.tables, number, steps).items():
                 yield self._per_step(f"gpu.{name}", steps, part, label)
 
-    def of_kernels(self, tables: Tables, columns: Columns) -> Iterator[Series]:
+    def of_kernels(self) -> Iterator[Series]:
         """`kernel.NAME`."""
-        kernels = tables.kernels
+        kernels = self.tables.kernels
         for number in np.unique(kernels.device).tolist():
             chosen = kernels.device == number
-            label, times = _device(columns.devices.texts[number]), (kernels.start[chosen], kernels.end[chosen])
+            label, times = self._device(number), (kernels.start[chosen], kernels.end[chosen])
             yield from self._by_name("kernel", kernels.names, kernels.name[chosen], *times, label)
 
-    def of_ranges(self, tables: Tables) -> Iterator[Series]:
+    def of_ranges(self) -> Iterator[Series]:
         """`op.NAME` and `range.NAME`."""
-        host = tables.host
-        is_step = host.names.which(lambda name: kinds.step_number(name) is not None)[host.name]
+        host = self.tables.host
+        is_step = host.names.which(kinds.is_step)[host.name]
         for family, kind in (("op", OP), ("range", ANNOTATION)):
             chosen = (host.kind == kind) & ~is_step
-            times = host.start[chosen], host.end[chosen]
-            yield from self._by_name(family, host.names, host.name[chosen], *times)
+            yield from self._by_name(family, host.names, host.name[chosen], host.start[chosen], host.end[chosen], {})
 
-    def of_collectives(self, columns: Columns, tables: Tables, steps: Steps | None) -> Iterator[Series]:
-        """`collective.NAME`, and where the arguments say them `.bytes` and `.bus_bandwidth`."""
-        calls = find_calls(columns.collectives, tables.kernels)
-        step = None if steps is None else _steps_of(calls.start, steps)
+    def of_collectives(self, steps: Steps | None) -> Iterator[Series]:
+        """`collective.NAME`, and `.bytes` and `.bus_bandwidth` if the arguments give them (torch 2.3 and later).
+
+        The bandwidth is that of nccl-tests (`doc/PERFORMANCE.md`): what the links carried, for any number of ranks.
+        """
+        kernels = self.tables.kernels
+        calls = sorted(self.tables.collectives, key=lambda call: kernels.start[call.row])
+        rows = np.array([call.row for call in calls], np.int64)
+        duration = kernels.end[rows] - kernels.start[rows]
+        size = np.array([_size(call) for call in calls], np.float64)
+        factor = np.array([_bus_factor(call) for call in calls], np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bandwidth = np.where(duration > 0, size * factor / duration * _SECOND, np.nan)
+        step = None if steps is None else _steps_of(kernels.start[rows], steps)
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for row, call in enumerate(zip(calls.names, calls.device, strict=True)):
-            found[call].append(row)
-        most = sorted(found.items(), key=lambda item: -calls.duration[item[1]].sum())[:MOST_SERIES]
-        for (name, number), rows in most:
-            label = _device(columns.devices.texts[number])
-            numbers = None if step is None else read_only(step[rows])
-            groups = tuple(calls.groups[row] for row in rows)
+        for at, (call, device) in enumerate(zip(calls, kernels.device[rows].tolist(), strict=True)):
+            found[call.name, device].append(at)
+        most = sorted(found.items(), key=lambda item: -duration[item[1]].sum())[:MOST_SERIES]
+        for (name, number), chosen in most:
+            label = self._device(number)
+            numbers = None if step is None else read_only(step[chosen])
+            groups = tuple(calls[at].group for at in chosen)
             key = self._key(f"collective.{name}", label)
-            yield Series(key, "s", "samples", read_only(calls.duration[rows] / _SECOND), numbers, groups=groups)
-            for suffix, unit, all_values in (("bytes", "B", calls.bytes), ("bus_bandwidth", "B/s", calls.bandwidth)):
-                values = all_values[rows]
+            yield Series(key, "s", "samples", read_only(duration[chosen] / _SECOND), numbers, groups=groups)
+            for suffix, unit, values in (("bytes", "B", size[chosen]), ("bus_bandwidth", "B/s", bandwidth[chosen])):
                 if not np.isnan(values).any():
                     key = self._key(f"collective.{name}.{suffix}", label)
                     yield Series(key, unit, "samples", read_only(values), numbers)
 
-    def of_memory(self, columns: Columns) -> Iterator[Series]:
+    def of_memory(self) -> Iterator[Series]:
         """`memory.peak_allocated` and `memory.peak_reserved` of each device and of the host."""
-        for (name, place), peak in sorted(columns.memory.items()):
+        for (name, place), peak in sorted(self.tables.memory.items()):
             yield self._value(f"memory.peak_{name}", "B", peak, {"device": place})
+
+    def _device(self, number: int) -> dict[str, str]:
+        text = self.tables.devices.texts[number]
+        return {"device": text} if text else {}
 
     def _key(self, metric: str, more: Mapping[str, str]) -> Key:
         return Key.of(metric, **self.labels, **more)
@@ -115,15 +135,9 @@ class Maker:
         return Series(self._key(metric, more or {}), "s", "samples", values, read_only(steps.numbers.copy()))
 
     def _by_name(
-        self,
-        family: str,
-        names: Names,
-        name: Int64,
-        start: Int64,
-        end: Int64,
-        more: Mapping[str, str] | None = None,
+        self, family: str, names: Names, name: Int64, start: Int64, end: Int64, more: Mapping[str, str]
     ) -> Iterator[Series]:
-        """One series for each name, its durations in order of time."""
+        """One series for each name: its durations in order of start."""
         order = np.lexsort((start, name))
         values = read_only(((end - start) / _SECOND)[order])
         found, begins, counts = np.unique(name[order], return_index=True, return_counts=True)
@@ -133,14 +147,27 @@ class Maker:
             text = names.texts[found[at]]
             if text != OTHERS:
                 piece = values[begins[at] : begins[at] + counts[at]]
-                yield Series(self._key(f"{family}.{text}", more or {}), "s", "samples", piece)
-
-
-def _device(text: str) -> dict[str, str]:
-    return {"device": text} if text else {}
+                yield Series(self._key(f"{family}.{text}", more), "s", "samples", piece)
 
 
 def _steps_of(times: Int64, steps: Steps) -> Int64:
-    """The number of the step in which each moment lies; -1 outside."""
+    """The number of the step at each time; -1 outside the steps."""
     at = np.searchsorted(steps.starts, times, side="right") - 1
     return np.where((at >= 0) & (times < steps.ends[at]), steps.numbers[at], -1)
+
+
+def _size(call: Collective) -> float:
+    """Bytes of the whole message: the larger of what a rank sends and receives. NaN if unknown."""
+    args = call.event.args
+    elements = whole_numbers([args.elements_in, args.elements_out]).max()
+    return float(elements) * _BYTES.get(str(args.dtype), np.nan) if elements >= 0 else np.nan
+
+
+def _bus_factor(call: Collective) -> float:
+    """How many times the message crosses each link, for a group of n ranks. NaN if n is unknown."""
+    n = int(whole_numbers([call.event.args.group_size])[0])
+    if n < 2:
+        return np.nan
+    if _ALL_REDUCE.match(call.name):
+        return 2 * (n - 1) / n
+    return (n - 1) / n if _ONCE_AROUND.match(call.name) else 1.0

@@ -1,0 +1,166 @@
+"""The typed fields of an event, and columns of printed numbers as exact numpy arrays.
+
+No other field of an event becomes a Python object: stacks and shapes are large, and the metadata of real traces holds
+environment variables with credentials. Source of the fields: Kineto, `libkineto/src/output_json.cpp`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.readers.builder import number
+
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
+
+#: A number that some version of the profiler wrote as a string, or left out.
+Loose = int | float | str | None
+
+#: The integer that marks an absent or unreadable time.
+ABSENT = np.iinfo(np.int64).min
+#: float64 microseconds below this are exact to the nanosecond.
+_EXACT_BELOW = float(1 << 43)
+#: float64 represents every whole number below this.
+_EXACT_WHOLE = float(1 << 53)
+#: 73 years in nanoseconds: no real time is further from 1970. The end of an event still fits in int64.
+_LIMIT = 1 << 61
+
+
+class Args(msgspec.Struct, frozen=True, gc=False):
+    """The arguments of an event that metrics need."""
+
+    correlation: Loose = None
+    device: Loose = None
+    external_id: Loose = msgspec.field(default=None, name="External id")
+    external_id_before_2022: Loose = msgspec.field(default=None, name="external id")
+    blocks_per_sm: Loose = msgspec.field(default=None, name="blocks per SM")
+    occupancy: Loose = msgspec.field(default=None, name="est. achieved occupancy %")
+    collective: Loose = msgspec.field(default=None, name="Collective name")
+    group: Loose = msgspec.field(default=None, name="Process Group Name")
+    group_ranks: Loose = msgspec.field(default=None, name="Process Group Ranks")
+    group_size: Loose = msgspec.field(default=None, name="Group size")
+    elements_in: Loose = msgspec.field(default=None, name="In msg nelems")
+    elements_out: Loose = msgspec.field(default=None, name="Out msg nelems")
+    dtype: Loose = None
+    device_type: Loose = msgspec.field(default=None, name="Device Type")
+    device_id: Loose = msgspec.field(default=None, name="Device Id")
+    allocated: Loose = msgspec.field(default=None, name="Total Allocated")
+    reserved: Loose = msgspec.field(default=None, name="Total Reserved")
+
+
+NO_ARGS = Args()
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One event; `ts` and `dur` are microseconds as printed."""
+
+    ph: Loose = None
+    cat: Loose = None
+    name: Loose = None
+    ts: Loose | Decimal = None
+    dur: Loose | Decimal = None
+    args: Args = NO_ARGS
+
+
+class _Fast(Event, frozen=True, gc=False):
+    ts: Loose = None
+    dur: Loose = None
+
+
+class _Exact(Event, frozen=True, gc=False):
+    ts: Decimal | None = None
+    dur: Decimal | None = None
+
+
+Decoder = msgspec.json.Decoder[Sequence[Event]]
+#: Decodes times as float64, which is exact to the nanosecond below 2^43 microseconds.
+FAST = cast("Decoder", msgspec.json.Decoder(list[_Fast]))
+#: Decodes times as decimals, which are always exact.
+EXACT = cast("Decoder", msgspec.json.Decoder(list[_Exact]))
+
+
+class Inexact(Exception):
+    """float64 cannot represent these times to the nanosecond: decode them as decimals."""
+
+
+def nanoseconds(micros: Sequence[Any]) -> Int64:
+    """Convert printed microseconds to nanoseconds, rounded half to even; `ABSENT` for a value that is not a time.
+
+    Raises Inexact for floats beyond 2^43 microseconds (100 days).
+    """
+    try:
+        column = np.array(micros)
+    except (ValueError, OverflowError):
+        return _one_by_one(micros)
+    if column.dtype == np.int64:
+        return np.asarray(np.where(np.abs(column) < _LIMIT // 1000, column * 1000, ABSENT), np.int64)
+    if column.dtype != np.float64 or not np.isfinite(column).all():
+        return _one_by_one(micros)
+    if (np.abs(column) >= _EXACT_BELOW).any():
+        if any(isinstance(value, float) and abs(value) >= _EXACT_BELOW for value in micros):
+            raise Inexact
+        return _one_by_one(micros)
+    whole = np.floor(column)
+    exact: Int64 = whole.astype(np.int64) * 1000 + np.rint((column - whole) * 1000).astype(np.int64)
+    return exact
+
+
+def _one_by_one(micros: Sequence[Any]) -> Int64:
+    return np.array([_nanoseconds(value) for value in micros], np.int64)
+
+
+def _nanoseconds(value: Any) -> int:
+    if isinstance(value, str):
+        value = number(value)
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if value is None or (isinstance(value, Decimal) and value.is_nan()) or not -_LIMIT < value < _LIMIT:
+        return ABSENT
+    nanos = round(value * 1000)
+    return nanos if -_LIMIT < nanos < _LIMIT else ABSENT
+
+
+def whole_numbers(values: Sequence[Any], absent: int = -1) -> Int64:
+    """Convert identifiers or counts to integers; `absent` for a value that is not a number."""
+    try:
+        column = np.array(values)
+        if column.dtype == np.int64:
+            return column
+        found = np.array(values, np.float64)  # None becomes NaN
+    except (ValueError, OverflowError, TypeError):
+        found = np.array([math.inf])
+    if (np.abs(found) >= _EXACT_WHOLE).any():
+        return np.array([_whole(value, absent) for value in values], np.int64)
+    return np.where(np.isnan(found), absent, found).astype(np.int64)
+
+
+def _whole(value: Any, absent: int) -> int:
+    if isinstance(value, str):
+        value = number(value)
+    return int(value) if value is not None and abs(value) < 1 << 62 else absent  # the comparison is False for NaN
+
+
+def decimals(values: Sequence[Any]) -> Float64:
+    """Convert measured numbers to floats; NaN for a value that is not a finite number."""
+    try:
+        found = np.array(values, np.float64)  # None becomes NaN
+    except (ValueError, OverflowError, TypeError):
+        found = np.array([_decimal(value) for value in values], np.float64)
+    found[~np.isfinite(found)] = np.nan
+    return found
+
+
+def _decimal(value: Any) -> float:
+    if isinstance(value, str):
+        value = number(value)
+    try:
+        return math.nan if value is None else float(value)
+    except OverflowError:
+        return math.nan

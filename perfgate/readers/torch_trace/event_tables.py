@@ -1,0 +1,300 @@
+"""Events as numpy columns: appended chunk by chunk while a trace is read, and taken as whole tables at the end.
+
+A device event costs 57 bytes, a runtime call 25 and a host range 21. Each name is stored once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.readers.builder import MAX_FAULTS
+from perfgate.readers.source import TraceMode
+from perfgate.readers.torch_trace.chunks import Chunk
+from perfgate.readers.torch_trace.event_fields import (
+    ABSENT,
+    Args,
+    Event,
+    Float64,
+    Inexact,
+    Int64,
+    decimals,
+    nanoseconds,
+    whole_numbers,
+)
+from perfgate.readers.torch_trace.names import Mask, Names, is_collective_range
+
+Ids = npt.NDArray[np.int32]
+Kinds = npt.NDArray[np.int8]
+
+OP, ANNOTATION, PYTHON = 0, 1, 2
+KERNEL, MEMCPY, MEMSET = 0, 1, 2
+#: Runtime calls in the category that torch wrote until 2021, and all others.
+PLAIN, NAMED = 0, 1
+
+#: The table and kind of each category, in lower case. Categories of a runtime or driver have many names.
+_CATEGORIES = {
+    **dict.fromkeys(("cpu_op", "operator"), ("host", OP)),
+    "user_annotation": ("host", ANNOTATION),
+    "python": ("host", PYTHON),
+    "kernel": ("device", KERNEL),
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), ("device", MEMCPY)),
+    **dict.fromkeys(("gpu_memset", "memset"), ("device", MEMSET)),
+    "runtime": ("runtime", PLAIN),
+    **dict.fromkeys(("", "cpu_instant_event"), ("instant", 0)),
+}
+_Kind = tuple[str, int]
+
+#: No machine has more devices; a trace with more is an attack on memory.
+MOST_DEVICES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Host ranges; all arrays (n,), times in ns. `kind` is OP, ANNOTATION or PYTHON."""
+
+    names: Names
+    name: Ids
+    kind: Kinds
+    start: Int64
+    end: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Calls of the runtime and the driver; all arrays (n,), times in ns. `kind` is PLAIN or NAMED."""
+
+    kind: Kinds
+    correlation: Int64
+    start: Int64
+    end: Int64
+
+    def known_to(self, mode: TraceMode) -> Mask:
+        """True for the calls that a mode uses: torch_tb_profiler knows only the category of 2021."""
+        return self.kind == PLAIN if mode == "tensorboard" else np.ones(len(self.kind), bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Kernels and copies; all arrays (n,), times in ns. `kind` is KERNEL, MEMCPY or MEMSET."""
+
+    devices: Names
+    kind: Kinds
+    correlation: Int64
+    device: Ids
+    start: Int64
+    end: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The kernels of `Device`, with the fields that only they have; all arrays (n,)."""
+
+    names: Names
+    name: Ids
+    device: Ids
+    start: Int64
+    end: Int64
+    external_id: Int64
+    #: Blocks per multiprocessor, and percent of occupancy; NaN if absent.
+    blocks: Float64
+    occupancy: Float64
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """The arguments of one NCCL kernel; `row` is its index in `Kernels`, `group` its process group."""
+
+    row: int
+    name: str
+    group: str
+    event: Event
+
+
+class _Pieces:
+    """The columns of one table, in pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, list[Any]] = defaultdict(list)
+
+    def add(self, **columns: Any) -> None:
+        """Append a piece to each column."""
+        for name, values in columns.items():
+            self._pieces[name].append(values)
+
+    def take(self, name: str, dtype: Any = np.int64) -> Any:
+        """Remove and return a whole column, (n,)."""
+        pieces = self._pieces.pop(name, [])
+        return np.concatenate(pieces) if pieces else np.empty(0, dtype)
+
+    def take_span(self) -> tuple[Int64, Int64]:
+        """Remove and return the starts and ends."""
+        start = self.take("start")
+        return start, start + self.take("duration")
+
+
+class _ByCategory(dict[Any, Callable[[Event], object] | None]):
+    """Maps a category to the function that stores its events; None for a category that is not kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sorted: dict[_Kind, list[Event]] = defaultdict(list)
+
+    def __missing__(self, category: Any) -> Callable[[Event], object] | None:
+        name = category.lower() if isinstance(category, str) else ""
+        kind = _CATEGORIES.get(name) or (("runtime", NAMED) if name.endswith(("_runtime", "_driver")) else None)
+        put = self.sorted[kind].append if kind else None
+        if len(self) < 1000:
+            self[category] = put
+        return put
+
+    def sort(self, events: Iterable[Event]) -> dict[_Kind, list[Event]]:
+        """The kept events, by table and kind."""
+        for event in events:
+            put = self[event.cat]
+            if put:
+                put(event)
+        return self.sorted
+
+
+@dataclass(slots=True)
+class EventTables:
+    """The events of a trace that metrics need. `finish` sets the tables after the last chunk."""
+
+    host: Host = field(init=False)
+    runtime: Runtime = field(init=False)
+    device: Device = field(init=False)
+    kernels: Kernels = field(init=False)
+    host_names: Names = field(default_factory=Names)
+    kernel_names: Names = field(default_factory=Names)
+    devices: Names = field(default_factory=lambda: Names(MOST_DEVICES))
+    collectives: list[Collective] = field(default_factory=list)
+    #: (number of the name, External id) of each collective range of the host.
+    collective_ids: list[tuple[int, int]] = field(default_factory=list)
+    #: Peaks in bytes, by field and device.
+    memory: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: (line, description) of the first impossible events, and how many were left out in all.
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    refused_count: int = 0
+    _host: _Pieces = field(default_factory=_Pieces)
+    _runtime: _Pieces = field(default_factory=_Pieces)
+    _device: _Pieces = field(default_factory=_Pieces)
+    _collective_names: list[int] = field(default_factory=list)
+    _names_seen: int = 0
+    _kernel_count: int = 0
+    _exact: bool = False
+
+    def add(self, chunk: Chunk) -> None:
+        """Append the events of a chunk."""
+        try:
+            self._add(chunk, chunk.exact() if self._exact else chunk.events)
+        except Inexact:
+            self._exact = True
+            self._add(chunk, chunk.exact())
+
+    def _add(self, chunk: Chunk, events: Sequence[Event]) -> None:
+        kinds = _ByCategory().sort(events)
+        self._add_memory(kinds.pop(("instant", 0), ()))
+        rows = {kind: [event for event in found if event.ph == "X"] for kind, found in kinds.items()}
+        # Convert all times before any event is stored: Inexact must leave the tables unchanged.
+        times = {
+            kind: (nanoseconds([event.ts for event in found]), nanoseconds([event.dur for event in found]))
+            for kind, found in rows.items()
+        }
+        refused: list[Event] = []
+        for (table, kind), found in rows.items():
+            start, duration = times[table, kind]
+            sound = (start != ABSENT) & (duration >= 0)
+            if not sound.all():
+                refused += [event for event, good in zip(found, sound, strict=True) if not good]
+                found = [event for event, good in zip(found, sound, strict=True) if good]  # noqa: PLW2901
+                start, duration = start[sound], duration[sound]
+            add = {"host": self._add_host, "runtime": self._add_runtime, "device": self._add_device}[table]
+            add(np.full(len(found), kind, np.int8), found, start, duration)
+        if refused:
+            self._refuse(chunk, events, refused)
+
+    def _add_host(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
+        names = self.host_names
+        found = np.array([names[event.name] for event in events], np.int32)
+        new = range(self._names_seen, len(names.texts))
+        self._collective_names += [number for number in new if is_collective_range(names.texts[number])]
+        self._names_seen = len(names.texts)
+        self._host.add(start=start, duration=duration, name=found, kind=kind)
+        if self._collective_names:
+            rows = np.flatnonzero(np.isin(found, self._collective_names))
+            ids = _external_ids([events[row].args for row in rows.tolist()])
+            self.collective_ids += zip(found[rows].tolist(), ids.tolist(), strict=True)
+
+    def _add_runtime(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
+        correlation = whole_numbers([event.args.correlation for event in events])
+        self._runtime.add(start=start, duration=duration, correlation=correlation, kind=kind)
+
+    def _add_device(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
+        args = [event.args for event in events]
+        names, devices = self.kernel_names, self.devices
+        correlation = whole_numbers([one.correlation for one in args])
+        device = np.array([devices[one.device] for one in args], np.int32)
+        self._device.add(start=start, duration=duration, kind=kind, correlation=correlation, device=device)
+        if len(kind) and kind[0] == KERNEL:
+            self._device.add(
+                name=np.array([names[event.name] for event in events], np.int32),
+                external_id=_external_ids(args),
+                blocks=decimals([one.blocks_per_sm for one in args]),
+                occupancy=decimals([one.occupancy for one in args]),
+            )
+            self.collectives += [
+                Collective(self._kernel_count + at, str(one.collective), f"{one.group} {one.group_ranks}", event)
+                for at, (one, event) in enumerate(zip(args, events, strict=True))
+                if one.collective is not None
+            ]
+            self._kernel_count += len(events)
+
+    def _add_memory(self, events: Iterable[Event]) -> None:
+        for event in events:
+            args = event.args
+            if event.name != "[memory]" or (args.allocated is None and args.reserved is None):
+                continue
+            numbers = whole_numbers([args.device_type, args.device_id, args.allocated, args.reserved])
+            kind, device, *totals = numbers.tolist()
+            place = "cpu" if kind == 0 else str(device)
+            for total, peak in zip(totals, (("allocated", place), ("reserved", place)), strict=True):
+                if total > self.memory.get(peak, -1) and len(self.memory) < 2 * MOST_DEVICES:
+                    self.memory[peak] = total
+
+    def _refuse(self, chunk: Chunk, events: Sequence[Event], refused: Iterable[Event]) -> None:
+        """Count impossible events; describe the first ones with their lines, which are slow to find."""
+        for event in refused:
+            self.refused_count += 1
+            if self.refused_count <= MAX_FAULTS:
+                index = next(at for at, other in enumerate(events) if other is event)
+                ts, dur = ("some text" if isinstance(time, str) else str(time)[:40] for time in (event.ts, event.dur))
+                self.refused.append((chunk.line(index), f"{str(event.name)[:80]!r}: ts {ts}, dur {dur}"))
+
+    def finish(self) -> None:
+        """Join the pieces of each table."""
+        host, runtime, device = self._host, self._runtime, self._device
+        self.host = Host(self.host_names, host.take("name", np.int32), host.take("kind", np.int8), *host.take_span())
+        self.runtime = Runtime(runtime.take("kind", np.int8), runtime.take("correlation"), *runtime.take_span())
+        kind, on, (start, end) = device.take("kind", np.int8), device.take("device", np.int32), device.take_span()
+        self.device = Device(self.devices, kind, device.take("correlation"), on, start, end)
+        rows = np.flatnonzero(kind == KERNEL)
+        own = device.take("external_id"), device.take("blocks", np.float64), device.take("occupancy", np.float64)
+        name = device.take("name", np.int32)
+        self.kernels = Kernels(self.kernel_names, name, on[rows], start[rows], end[rows], *own)
+
+
+def _external_ids(args: Sequence[Args]) -> Int64:
+    """The ids of the operators of events; -1 if unknown. The field had a small first letter until 2022."""
+    found = whole_numbers([one.external_id for one in args])
+    if (found >= 0).all():
+        return found
+    return np.maximum(found, whole_numbers([one.external_id_before_2022 for one in args]))

@@ -1,0 +1,171 @@
+"""The outermost level of a trace: an object with the key `traceEvents` at any place, or a bare list of events.
+
+Values of other keys are skipped as bytes, at any length. Only the values of the keys in `_HEADER` are decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from perfgate.core import Severity
+from perfgate.readers.torch_trace.chunks import Buffer, Chunk, Chunks
+from perfgate.readers.torch_trace.event_fields import Loose
+from perfgate.readers.torch_trace.repair import Fault
+
+_SPACE = re.compile(rb"[\s,:]+")
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_TOKEN = re.compile(rb"[\s,:]+|" + _STRING + rb'|[\[\]{}]|[^\s"\[\]{},:]+', re.DOTALL)
+_MAX_KEPT = 4 << 20
+_TOO_MANY = "too many events are broken: reading stops here"
+_TOO_LARGE = "an event of more than 32 MiB: reading stops here"
+_CUT = "the trace is cut off here: the rest is missing"
+
+
+class Distributed(msgspec.Struct, frozen=True):
+    """`distributedInfo`: which process of a job wrote the trace."""
+
+    rank: Loose = None
+    world_size: Loose = None
+    nccl_version: Loose = None
+
+
+class DeviceProperties(msgspec.Struct, frozen=True):
+    """One row of `deviceProperties`."""
+
+    name: Loose = None
+
+
+_NOT_DISTRIBUTED = Distributed()
+_HEADER: dict[str, msgspec.json.Decoder[object]] = {
+    "distributedInfo": msgspec.json.Decoder(Distributed),
+    "deviceProperties": msgspec.json.Decoder(list[DeviceProperties]),
+    "cuda_runtime_version": msgspec.json.Decoder(int),
+}
+
+
+@dataclass(slots=True)
+class TraceFile:
+    """A trace while it is read: its events in chunks, and its header."""
+
+    buffer: Buffer
+    distributed: Distributed = _NOT_DISTRIBUTED
+    devices: tuple[DeviceProperties, ...] = ()
+    cuda: int | None = None
+    faults: list[Fault] = field(default_factory=list)
+    #: The number of lists of events so far.
+    lists: int = 0
+    _is_cut: bool = False
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the events. The header may follow them, so it is complete only at the end."""
+        opening = self._next()
+        if opening == b"[":
+            yield from self._events()
+        elif opening == b"{":
+            yield from self._members()
+        if not self._is_cut and self._next():
+            self._fault("error", "text after the end of the trace is not read")
+
+    def _members(self) -> Iterator[Chunk]:
+        while True:
+            key = self._next()
+            if key == b"}":
+                return
+            if not key.startswith(b'"'):
+                self._fault("error", "not JSON: expected a key here" if key else _CUT)
+                self.buffer.skip(self.buffer.end)
+                return
+            name = key[1:-1].decode("utf-8", "replace")
+            if name == "traceEvents" and self._takes(b"["):
+                yield from self._events()
+                if self._is_cut:
+                    return
+            else:
+                self._read(name)
+
+    def _events(self) -> Iterator[Chunk]:
+        """Yield the events of a list; its opening bracket is consumed."""
+        self.lists += 1
+        events = Chunks(self.buffer, self.faults)
+        if self.lists == 1:
+            yield from events
+        else:
+            self._fault("error", "traceEvents occurs twice: the second list is not read")
+            for _ in events:
+                pass
+        if not events.closed:
+            full = _TOO_LARGE if self.buffer.is_full else _CUT
+            self._fault("error", _TOO_MANY if events.has_too_many_faults else full)
+            self._is_cut = True
+
+    def _read(self, name: str) -> None:
+        """Consume the value of a key, and decode it if the key is in the header."""
+        line = self.buffer.line
+        value = self._value(keep=name in _HEADER)
+        if name not in _HEADER:
+            return
+        try:
+            found = _HEADER[name].decode(value)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            self.faults.append(("warning", f"{name} cannot be read", line, ""))
+            return
+        if isinstance(found, Distributed):
+            self.distributed = found
+        elif isinstance(found, list):
+            self.devices = tuple(found)
+        elif isinstance(found, int):
+            self.cuda = found
+
+    def _value(self, *, keep: bool) -> bytes:
+        """Consume the next value, at any depth; return its bytes if `keep`, without the end of a very long one."""
+        depth, kept, size = 0, [], 0
+        while True:
+            token = self._token()
+            if keep and size < _MAX_KEPT:
+                kept.append(token)
+                size += len(token)
+            depth += (token in (b"{", b"[")) - (token in (b"}", b"]"))
+            if not token or (depth <= 0 and not _SPACE.fullmatch(token)):
+                return b"".join(kept).strip(b" \t\r\n,:")
+
+    def _next(self) -> bytes:
+        """Consume and return the next token that is not space, comma or colon; empty at the end."""
+        token = self._token()
+        while token and _SPACE.fullmatch(token):
+            token = self._token()
+        return token
+
+    def _takes(self, byte: bytes) -> bool:
+        """Consume the next token if it is this one; False for another."""
+        buffer = self.buffer
+        while True:
+            space = _SPACE.match(buffer.data, buffer.start, buffer.end)
+            at = space.end() if space else buffer.start
+            if at < buffer.end:
+                break
+            if not buffer.more():
+                return False
+        if buffer.data[at : at + 1] != byte:
+            return False
+        buffer.skip(at + 1)
+        return True
+
+    def _token(self) -> bytes:
+        """Consume and return the next token; empty at the end of the text, and for a string without an end."""
+        buffer = self.buffer
+        while True:
+            match = _TOKEN.match(buffer.data, buffer.start, buffer.end)
+            if match and (match.end() < buffer.end or buffer.ended or match[0] in (b"{", b"}", b"[", b"]")):
+                token = bytes(match[0])
+                buffer.skip(match.end())
+                return token
+            if not buffer.more():
+                buffer.skip(match.end() if match else buffer.end)
+                return bytes(match[0]) if match else b""
+
+    def _fault(self, severity: Severity, what: str) -> None:
+        self.faults.append((severity, what, self.buffer.line, ""))
