@@ -18,6 +18,7 @@ import yaml
 
 from perfgate.cli import main
 from perfgate.core import resource_limits as limits
+from perfgate.core.statistic_names import STATISTICS
 from perfgate.core.units import BASE_UNITS, UNITS
 from perfgate.readers.registry import FORMATS, Format
 from perfgate.rules import explain
@@ -160,7 +161,7 @@ def _yaml(value: object) -> str:
 
 def statistics() -> str:
     """Return the table of statistics."""
-    rows = [[f"`{name}`", words] for name, words in explain.STATISTICS.items()]
+    rows = [[f"`{name}`", words] for name, words in STATISTICS.items()]
     return table(
         ["statistic", "meaning"], [*rows, ["`p0` ... `p100`, `p99.9`", "the percentile, interpolated linearly"]]
     )

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "core": set(),
     "documents": {"core"},
     "schemas": set(),
-    "stats": set(),
+    "stats": {"core"},
     "rules": {"core", "documents", "schemas"},
     "readers": {"core", "documents"},
     "judge": {"core", "rules", "stats"},
@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "baselines": {"core", "documents", "rules", "judge", "analysis", "workspace", "readers", "reporters", "commands"},
     "recorder": {"core"},
     "measuring": {"core", "workspace", "judge", "recorder", "commands"},
-    "integrations": {"recorder", "measuring"},
+    "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents"},
     "commands": {
         *("core", "documents", "rules", "readers", "judge", "analysis", "workspace", "baselines", "measuring"),

@@ -9,13 +9,14 @@ from dataclasses import replace
 from perfgate.commands.details import collected
 from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
+from perfgate.core.statistic_names import is_statistic
 from perfgate.judge.report import with_outcome
 from perfgate.judge.together import geometric_means
 from perfgate.judge.verdicts import Case, judge_with_evidence
 from perfgate.readers.source import TraceMode
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor
-from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence, is_statistic
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
 from perfgate.rules.syntax.tokens import SentenceError
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused

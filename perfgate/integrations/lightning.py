@@ -14,8 +14,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from perfgate.core.runs import Fact
 from perfgate.integrations.phases import Phases
-from perfgate.recorder.columns import Fact
 from perfgate.recorder.recorder import STEP_TIME, Recorder
 
 _ON_GPU = ("forward", "backward", "optimizer_step")

@@ -13,8 +13,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from perfgate.core.runs import Fact
 from perfgate.integrations.phases import Phases
-from perfgate.recorder.columns import Fact
 from perfgate.recorder.recorder import STEP_TIME, Recorder
 
 _ON_GPU = ("forward_backward", "optimizer_step")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.judge.terms import Comparator, LimitTerms, Outcome, Reason, missing_data
+from perfgate.core import Comparator, Outcome
+from perfgate.judge.terms import LimitTerms, Reason, missing_data
 from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
 from perfgate.stats.describe import describe
 from perfgate.stats.statistics import Count, Extreme, Quantile, Statistic

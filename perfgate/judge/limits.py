@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfgate.core import Estimate, Series
+from perfgate.core import Comparator, Estimate, Series
 from perfgate.judge import messages
 from perfgate.judge.evidence import Member, Members
 from perfgate.judge.finding import Finding
 from perfgate.judge.limit import LimitResult, judge_steady_limit
 from perfgate.judge.question import Question, run_estimates
 from perfgate.judge.ranks import PICKS_EXTREME
-from perfgate.judge.terms import Comparator, LimitTerms
+from perfgate.judge.terms import LimitTerms
 from perfgate.rules.syntax.sentence import LimitClause
 from perfgate.stats.planning import values_to_settle
 from perfgate.stats.warmup import SteadyRun

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from perfgate.core import Better, Comparator
 from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import WorseSide
 from perfgate.stats.statistics import Statistic, parse_statistic
-from perfgate.stats.warmup import Better, WarmUpRule, check_warmup
+from perfgate.stats.warmup import WarmUpRule, check_warmup
 
-Outcome: TypeAlias = Literal["pass", "fail", "inconclusive", "suspect", "error"]
 Reason: TypeAlias = Literal[
     "interval",
     "exact",
@@ -24,7 +24,6 @@ Reason: TypeAlias = Literal[
     "not-a-number",
     "not-positive",
 ]
-Comparator: TypeAlias = Literal["under", "at most", "over", "at least"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

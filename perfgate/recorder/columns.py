@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import SupportsFloat
 
+from perfgate.core.runs import Fact
 from perfgate.core.units import BASE_UNITS, UNITS, find_unit
 from perfgate.recorder.form import SPAN_UNIT, Column
 
-Fact = str | int | float | bool
 Labels = Mapping[str, str]
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]

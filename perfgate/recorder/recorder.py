@@ -10,9 +10,9 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
+from perfgate.core.runs import Fact
 from perfgate.recorder.columns import (
     Columns,
-    Fact,
     Labels,
     as_number,
     can_be_measured,

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import math
 
+from perfgate.core.statistic_names import STATISTICS, percent_of
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, Selector, is_per_run, selectors
 
-#: Every statistic but the percentiles, in words.
-STATISTICS = {
-    "median": "the median",
-    "mean": "the mean",
-    "min": "the smallest value",
-    "max": "the largest value",
-    "total": "the sum of all values",
-    "count": "the number of values",
-    "stddev": "the standard deviation",
-    "cv": "the standard deviation as a share of the mean",
-    "trimmed_mean": "the mean without the lowest and highest fifth",
-}
 #: Every choice of a rank, in words.
 RANKS = {
     "each": "every rank by itself, with a verdict for each",
@@ -79,7 +68,7 @@ def _values_needed(rule: Rule, limit: LimitClause) -> str:
     if is_per_run(rule.sentence.subject):
         return ""
     statistic = rule.sentence.statistic or "median"
-    q = 0.5 if statistic == "median" else float(statistic[1:]) / 100 if statistic.startswith("p") else 0.0
+    q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100
     inside = q if limit.upper else 1 - q
     if not 0 < inside < 1:
         return ""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfgate.core import Better
 from perfgate.stats.statistics import Count, Statistic, parse_statistic
-from perfgate.stats.warmup import Better, RunValues, SteadyRun, WarmUpRule, steady_run
+from perfgate.stats.warmup import RunValues, SteadyRun, WarmUpRule, steady_run
 
 #: A variance of a logarithm beyond this says that there is no usable logarithm (and its square would
 #: overflow).

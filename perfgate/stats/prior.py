@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfgate.core import Better
 from perfgate.stats.describe import RunMeasure, measure_run
 from perfgate.stats.moderated import has_logarithm
 from perfgate.stats.quantiles import FloatArray
-from perfgate.stats.warmup import Better, RunValues, WarmUpRule
+from perfgate.stats.warmup import RunValues, WarmUpRule
 
 #: A history shorter than this changes nothing.
 FEWEST_RUNS = 5

@@ -6,13 +6,13 @@ A new statistic is a function, an influence function and a line in `STATISTICS`.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from perfgate.core.statistic_names import percent_of
 from perfgate.stats.autocorrelation import time_constant
 from perfgate.stats.quantiles import FloatArray, sample_quantile
 
@@ -130,13 +130,12 @@ def parse_statistic(name: str) -> Statistic:
     """
     if name in STATISTICS:
         return STATISTICS[name]
-    percentile = re.fullmatch(r"p(\d{1,3}(?:\.\d+)?)", name, re.ASCII)
-    percent = float(percentile[1]) if percentile else math.nan
+    percent = percent_of(name)
     if percent == 0:
         return Extreme(name, largest=False)
     if percent == 100:
         return Extreme(name, largest=True)
-    if 0 < percent < 100:
+    if percent is not None:
         return Quantile(name, percent / 100)
     known = ", ".join(STATISTICS)
     raise ValueError(f"unknown statistic {name!r}: use {known}, or a percentile from p0 to p100 such as p95")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.core import Better
 from perfgate.stats.quantiles import BoolArray, FloatArray
-from perfgate.stats.warmup import Better
 
 #: A stall takes this many times as long as the run's median step.
 STALL = 2.0

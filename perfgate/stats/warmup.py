@@ -9,12 +9,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from perfgate.core import Better
 from perfgate.stats.clock import clock_variance
 from perfgate.stats.quantiles import BoolArray, FloatArray
 
 #: A run: its values in order of time, in any unit, or one number where the source holds only one.
 RunValues: TypeAlias = float | Sequence[float] | FloatArray
-Better: TypeAlias = Literal["lower", "higher", "neither"]
 WarmUpRule: TypeAlias = Literal["auto"] | int
 
 

@@ -15,9 +15,9 @@ from pages import DOCS, ROOT
 
 from perfgate.cli import main
 from perfgate.core.resource_limits import Limits
+from perfgate.core.statistic_names import is_statistic
 from perfgate.core.units import UNITS
 from perfgate.readers.registry import FORMATS
-from perfgate.rules.syntax.sentence import is_statistic
 from perfgate.schemas import schema
 
 

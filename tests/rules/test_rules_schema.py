@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from perfgate.core import Better
+from perfgate.core.statistic_names import STATISTICS, is_statistic
 from perfgate.documents.yaml import load_document
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Settings
-from perfgate.rules.syntax.sentence import STATISTICS, is_statistic
 from perfgate.schemas import schema
 from perfgate.stats.statistics import STATISTICS as MEASURED
 from perfgate.stats.statistics import parse_statistic

@@ -19,15 +19,15 @@ import math
 import re
 from typing import NoReturn, cast, get_args
 
+from perfgate.core import Comparator
+from perfgate.core.statistic_names import STATISTICS, is_statistic
 from perfgate.core.units import Quantity
 from perfgate.rules.syntax import habits
 from perfgate.rules.syntax.cursor import Cursor
 from perfgate.rules.syntax.sentence import (
-    STATISTICS,
     Arithmetic,
     ChangeClause,
     Clause,
-    Comparator,
     Expression,
     LabelTest,
     LimitClause,
@@ -38,7 +38,6 @@ from perfgate.rules.syntax.sentence import (
     Sentence,
     StatisticOf,
     is_per_run,
-    is_statistic,
     selectors,
 )
 from perfgate.rules.syntax.tokens import SentenceError, Token

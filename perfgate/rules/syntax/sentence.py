@@ -12,25 +12,14 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Literal
 
-from perfgate.core import Key
+from perfgate.core import Comparator, Key
 from perfgate.core.aliases import synonyms
 from perfgate.core.units import Quantity
 
-Comparator = Literal["under", "at most", "over", "at least"]
 Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowest rank"]
 RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
 #: Which side of a change is judged: `worse` follows from the metric, `both` judges improvements too.
 ToleratedSide = Literal["worse", "upper", "lower", "both"]
-
-#: The statistics of the rule language beside the percentiles `p0` to `p100`.
-STATISTICS = ("mean", "median", "min", "max", "total", "count", "stddev", "cv", "trimmed_mean")
-_PERCENTILE = re.compile(r"p(\d{1,3}(?:\.\d+)?)", re.ASCII)
-
-
-def is_statistic(word: str) -> bool:
-    """Whether a word names a statistic: `median`, `p95`, `p99.9`, ..."""
-    found = _PERCENTILE.fullmatch(word)
-    return word in STATISTICS or (found is not None and float(found[1]) <= 100)
 
 
 @lru_cache(maxsize=4096)
