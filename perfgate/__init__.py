@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from perfgate.measuring.in_process import pair
     from perfgate.recorder.errors import RecorderError, RecorderWarning
     from perfgate.recorder.recorder import Recorder
-    from perfgate.stats.describe import measure_run
-    from perfgate.stats.prior import calibrate_prior
-    from perfgate.stats.warmup import warmup_length
+    from perfgate.stats.history import calibrate_prior
+    from perfgate.stats.statistics import measure_run
+    from perfgate.stats.steady import warmup_length
 
 __all__ = [
     "Recorder",
@@ -49,13 +49,13 @@ _HOMES = {
     "Recorder": "perfgate.recorder.recorder",
     "RecorderError": "perfgate.recorder.errors",
     "RecorderWarning": "perfgate.recorder.errors",
-    "calibrate_prior": "perfgate.stats.prior",
+    "calibrate_prior": "perfgate.stats.history",
     "judge_change": "perfgate.judge.change",
     "judge_limit": "perfgate.judge.limit",
     "judge_pairs": "perfgate.judge.pairs",
-    "measure_run": "perfgate.stats.describe",
+    "measure_run": "perfgate.stats.statistics",
     "pair": "perfgate.measuring.in_process",
-    "warmup_length": "perfgate.stats.warmup",
+    "warmup_length": "perfgate.stats.steady",
 }
 
 

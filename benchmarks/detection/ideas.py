@@ -21,9 +21,9 @@ import numpy as np
 from scipy import stats
 from score import CALIBRATION, judged
 
-from perfgate.stats.describe import RunMeasure, measure_run
-from perfgate.stats.prior import prior_from, prior_of_levels
-from perfgate.stats.warmup import steady_run
+from perfgate.stats.history import prior_from, prior_of_levels
+from perfgate.stats.statistics import RunMeasure, measure_run
+from perfgate.stats.steady import steady_run
 
 RUNS = Path(__file__).resolve().parent / "real.json"
 #: A run is cut into so many blocks to see whether its level wanders.

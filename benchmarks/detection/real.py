@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import score
 
-from perfgate.stats.describe import RunMeasure
+from perfgate.stats.statistics import RunMeasure
 
 #: Of each workload and clock so many cases are drawn. They share runs, so they are no independent repetitions.
 DRAWS = 200

@@ -13,9 +13,8 @@ import peers
 
 from perfgate.judge.change import ChangeResult, judge_measured_change
 from perfgate.judge.terms import ChangeTerms
-from perfgate.stats.describe import RunMeasure, measure_run
-from perfgate.stats.drift import WARNS, cusum
-from perfgate.stats.prior import prior_from
+from perfgate.stats.history import WARNS, cusum, prior_from
+from perfgate.stats.statistics import RunMeasure, measure_run
 
 #: How much slower the new runs are; 0 is the same code.
 SLOWER = (0.0, 0.05, 0.10)

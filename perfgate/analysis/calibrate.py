@@ -16,9 +16,9 @@ from perfgate.judge.paired import paired_ratios
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import Question
 from perfgate.judge.verdicts import Case
-from perfgate.stats.describe import RunMeasure
+from perfgate.stats.history import FEWEST_RUNS, Prior, freedom, prior_of_levels, prior_of_pairs
 from perfgate.stats.moderated import has_logarithm
-from perfgate.stats.prior import FEWEST_RUNS, Prior, freedom, prior_of_levels, prior_of_pairs
+from perfgate.stats.statistics import RunMeasure
 
 #: Fewer unchanged runs than this measure no noise.
 RUNS_NEEDED = FEWEST_RUNS

@@ -14,9 +14,9 @@ from perfgate.judge.measure import NotAvailable
 from perfgate.judge.question import Question
 from perfgate.judge.verdicts import Case
 from perfgate.rules.ruleset import Rule
-from perfgate.stats.describe import RunMeasure
-from perfgate.stats.drift import WARNS, Drift, cusum
+from perfgate.stats.history import WARNS, Drift, cusum
 from perfgate.stats.moderated import has_logarithm
+from perfgate.stats.statistics import RunMeasure
 
 #: Fewer runs in a row are a step, which the verdicts tell of.
 _FEWEST_RISING = 3

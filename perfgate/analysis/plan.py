@@ -20,10 +20,9 @@ from perfgate.judge.terms import ChangeTerms
 from perfgate.judge.verdicts import Case
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
-from perfgate.stats.describe import RunMeasure
-from perfgate.stats.moderated import has_logarithm, run_noise
-from perfgate.stats.planning import MOST_RUNS, RunNoise, values_to_pass
-from perfgate.stats.statistics import Quantile, parse_statistic
+from perfgate.stats.bounds import values_to_pass
+from perfgate.stats.moderated import MOST_RUNS, RunNoise, has_logarithm, run_noise
+from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
 #: More of the same: so many times the steps are held against as many runs, which take as long.
 TIMES = 3

@@ -19,8 +19,8 @@ from perfgate.judge.measure import NotAvailable, pooled
 from perfgate.judge.question import Question, Side
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector
-from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import has_logarithm, moderated_t
+from perfgate.stats.statistics import RunMeasure
 
 MOST_PARTS = 5
 #: A part of less than this share explains nothing.

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from perfgate.core import Better, Outcome
 from perfgate.judge.margin import Margin
 from perfgate.judge.terms import ChangeTerms, Reason, missing_data
-from perfgate.stats.describe import RunMeasure, describe
 from perfgate.stats.moderated import LogChange, exact_change, has_logarithm, moderated_t
 from perfgate.stats.paired_t import paired_t
-from perfgate.stats.statistics import Quantile, Statistic
-from perfgate.stats.warmup import RunValues, WarmUpRule, steady_run
+from perfgate.stats.statistics import Quantile, RunMeasure, Statistic, describe
+from perfgate.stats.steady import RunValues, WarmUpRule, steady_run
 
 #: A change beyond the tolerance is suspect when no change at all would show as much less often than this.
 SUSPICIOUS = 0.05

@@ -20,7 +20,7 @@ from perfgate.judge.paired import check_tolerance, is_paired, paired_notes, pair
 from perfgate.judge.question import Question, Side, run_estimates
 from perfgate.judge.terms import ChangeTerms
 from perfgate.rules.syntax.sentence import ChangeClause
-from perfgate.stats.describe import RunMeasure
+from perfgate.stats.statistics import RunMeasure
 
 #: The anchor is held at this confidence, so that a long history of unchanged runs does not alarm.
 ANCHOR_CONFIDENCE = 0.99

@@ -10,8 +10,7 @@ from perfgate.judge.finding import Finding
 from perfgate.judge.margin import Margin
 from perfgate.judge.terms import ChangeTerms
 from perfgate.rules.syntax.sentence import Clause, LimitClause
-from perfgate.stats.multiple import discoveries
-from perfgate.stats.quantiles import t_tail
+from perfgate.stats.distributions import discoveries, t_tail
 
 #: A glob over more metrics than this is corrected for their number, and so is one with a narrower tolerance than this.
 MOST_UNCORRECTED = 10

@@ -18,7 +18,7 @@ from perfgate.judge.measure import NotAvailable
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import Reading, choose
 from perfgate.rules.syntax.sentence import ChangeClause
-from perfgate.stats.timeline import kept_for_drawing, stalls
+from perfgate.stats.steady import kept_for_drawing, stalls
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values

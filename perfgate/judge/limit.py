@@ -11,9 +11,8 @@ import numpy as np
 from perfgate.core import Comparator, Outcome
 from perfgate.judge.terms import LimitTerms, Reason, missing_data
 from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
-from perfgate.stats.describe import describe
-from perfgate.stats.statistics import Count, Extreme, Quantile, Statistic
-from perfgate.stats.warmup import RunValues, SteadyRun, WarmUpRule, steady_run
+from perfgate.stats.statistics import Count, Extreme, Quantile, Statistic, describe
+from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, steady_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from perfgate.judge.question import Question, run_estimates
 from perfgate.judge.ranks import PICKS_EXTREME
 from perfgate.judge.terms import LimitTerms
 from perfgate.rules.syntax.sentence import LimitClause
-from perfgate.stats.planning import values_to_settle
-from perfgate.stats.warmup import SteadyRun
+from perfgate.stats.bounds import values_to_settle
+from perfgate.stats.steady import SteadyRun
 
 
 def limit_finding(question: Question, asks: LimitClause) -> Finding:

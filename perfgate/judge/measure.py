@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfgate.core import Better, Series, SeriesSummary, read_only
-from perfgate.stats.describe import RunMeasure, describe
-from perfgate.stats.quantiles import sample_quantile
-from perfgate.stats.statistics import Count, Quantile, parse_statistic
-from perfgate.stats.warmup import SteadyRun, WarmUpRule, steady_run
+from perfgate.stats.distributions import sample_quantile
+from perfgate.stats.statistics import Count, Quantile, RunMeasure, describe, parse_statistic
+from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values

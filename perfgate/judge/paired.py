@@ -11,7 +11,7 @@ from perfgate.judge.finding import Undecidable
 from perfgate.judge.pairs import LEAST_TOLERANCE, PRIORS, WORDS, base_goes_first, order_bias, pair_ratios
 from perfgate.judge.question import Question, Side
 from perfgate.rules.syntax.sentence import ChangeClause
-from perfgate.stats.describe import RunMeasure
+from perfgate.stats.statistics import RunMeasure
 
 
 def is_paired(question: Question, asks: ChangeClause) -> bool:

@@ -16,9 +16,9 @@ import numpy as np
 from perfgate.core import Better, Key, Location, Problem, Run, Series
 from perfgate.judge.change import ChangeResult, judge_measured_change, measure_runs
 from perfgate.judge.terms import ChangeTerms
-from perfgate.stats.describe import RunMeasure
 from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
-from perfgate.stats.warmup import RunValues, WarmUpRule
+from perfgate.stats.statistics import RunMeasure
+from perfgate.stats.steady import RunValues, WarmUpRule
 
 Pairing: TypeAlias = Literal["one-process", "in-turn", "whole-runs"]
 

@@ -20,8 +20,8 @@ from perfgate.judge.measure import default_statistic, statistic_unit
 from perfgate.judge.ranks import Reading, choose
 from perfgate.rules.ruleset import Rule, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, RankChoice
-from perfgate.stats.modes import two_modes
-from perfgate.stats.prior import DEFAULT
+from perfgate.stats.history import DEFAULT
+from perfgate.stats.steady import two_modes
 
 if TYPE_CHECKING:
     from perfgate.judge.verdicts import Case

@@ -14,7 +14,7 @@ from perfgate.judge.limits import judge_values
 from perfgate.judge.question import Question
 from perfgate.judge.ranks import choose
 from perfgate.rules.syntax.sentence import ChangeClause, RankChoice
-from perfgate.stats.warmup import steady_run
+from perfgate.stats.steady import steady_run
 
 
 def rank_ratio_finding(question: Question, asks: ChangeClause) -> Finding:

@@ -9,8 +9,8 @@ from perfgate.core import Better, Series
 from perfgate.judge.evidence import Member, Members
 from perfgate.judge.measure import Measurer, pooled
 from perfgate.rules.syntax.sentence import RankChoice
-from perfgate.stats.describe import RunMeasure
-from perfgate.stats.warmup import SteadyRun, WarmUpRule
+from perfgate.stats.statistics import RunMeasure
+from perfgate.stats.steady import SteadyRun, WarmUpRule
 
 #: The choices that pick an extreme of several ranks, so that a limit has to allow for having picked it.
 PICKS_EXTREME = ("worst", "slowest", "fastest")

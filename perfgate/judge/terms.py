@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from perfgate.core import Better, Comparator
-from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import WorseSide
-from perfgate.stats.statistics import Statistic, parse_statistic
-from perfgate.stats.warmup import WarmUpRule, check_warmup
+from perfgate.stats.statistics import RunMeasure, Statistic, parse_statistic
+from perfgate.stats.steady import WarmUpRule, check_warmup
 
 Reason: TypeAlias = Literal[
     "interval",

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.stats.autocorrelation import time_constant
-from perfgate.stats.quantiles import BoolArray, FloatArray, beta_quantile, sample_quantile, t_quantile
-from perfgate.stats.statistics import StatisticEstimate
+from perfgate.stats.distributions import BoolArray, FloatArray, beta_quantile, sample_quantile, t_quantile
+from perfgate.stats.statistics import StatisticEstimate, time_constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +184,37 @@ def _ranks(x: FloatArray) -> FloatArray:
     _, position, count = np.unique(x, return_inverse=True, return_counts=True)
     ranks: FloatArray = (np.cumsum(count) - (count - 1) / 2)[position]
     return ranks
+
+
+#: Beyond this many values nobody waits.
+_MOST_VALUES = 10_000_000
+
+
+def values_to_pass(allowed: float, confidence: float) -> int:
+    """Independent values without a bad one after which at most `allowed` are shown to be bad: ln(1 - c) / ln(1 - a).
+
+    The exact binomial bound for no bad value in n (Clopper and Pearson 1934); `allowed` is in (0, 1).
+    """
+    return math.ceil(math.log1p(-confidence) / math.log1p(-allowed))
+
+
+def values_to_settle(share: float, allowed: float, confidence: float) -> int | None:
+    """Independent values after which a percentile limit would be settled, were the bad share to stay `share`.
+
+    The exact binomial bound (Clopper and Pearson 1934) of `share` then lies on one side of `allowed`. Both are in
+    [0, 1]. Rounded up to two digits; None where they are equal, or where it would take more than ten million.
+    """
+    n = 1.0
+    while n <= _MOST_VALUES:
+        k = share * n
+        low = beta_quantile(k, n - k + 1, 1 - confidence) if k > 0 else 0.0
+        high = beta_quantile(k + 1, n - k, confidence) if k < n else 1.0
+        if low > allowed or high <= allowed:
+            return _round_up(n)
+        n *= 1.05
+    return None
+
+
+def _round_up(n: float) -> int:
+    unit = 10 ** max(0, len(str(int(n))) - 2)
+    return int(-(-n // unit) * unit)

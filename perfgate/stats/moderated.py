@@ -10,14 +10,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from perfgate.stats.describe import RunMeasure
-from perfgate.stats.planning import RunNoise
-from perfgate.stats.quantiles import FloatArray, t_quantile, t_tail
+from perfgate.stats.distributions import FloatArray, t_quantile, t_tail
+from perfgate.stats.statistics import RunMeasure
+
+#: The most new runs that anybody is asked for.
+MOST_RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RunNoise:
+    """What is known of the noise of one run, from `base_runs` of them and a prior worth `prior_runs`.
+
+    `variance` is that of the logarithm of the run's statistic, and `within` the part of it that comes from inside the
+    run, which longer runs make smaller.
+    """
+
+    variance: float
+    within: float
+    base_runs: int
+    prior_runs: float
+
+    def reach(self, new_runs: int, confidence: float, power: float) -> float:
+        """How far beyond a margin ln(new / base) must truly be for `new_runs` to show it with this power."""
+        df = self.prior_runs + self.base_runs + new_runs - 2
+        standard_error = math.sqrt(self.variance * (1 / self.base_runs + 1 / new_runs))
+        return (t_quantile(df, confidence) + t_quantile(df, power)) * standard_error
+
+    def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
+        """The fewest new runs that show with this power that no change is within `margin`; None beyond `MOST_RUNS`."""
+        enough = (runs for runs in range(1, MOST_RUNS + 1) if self.reach(runs, confidence, power) <= margin)
+        return next(enough, None)
+
+    def of_longer_runs(self, times: float) -> RunNoise:
+        """The noise of runs with that many times the steps, base runs included: only the part inside shrinks."""
+        within = self.within / times
+        return replace(self, variance=self.variance - self.within + within, within=within)
+
+    def of_base_runs(self, base_runs: int) -> RunNoise:
+        """The same noise, known from as many base runs."""
+        return replace(self, base_runs=base_runs)
+
 
 WorseSide: TypeAlias = Literal["up", "down", "either"]
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.stats.describe import RunMeasure, measure_run
-from perfgate.stats.moderated import LogChange
-from perfgate.stats.planning import MOST_RUNS
-from perfgate.stats.quantiles import FloatArray, t_quantile
+from perfgate.stats.distributions import FloatArray, t_quantile
+from perfgate.stats.moderated import MOST_RUNS, LogChange
+from perfgate.stats.statistics import RunMeasure, measure_run
 
 #: With fewer blocks of two steps, the median of each side by itself says as much.
 FEWEST_BLOCKS = 8

@@ -12,9 +12,59 @@ from typing import TypeAlias
 
 import numpy as np
 
+from perfgate.core import Better
 from perfgate.core.statistic_names import percent_of
-from perfgate.stats.autocorrelation import time_constant
-from perfgate.stats.quantiles import FloatArray, sample_quantile
+from perfgate.stats.distributions import FloatArray, sample_quantile
+from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, steady_run
+
+
+def time_constant(series: FloatArray) -> float:
+    """The integrated autocorrelation time of a series in order of time, in values; at least 1.
+
+    n / time_constant independent values would leave the mean as uncertain as these n do. The larger of two
+    estimates counts: a first-order process is seen in short series already, and the summed autocorrelations
+    see slow wander. n values cannot show more than n / 4, and fewer than 8 not more than 2. Series shorter
+    than 5, in which no memory can be seen, and constant series have 1.
+    """
+    n = len(series)
+    if n < 5 or series.max() == series.min():
+        return 1.0
+    correlations = _autocorrelations(series, longest_lag=max(3, min(n // 3, 200)))
+    if not np.isfinite(correlations).all():  # differences too small or too large to be squared
+        return 1.0
+    longest = n / 4 if n >= 8 else 2.0
+    return min(max(1.0, _first_order(float(correlations[0]), n), _summed(correlations, n)), longest)
+
+
+def _autocorrelations(series: FloatArray, longest_lag: int) -> FloatArray:
+    """Sample autocorrelations at lags from 1 on: lagged products over the total sum of squares."""
+    size = 1 << (len(series) + longest_lag - 1).bit_length()  # room enough that the ends never meet
+    spectrum = np.fft.rfft(series - series.mean(), size)
+    products = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
+    correlations: FloatArray = products[1 : longest_lag + 1] / products[0]
+    return correlations
+
+
+def _first_order(lag_one: float, n: int) -> float:
+    """(1 + a) / (1 - a) of a first-order autoregression, or 1 where the correlation could be chance.
+
+    The lag-one autocorrelation is biased by -(1 + 3 a) / n (Marriott and Pope 1954; Kendall 1954).
+    """
+    a = min(0.97, lag_one + (1 + 3 * max(lag_one, 0.0)) / n)
+    return (1 + a) / (1 - a) if a > 2 / math.sqrt(n) else 1.0
+
+
+def _summed(correlations: FloatArray, n: int) -> float:
+    """1 + 2 times the sum of autocorrelations, by pairs until a pair cannot be told from 0.
+
+    The initial positive sequence of Geyer, "Practical Markov chain Monte Carlo" (1992), with the bias of -1
+    / n given back to each correlation.
+    """
+    even = len(correlations) // 2 * 2
+    pairs = correlations[0:even:2] + correlations[1:even:2] + 2 / n
+    lost = pairs <= 1 / math.sqrt(n)
+    end = int(lost.argmax()) if lost.any() else len(pairs)
+    return 1 + 2 * float(pairs[:end].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +252,65 @@ STATISTICS: dict[str, Statistic] = {
     "cv": Smooth("cv", _cv, _cv_influence),
     "trimmed_mean": Smooth("trimmed_mean", _trimmed_mean, _trimmed_mean_influence),
 }
+
+
+#: A variance of a logarithm beyond this says that there is no usable logarithm (and its square would
+#: overflow).
+_LARGEST_LOG_VARIANCE = 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class RunMeasure:
+    """A run seen through one statistic.
+
+    `value` is in the unit of the values, or None: where no value is left after warm-up, or (n > 0) where one
+    is no finite number. `n` values are left after warm-up, as good as `n_effective` independent ones (None
+    for a run that is a single number: how it was made is unknown). `within_variance` is the variance of the
+    logarithm of the value that the inside of the run shows, resolution of the clock included; 0 for a single
+    number, None where there is no logarithm. `dropped` values were warm-up; `settled` says whether it ended.
+    """
+
+    value: float | None
+    n: int
+    n_effective: float | None
+    within_variance: float | None
+    dropped: int
+    settled: bool
+
+    @property
+    def single(self) -> bool:
+        """Whether the run is known by a single number, not by samples."""
+        return self.value is not None and self.n_effective is None
+
+
+def measure_run(
+    values: RunValues, statistic: str = "median", warmup: WarmUpRule = "auto", better: Better = "lower"
+) -> RunMeasure:
+    """Drop the warm-up of a run and measure the rest.
+
+    `values` is a sequence of numbers in order of time, or a single number. Raises ValueError for an unknown
+    statistic, warm-up or direction; never for what the values are.
+    """
+    return describe(steady_run(values, warmup, better), parse_statistic(statistic))
+
+
+@np.errstate(all="ignore")
+def describe(run: SteadyRun, statistic: Statistic) -> RunMeasure:
+    """Measure a run whose warm-up is gone: `measure_run` for several statistics of one run."""
+    n, rest = len(run.values), (run.dropped, run.settled)
+    if n == 0 or not run.finite:
+        return RunMeasure(None, n, None, None, *rest)
+    if run.single:
+        return RunMeasure(float(run.values[0]), 1, None, 0.0, *rest)
+    found = statistic.estimate(run.values)
+    if not math.isfinite(found.value):  # a sum beyond the largest float, or a ratio to 0
+        return RunMeasure(None, n, None, None, *rest)
+    clock = 0.0 if isinstance(statistic, Count) else run.clock_variance
+    return RunMeasure(found.value, n, found.n_effective, _usable(found.log_variance, clock), *rest)
+
+
+def _usable(log_variance: float | None, clock: float) -> float | None:
+    """Both variances together, or None where there is no logarithm to speak of."""
+    if log_variance is None or not log_variance + clock < _LARGEST_LOG_VARIANCE:
+        return None
+    return log_variance + clock

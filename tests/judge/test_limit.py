@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfgate import judge_limit
 from perfgate.judge.limit import LimitResult, judge_steady_limit
 from perfgate.judge.terms import LimitTerms
-from perfgate.stats.warmup import steady_run
+from perfgate.stats.steady import steady_run
 
 #: 101 values that forget at once, the first one warm-up: 10, 11, 12, 13 in turn.
 FOUR = [10.0] + [10.0 + (7 * i) % 4 for i in range(100)]

@@ -11,8 +11,8 @@ from stories import TODAY, ruleset
 
 from perfgate.core import Baseline, CalibratedPrior, Key, Run, Series, Verdict, read_only
 from perfgate.judge.verdicts import Case, judge
-from perfgate.stats.describe import measure_run
 from perfgate.stats.moderated import moderated_t
+from perfgate.stats.statistics import measure_run
 
 
 def verdict(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from programs import noisy_pair
 
 from perfgate import judge_change, judge_pairs
-from perfgate.stats.describe import RunMeasure
 from perfgate.stats.paired_t import paired_t, ratio_of
+from perfgate.stats.statistics import RunMeasure
 
 Command = Callable[..., Done]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.stats.clock import clock_variance
-from perfgate.stats.describe import RunMeasure, measure_run
+from perfgate.stats.statistics import RunMeasure, measure_run
+from perfgate.stats.steady import clock_variance
 
 STATISTICS = ["mean", "median", "min", "max", "total", "count", "stddev", "cv", "trimmed_mean", "p95", "p0"]
 ANY_FLOATS = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=40)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.stats.describe import RunMeasure
-from perfgate.stats.drift import WARNS, cusum
+from perfgate.stats.history import WARNS, cusum
+from perfgate.stats.statistics import RunMeasure
 
 PRIOR = (0.01, 2.0)
 

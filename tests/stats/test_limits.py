@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfgate.stats.autocorrelation import time_constant
 from perfgate.stats.bounds import mean_limit, numbers_limit, quantile_limit
-from perfgate.stats.statistics import STATISTICS, StatisticEstimate
+from perfgate.stats.statistics import STATISTICS, StatisticEstimate, time_constant
 
 
 def limit(runs, q, bound, upper=True, inclusive=True, confidence=0.95):

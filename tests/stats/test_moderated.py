@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfgate.stats.describe import RunMeasure
 from perfgate.stats.moderated import exact_change, has_logarithm, moderated_t
+from perfgate.stats.statistics import RunMeasure
 
 
 def run(value, within=0.0, n=100):

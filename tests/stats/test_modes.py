@@ -8,7 +8,7 @@ from conftest import ends
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.stats.modes import TwoModes, two_modes
+from perfgate.stats.steady import TwoModes, two_modes
 
 RNG = np.random.default_rng(1)
 LOW, HIGH = RNG.normal(100, 1, 55), RNG.normal(108, 1, 45)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfgate.stats.describe import RunMeasure, measure_run
+from perfgate.stats.distributions import t_quantile
 from perfgate.stats.paired_t import PairedChange, median_ratio, order_effect, paired_t, ratio_of
-from perfgate.stats.quantiles import t_quantile
+from perfgate.stats.statistics import RunMeasure, measure_run
 
 PRIOR = (0.02, 2.0)
 

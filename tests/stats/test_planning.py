@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from perfgate.stats.describe import RunMeasure
-from perfgate.stats.moderated import moderated_t, run_noise
-from perfgate.stats.planning import RunNoise, values_to_pass, values_to_settle
-from perfgate.stats.quantiles import beta_quantile
+from perfgate.stats.bounds import values_to_pass, values_to_settle
+from perfgate.stats.distributions import beta_quantile
+from perfgate.stats.moderated import RunNoise, moderated_t, run_noise
+from perfgate.stats.statistics import RunMeasure
 
 
 def runs(*logs, within=0.0):

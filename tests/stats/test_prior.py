@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from perfgate.stats.describe import RunMeasure
-from perfgate.stats.prior import DEFAULT, Prior, calibrate_prior, prior_from, prior_of_levels, prior_of_pairs
+from perfgate.stats.history import DEFAULT, Prior, calibrate_prior, prior_from, prior_of_levels, prior_of_pairs
+from perfgate.stats.statistics import RunMeasure
 
 
 def measures(logs, within=0.0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfgate.stats.quantiles import beta_quantile, sample_quantile, t_quantile, t_tail
+from perfgate.stats.distributions import beta_quantile, sample_quantile, t_quantile, t_tail
 
 # Student's t, upper 5 % points, as every textbook prints them.
 T_TABLE = {1: 6.314, 2: 2.920, 3: 2.353, 5: 2.015, 10: 1.812, 30: 1.697, 1e6: 1.645}

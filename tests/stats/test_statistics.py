@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfgate.stats.autocorrelation import time_constant
-from perfgate.stats.statistics import STATISTICS, Count, Extreme, Quantile, Smooth, StatisticEstimate, parse_statistic
+from perfgate.stats.statistics import (
+    STATISTICS,
+    Count,
+    Extreme,
+    Quantile,
+    Smooth,
+    StatisticEstimate,
+    parse_statistic,
+    time_constant,
+)
 
 X = np.random.default_rng(3).lognormal(3, 0.2, 83)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.core import Better
-from perfgate.stats.timeline import kept_for_drawing, stalls
+from perfgate.stats.steady import kept_for_drawing, stalls
 
 
 @given(st.integers(0, 2000), st.lists(st.tuples(st.integers(0, 1999), st.floats()), max_size=5), st.integers(2, 300))

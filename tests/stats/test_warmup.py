@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfgate.stats.warmup import WarmUp, steady_run, warmup_length
+from perfgate.stats.steady import WarmUp, steady_run, warmup_length
 
 FLAT = [10.0, 10.2, 10.1] * 14
 

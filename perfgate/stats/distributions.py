@@ -1,10 +1,11 @@
-"""Quantiles: of Student's t and the beta distribution, and of a sorted sample.
+"""Student's t, the beta distribution, quantiles of a sample, and many comparisons at once.
 
-`scipy.special` is imported where it is called: showing what a run holds needs none of it.
+`scipy.special` is imported where it is called: `inspect` does not need it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -49,3 +50,16 @@ def sample_quantile(ordered: FloatArray, q: float) -> float:
     above = min(below + 1, len(ordered) - 1)
     low, high = float(ordered[below]), float(ordered[above])
     return low + (position - below) * (high - low)
+
+
+def discoveries(p_values: Sequence[float], rate: float) -> list[bool]:
+    """Which hypotheses to reject so that at most a share `rate` of the rejected ones is true on average.
+
+    Benjamini and Hochberg, "Controlling the false discovery rate" (1995): of n sorted p-values all up to the largest
+    that is at most rate * rank / n. It holds for metrics that rise and fall together, too (Benjamini and Yekutieli
+    2001), as those of one run do.
+    """
+    n = len(p_values)
+    kept = (p for rank, p in enumerate(sorted(p_values), 1) if p <= rate * rank / n)
+    largest = max(kept, default=-1.0)
+    return [p <= largest for p in p_values]
