@@ -6,8 +6,8 @@ import re
 
 #: Every statistic except the percentiles `p0` to `p100`, with its meaning.
 STATISTICS = {
-    "mean": "the mean",
     "median": "the median",
+    "mean": "the mean",
     "min": "the smallest value",
     "max": "the largest value",
     "total": "the sum of all values",
