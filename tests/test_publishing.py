@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 from conftest import Done, steady, write_log, write_rules
 
-from perfgate.cli.publishing import Publication, report_options
+from perfgate.cli.shared import Publication, report_options
 from perfgate.core import Report
 from perfgate.reporters import RENDERERS
 
@@ -37,8 +36,8 @@ OPTIONS = [
 def test_what_the_options_ask_for(words: list[str], expected: Publication, folder: Path) -> None:
     @click.command()
     @report_options
-    def command(**arguments: Any) -> Publication:
-        return Publication.of(arguments)
+    def command(publication: Publication) -> Publication:
+        return publication
 
     assert command.main(words, standalone_mode=False) == expected
 

@@ -1,7 +1,7 @@
-"""The command line: parse, call the command's function in `perfgate.commands`, write, and choose the exit code.
+"""The command line: parse, call a command, write, and choose the exit code.
 
-Only click is imported here at start-up; everything else when a command runs. `entry` is the way in and out, `options`
-what commands share, `terminal` how they print; every other module holds the commands of its name.
+`entry` has the way in and out, `shared` what commands share, and each other module one command. Only click is imported
+at start-up; everything else is imported when a command runs.
 """
 
 from __future__ import annotations

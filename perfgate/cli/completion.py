@@ -1,4 +1,4 @@
-"""What a shell offers after the tab key: files, rules, and the script that makes it ask."""
+"""The command `perfgate completion`, and what a shell offers after the tab key."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: The variable by which the script asks; click's own name for it.
+#: The environment variable with which the script asks. The name is click's own.
 VARIABLE = "_PERFGATE_COMPLETE"
 
 
 def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What the shell itself knows of files: nothing is forced on a path that is typed."""
+    """Return the item that lets the shell itself complete file names."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def rule_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The ids of the rules; nothing where the rules cannot be read."""
+    """Return the ids of the rules, or nothing if the rules cannot be read."""
     return _offered(context, incomplete, with_metrics=False)
 
 
 def rules_and_metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of the rules, and the metrics that they are about."""
+    """Return the names of the rules and of their metrics."""
     return _offered(context, incomplete, with_metrics=True)
 
 
@@ -38,9 +38,9 @@ def _offered(context: click.Context, incomplete: str, *, with_metrics: bool) -> 
     from perfgate.commands.rules import names_of_rules
     from perfgate.workspace.errors import Refused
 
-    with suppress(Refused, OSError):  # a shell asks at every keystroke: it gets no answer, and no error
+    with suppress(Refused, OSError):  # a shell asks at every keystroke, and cannot show an error
         names = names_of_rules(context.params.get("rules") or ("rules",), with_metrics=with_metrics)
-        # A shell would take a name with blanks for several words.
+        # A shell would split a name with blanks into several words.
         words = (name for name in names if shlex.quote(name) == name)
         return [CompletionItem(name) for name in words if name.startswith(incomplete)]
     return []
@@ -52,7 +52,7 @@ def completion(shell: str) -> int:
     """Print the script that completes commands, options, files and rules in a shell.
 
     \b
-    Put it where the shell reads it when it starts:
+    Load it when the shell starts:
       bash   eval "$(perfgate completion bash)"              in ~/.bashrc
       zsh    eval "$(perfgate completion zsh)"               in ~/.zshrc, after compinit
       fish   perfgate completion fish > ~/.config/fish/completions/perfgate.fish
@@ -66,6 +66,6 @@ def completion(shell: str) -> int:
     if found is None:
         raise click.UsageError(f"there is no completion for {shell}")
     command = click.get_current_context().find_root().command
-    # The shell is whoever reads the script: the one on this machine is not asked for its version.
+    # click's own `source` of bash would run bash to ask for its version; the script may be for another machine.
     click.echo(ShellComplete.source(found(command, {}, "perfgate", VARIABLE)))
     return 0

@@ -1,17 +1,17 @@
-"""The command about the machine: env."""
+"""The command `perfgate env`."""
 
 from __future__ import annotations
 
 import click
 
-from perfgate.cli.terminal import hint, say
+from perfgate.cli.shared import say, tell
 
 
 @click.command()
 def env() -> int:
     """Print the facts of this machine as JSON: GPU, driver, clocks, throttling, versions.
 
-    Take them before and after the measurement, and give both to check with --env.
+    Run it before and after the measurement, and give both files to check with --env.
 
     \b
     Example: perfgate env > env.json
@@ -20,5 +20,6 @@ def env() -> int:
     from perfgate.workspace.machine import machine_facts
 
     facts, hints = machine_facts()
-    hint(hints)
+    for hint in hints:
+        tell(hint)
     return say([encode(facts)])

@@ -1,23 +1,21 @@
-"""The command that shows stored reports."""
+"""The command `perfgate report`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 
 from perfgate.cli.completion import files
-from perfgate.cli.publishing import Publication, publish, report_options
+from perfgate.cli.shared import Publication, publish, report_options
 
 
 @click.command()
 @click.argument("reports", nargs=-1, required=True, metavar="REPORT.json...", shell_complete=files)
 @click.option(
-    "--expect", type=click.IntRange(min=1), metavar="N", help="How many reports there must be; otherwise exit 3."
+    "--expect", type=click.IntRange(min=1), metavar="N", help="The number of reports; any other number is exit 3."
 )
 @report_options
-def report(reports: tuple[str, ...], expect: int | None, **arguments: Any) -> int:
-    """Show stored reports in any form; of several the worst outcome wins.
+def report(reports: tuple[str, ...], expect: int | None, publication: Publication) -> int:
+    """Show stored reports in any form. Of several, the worst outcome wins.
 
     \b
     Example: perfgate report h100.json a100.json --expect 2 --markdown summary.md
@@ -25,6 +23,5 @@ def report(reports: tuple[str, ...], expect: int | None, **arguments: Any) -> in
     from perfgate.commands.report import merged
     from perfgate.workspace.output_files import check_outputs
 
-    publication = Publication.of(arguments)
     check_outputs(publication.outputs, reports)
     return publish(merged(reports, expect), publication)

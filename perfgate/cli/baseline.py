@@ -1,46 +1,46 @@
-"""The commands of the stored baselines."""
+"""The commands of `perfgate baseline`."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from perfgate.cli.options import (
-    Group,
+from perfgate.cli.shared import (
+    JUDGING,
+    SuggestingGroup,
     all_option,
     baselines_option,
-    collect,
-    judging_options,
+    command_options,
+    complain,
     rules_option,
     runs_argument,
+    say,
+    screen,
     suite_option,
     who_option,
 )
-from perfgate.cli.terminal import ascii_only, colour, complain, say, width
+from perfgate.workspace.options import CommandOptions
 
 place_argument = click.argument("place", required=False, metavar="[SUITE[/ENVIRONMENT[/LEVEL[/RUN]]]]")
 
 
-@click.group(cls=Group)
+@click.group(cls=SuggestingGroup)
 def baseline() -> None:
-    """The stored baselines: who decided what is normal, and when."""
+    """Approve, add, list and compare stored baselines: who decided what is normal, and when."""
 
 
 @baseline.command()
-@runs_argument
 @click.option("--reason", required=True, metavar="TEXT", help="Why this is the new normal.")
 @who_option
-@click.option("--pr", type=int, metavar="N", help="The pull request that the approval belongs to.")
+@click.option("--pr", type=int, metavar="N", help="The pull request of the approval.")
 @click.option("--adopt", multiple=True, metavar="METRIC", help="Approve only this metric (repeatable; globs).")
-@click.option("--reset-anchor", is_flag=True, help="Move the anchor itself: budgets are counted from here on.")
+@click.option("--reset-anchor", is_flag=True, help="Move the anchor, too: budgets count from here on.")
 @all_option
-@judging_options
+@command_options(runs_argument, *JUDGING)
 def approve(
-    runs: tuple[str, ...], reason: str, by: str | None, pr: int | None, adopt: tuple[str, ...], reset_anchor: bool,
-    keep_all: bool, **arguments: Any,
+    options: CommandOptions, reason: str, by: str | None, pr: int | None, adopt: tuple[str, ...], reset_anchor: bool,
+    keep_all: bool,
 ) -> int:  # fmt: skip
-    """Open a new level with these runs: an approved change, or the first baseline.
+    """Open a new level with these runs: the first baseline, or an approved change.
 
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
@@ -48,39 +48,34 @@ def approve(
     from perfgate.baselines.approvals import Decision
     from perfgate.baselines.approvals import approve as command
 
-    return say(command(collect(runs, arguments), Decision(reason, by, pr, adopt, reset_anchor, keep_all)))
+    return say(command(options, Decision(reason, by, pr, adopt, reset_anchor, keep_all)))
 
 
 @baseline.command()
-@runs_argument
 @who_option
 @click.option("--rotate", is_flag=True, help="Replace the oldest runs of a full level.")
-@click.option(
-    "--merged", metavar="SHA", help="The head of the pull request that was merged: what it was allowed counts."
-)
+@click.option("--merged", metavar="SHA", help="The head of the merged pull request: its allowances count.")
 @all_option
-@judging_options
-def add(
-    runs: tuple[str, ...], by: str | None, rotate: bool, merged: str | None, keep_all: bool, **arguments: Any
-) -> int:
-    """Add unchanged runs to the current level; refused when they fail their own rules.
+@command_options(runs_argument, *JUDGING)
+def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | None, keep_all: bool) -> int:
+    """Add unchanged runs to the current level. Runs that fail their own rules are refused.
 
     \b
     Example: perfgate baseline add train.log
     """
     from perfgate.baselines.approvals import add as command
 
-    return say(command(collect(runs, arguments), by, rotate=rotate, keep_all=keep_all, merged=merged))
+    return say(command(options, by, rotate=rotate, keep_all=keep_all, merged=merged))
 
 
 @baseline.command()
-@click.option("--head", required=True, metavar="SHA", help="The commit that may be worse, whole.")
-@click.option("--metric", required=True, metavar="METRIC", help="What may be worse: a metric, or a glob.")
+@click.option("--head", required=True, metavar="SHA", help="The full hash of the commit that may be worse.")
+@click.option("--metric", required=True, metavar="METRIC", help="The metric that may be worse, or a glob.")
 @click.option("--up-to", required=True, metavar="T", help="How much worse, such as 22%.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why that is accepted.")
-@click.option("--expires", required=True, metavar="DATE", help="The last day on which it holds, YYYY-MM-DD.")
+@click.option("--expires", required=True, metavar="DATE", help="The last day of the allowance, YYYY-MM-DD.")
 @who_option
-@click.option("--pr", type=int, metavar="N", help="The pull request that it belongs to.")
+@click.option("--pr", type=int, metavar="N", help="The pull request of the allowance.")
 @rules_option
 @suite_option
 @baselines_option
@@ -88,7 +83,7 @@ def allow(
     head: str, metric: str, up_to: str, reason: str, expires: str, by: str | None, pr: int | None,
     rules: tuple[str, ...], suite: str | None, baselines: str,
 ) -> int:  # fmt: skip
-    """Record on the base that a commit may be so much worse: it passes, and its merge opens a new level.
+    """Record that a commit may regress a metric by up to X %. Its check passes, and its merge opens a new level.
 
     \b
     Example: perfgate baseline allow --head $(git rev-parse feature) --metric forward --up-to 22% \\
@@ -103,7 +98,7 @@ def allow(
 @baseline.command("list")
 @baselines_option
 def list_(baselines: str) -> int:
-    """List the history: every level with its runs, who approved it and why, and what it changed.
+    """List every level with its runs, who approved it and why, and what it changed.
 
     \b
     Example: perfgate baseline list
@@ -121,7 +116,7 @@ def list_(baselines: str) -> int:
 @place_argument
 @baselines_option
 def show(place: str | None, baselines: str) -> int:
-    """Show stored runs: their environment, their decision, and their metrics.
+    """Show stored runs with their environment, their approval and their metrics.
 
     \b
     Example: perfgate baseline show gpt-small
@@ -131,7 +126,7 @@ def show(place: str | None, baselines: str) -> int:
 
     found, problems = runs(baselines, place)
     noise, damaged = priors(baselines, place)
-    say([render_runs(found, ascii_only=ascii_only()), *render_priors(noise, in_full=True)])
+    say([render_runs(found, ascii_only=screen().ascii_only), *render_priors(noise, in_full=True)])
     return complain([*problems, *damaged])
 
 
@@ -141,9 +136,9 @@ def show(place: str | None, baselines: str) -> int:
 @click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every metric.")
 @baselines_option
 def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int:
-    """Compare two places of the store, metric by metric, with intervals; this judges nothing, and exits with 0.
+    """Compare two places of the store, metric by metric, with intervals. Nothing is judged: the exit code is 0.
 
-    OLD and NEW are SUITE/ENVIRONMENT[/LEVEL[/RUN]]: by default the newest level and the one that it replaced.
+    OLD and NEW are SUITE/ENVIRONMENT[/LEVEL[/RUN]]. The default is the newest level and the one that it replaced.
 
     \b
     Example: perfgate baseline diff
@@ -152,13 +147,14 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     from perfgate.reporters.terminal_table import render
 
     report = command(baselines, old, new)
-    return say([render(report, width=width(), colour=colour(), ascii_only=ascii_only(), verbose=verbose)])
+    seen = screen()
+    return say([render(report, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only, verbose=verbose)])
 
 
 @baseline.command()
 @baselines_option
 def verify(baselines: str) -> int:
-    """Check everything that is stored: hashes, forms, duplicates, files that lie astray.
+    """Check everything that is stored: hashes, schemas, duplicates, misplaced files.
 
     \b
     Example: perfgate baseline verify
@@ -171,10 +167,10 @@ def verify(baselines: str) -> int:
 
 
 @baseline.command()
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @baselines_option
 def prune(dry_run: bool, baselines: str) -> int:
-    """Remove runs that nothing is compared with any more; anchors, and one run of every level, stay.
+    """Remove runs that no new run is compared with. Anchors, and one run of every level, stay.
 
     \b
     Example: perfgate baseline prune --dry-run

@@ -1,0 +1,59 @@
+"""The command `perfgate check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from perfgate.cli.completion import files
+from perfgate.cli.shared import (
+    JUDGING,
+    POLICY,
+    Publication,
+    command_options,
+    progress,
+    publish,
+    report_options,
+    runs_argument,
+    tell,
+)
+from perfgate.workspace.options import CommandOptions
+
+if TYPE_CHECKING:
+    from perfgate.judge.verdicts import MissingBaseline
+
+
+@click.command()
+@command_options(runs_argument, *JUDGING, *POLICY)
+@click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
+@report_options
+def check(
+    options: CommandOptions,
+    missing_baseline: MissingBaseline,
+    only: tuple[str, ...],
+    strict: bool,
+    propose: str | None,
+    publication: Publication,
+) -> int:
+    """Judge new runs by the rules and the stored baseline. The exit code is the answer.
+
+    \b
+    Example: perfgate check train.log --junit perfgate.xml
+    """
+    from perfgate.commands import check as command
+    from perfgate.workspace.output_files import check_outputs
+
+    check_outputs(publication.outputs, (*options.runs, *options.rules, options.baselines, *options.env))
+    request = command.CheckRequest(
+        options, missing_baseline, only, strict, with_evidence=publication.with_details
+    )
+    with progress():
+        report = command.check(request)
+    code = publish(report, publication)
+    if propose is not None:
+        from perfgate.baselines.approvals import propose as write
+
+        for line in write(options, propose, report.inputs):
+            tell(line)
+    return code

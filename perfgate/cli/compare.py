@@ -1,0 +1,72 @@
+"""The command `perfgate compare`."""
+
+from __future__ import annotations
+
+import click
+
+from perfgate.cli.completion import files
+from perfgate.cli.shared import (
+    Publication,
+    command_options,
+    format_option,
+    progress,
+    publish,
+    report_options,
+    trace_mode_option,
+)
+from perfgate.workspace.options import CommandOptions
+
+
+class NewSideCommand(click.Command):
+    """A command in which every path after `--new` is new: `--new A B` means `--new A --new B`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat `--new` before each path of the new side."""
+        flags = {option for p in self.params if getattr(p, "is_flag", False) for option in p.opts} | {"-h", "--help"}
+        rewritten: list[str] = []
+        is_new, waiting = False, list(args)
+        while waiting:
+            word = waiting.pop(0)
+            if word == "--new":
+                is_new = True
+            elif word.startswith("-") and word != "-":
+                rewritten.append(word)
+                rewritten += [waiting.pop(0)] if waiting and word not in flags and "=" not in word else []
+            else:
+                rewritten += ["--new", word] if is_new else [word]
+        return super().parse_args(ctx, rewritten)
+
+
+@click.command(cls=NewSideCommand)
+@click.argument("base", nargs=-1, required=True, metavar="BASE...", shell_complete=files)
+@click.option("--new", multiple=True, metavar="RUN...", shell_complete=files, help="The new runs: every path after it.")
+@click.option("--paired", is_flag=True, help="Every path has pairs, from `run --paired`; without --new.")
+@click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
+@click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
+@command_options(format_option, trace_mode_option)
+@report_options
+def compare(
+    base: tuple[str, ...],
+    new: tuple[str, ...],
+    paired: bool,
+    statistic: str | None,
+    tolerance: str,
+    options: CommandOptions,
+    publication: Publication,
+) -> int:
+    """Compare two sets of runs without rules. The exit codes are those of check.
+
+    \b
+    Example: perfgate compare main-1.log main-2.log --new change.log
+    """
+    from perfgate.commands.compare import compare as command
+    from perfgate.commands.compare import compare_pairs
+    from perfgate.workspace.output_files import check_outputs
+
+    if paired == bool(new):
+        raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
+    check_outputs(publication.outputs, (*base, *new))
+    how = statistic, tolerance, options.format, options.trace_mode
+    with progress():
+        report = compare_pairs(base, *how) if paired else command(base, new, *how)
+    return publish(report, publication)

@@ -1,0 +1,27 @@
+"""The command `perfgate inspect`."""
+
+from __future__ import annotations
+
+import click
+
+from perfgate.cli.shared import command_options, format_option, progress, runs_argument, screen, trace_mode_option
+from perfgate.workspace.options import CommandOptions
+
+
+@click.command()
+@command_options(runs_argument, format_option, trace_mode_option)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
+@click.option("--values", is_flag=True, help="With --json: print the values, too.")
+def inspect(options: CommandOptions, as_json: bool, values: bool) -> int:
+    """Show what was read: every metric with its statistics, and every problem.
+
+    \b
+    Example: perfgate inspect train.log
+    """
+    from perfgate.commands.inspect import inspect as command
+    from perfgate.reporters.inspection import render_json, render_text
+
+    with progress():
+        found, code = command(options, with_values=values and as_json)
+    click.echo(render_json(found) if as_json else render_text(found, ascii_only=screen().ascii_only), nl=False)
+    return code

@@ -1,0 +1,146 @@
+"""The command `perfgate run`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, parsed, publish, report_options, tell
+from perfgate.workspace.options import CommandOptions
+
+if TYPE_CHECKING:
+    from perfgate.judge.verdicts import MissingBaseline
+    from perfgate.measuring.paired_run import PairRequest
+
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Return the seconds of `90s`, `10m` or `1h`. Raises BadParameter."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|m|h)", text, re.ASCII)
+    if found is None or float(found[1]) == 0:
+        raise click.BadParameter(f"{text!r} is not a time: write 90s, 10m or 1h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a command, split as a shell would. Raises BadParameter."""
+    try:
+        found = tuple(shlex.split(text))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}") from None
+    if not found:
+        raise click.BadParameter("the command is empty")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Measurement:
+    """The options about what is run, and how often."""
+
+    command: tuple[str, ...]
+    results: tuple[str, ...]
+    most_runs: int
+    every: bool
+    time_budget: float | None
+    timeout: float
+    keep: str
+    paired: bool
+    base_ref: str | None
+    base: tuple[str, ...] | None
+    new: tuple[str, ...] | None
+    build: tuple[str, ...] | None
+    hook_timeout: float
+
+    def pairs(self) -> PairRequest | None:
+        """Return the two sides of pairs, or None without --paired. Raises UsageError."""
+        from perfgate.measuring.paired_run import PairRequest
+
+        given = {"base-ref": self.base_ref, "base": self.base, "new": self.new, "build": self.build}
+        if not self.paired:
+            for name in (name for name, value in given.items() if value):
+                raise click.UsageError(f"--{name} needs --paired")
+            if not self.command:
+                raise click.UsageError("give the command to run after --")
+            return None
+        if (self.base_ref is None) == (self.base is None):
+            raise click.UsageError("--paired needs a base: --base-ref GITREF, or --base COMMAND")
+        if bool(self.new) == bool(self.command):
+            raise click.UsageError("--paired needs one new side: a command after --, or --new COMMAND")
+        new = self.new or self.command
+        return PairRequest(self.base or new, new, self.base_ref, self.build or (), self.hook_timeout)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@parsed(
+    "measurement",
+    _Measurement,
+    click.argument("command", nargs=-1, metavar="-- COMMAND..."),
+    click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
+    click.option(
+        "--runs", "most_runs", type=click.IntRange(1, 100), default=10, metavar="N", help="At most N runs. [default: 10]"
+    ),
+    click.option("--every", is_flag=True, help="Make all N runs, even if the rules have their answers earlier."),
+    click.option("--time-budget", type=duration, metavar="TIME", help="Start no run that would end later than this."),
+    click.option(
+        "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
+    ),
+    click.option("--keep", default="perfgate-runs", metavar="DIR", help="Keep the runs here. [default: perfgate-runs]"),
+    click.option("--paired", is_flag=True, help="Interleave the steps of base and new, and judge every pair."),
+    click.option("--base-ref", metavar="GITREF", help="With --paired: run COMMAND from this commit as base."),
+    click.option("--base", type=words, metavar="COMMAND", help="With --paired: the command of the base."),
+    click.option("--new", type=words, metavar="COMMAND", help="With --paired: the command of the new side."),
+    click.option("--build", type=words, metavar="COMMAND", help="With --paired: build each side once, in its folder."),
+    click.option(
+        "--hook-timeout",
+        type=duration,
+        default="60s",
+        metavar="TIME",
+        help="With --paired: wait this long for the first step of a Recorder. [default: 60s]",
+    ),
+)
+@command_options(*JUDGING, *POLICY)
+@report_options
+def run(
+    measurement: _Measurement,
+    options: CommandOptions,
+    missing_baseline: MissingBaseline,
+    only: tuple[str, ...],
+    strict: bool,
+    publication: Publication,
+) -> int:
+    """Run a command until the rules have their answers, or until --runs or --time-budget is used up.
+
+    Each run is a fresh process. It writes to the folder $PERFGATE_RESULTS, or {results} in COMMAND; its number is
+    $PERFGATE_RUN, or {run}. If it writes no file, its output is the run.
+
+    \b
+    Example: perfgate run --runs 3 --time-budget 10m -- python train.py
+
+    \b
+    Interleaved with another commit:
+      perfgate run --paired --base-ref origin/main -- python train.py
+    """
+    from perfgate.commands.check import CheckRequest
+    from perfgate.measuring.paired_run import run_pairs
+    from perfgate.measuring.until_settled import RunRequest
+    from perfgate.measuring.until_settled import run as run_command
+    from perfgate.workspace.output_files import check_outputs
+
+    pairs = measurement.pairs()
+    check_outputs(publication.outputs, (*options.rules, options.baselines, *options.env, measurement.keep))
+    request = RunRequest(
+        check=CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details),
+        results=measurement.results,
+        runs=measurement.most_runs,
+        every=measurement.every,
+        time_budget=measurement.time_budget,
+        timeout=measurement.timeout,
+        keep=measurement.keep,
+    )
+    report = run_command(request, measurement.command, tell) if pairs is None else run_pairs(request, pairs, tell)
+    return publish(report, publication)

@@ -1,0 +1,19 @@
+"""The command `perfgate schema`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("name", type=click.Choice(["rules", "results", "baseline", "report"]))
+def schema(name: str) -> int:
+    """Print the JSON Schema of a document that perfgate reads or writes.
+
+    \b
+    Example: perfgate schema rules > rules.schema.json
+    """
+    from perfgate.schemas import schema_text
+
+    click.echo(schema_text(name), nl=False)
+    return 0
