@@ -16,7 +16,7 @@ from typing import Any, cast, get_args
 import click
 import yaml
 
-from perfgate.cli import main
+from perfgate.cli.entry import main
 from perfgate.core import resource_limits as limits
 from perfgate.core.statistic_names import STATISTICS
 from perfgate.core.units import BASE_UNITS, UNITS

@@ -10,7 +10,7 @@ def main() -> None:
     """Run the command line; the process ends with its exit code."""
     gc.disable()  # a command is short and makes no cycles to speak of; looking for them costs a tenth of its time
     try:
-        from perfgate.cli import run
+        from perfgate.cli.entry import run
 
         code = run()
     except KeyboardInterrupt:

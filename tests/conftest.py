@@ -65,7 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def perfgate(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """The command line, in this process and in the test's folder: `perfgate("check", "new.log")`."""
-    from perfgate.cli import run
+    from perfgate.cli.entry import run
 
     def command(*words: str | Path) -> Done:
         capsys.readouterr()

@@ -141,7 +141,7 @@ def loaded_by(code: str) -> set[str]:
         ("import perfgate", {"numpy", "scipy", "click"}),
         ("import perfgate; perfgate.Recorder", ON_DEMAND),
         (
-            "from perfgate.cli import run; run(['--version'])",
+            "from perfgate.cli.entry import run; run(['--version'])",
             {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec"},
         ),
         ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),

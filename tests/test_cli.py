@@ -13,7 +13,7 @@ import click
 import pytest
 from conftest import Done, steady, write_log, write_rules
 
-from perfgate.cli import main, run
+from perfgate.cli.entry import main, run
 
 Command = Callable[..., Done]
 

@@ -16,7 +16,7 @@ import click
 import pytest
 from conftest import Done, Repository, steady, write_log, write_rules
 
-from perfgate.cli import main, run
+from perfgate.cli.entry import main, run
 
 Command = Callable[..., Done]
 

@@ -3,9 +3,3 @@
 `entry` has the way in and out, `shared` what commands share, and each other module one command. Only click is imported
 at start-up; everything else is imported when a command runs.
 """
-
-from __future__ import annotations
-
-from perfgate.cli.entry import main, run
-
-__all__ = ["main", "run"]

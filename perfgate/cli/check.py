@@ -21,7 +21,7 @@ from perfgate.cli.shared import (
 from perfgate.workspace.options import CommandOptions
 
 if TYPE_CHECKING:
-    from perfgate.judge.verdicts import MissingBaseline
+    from perfgate.core import MissingBaseline
 
 
 @click.command()
@@ -45,9 +45,7 @@ def check(
     from perfgate.workspace.output_files import check_outputs
 
     check_outputs(publication.outputs, (*options.runs, *options.rules, options.baselines, *options.env))
-    request = command.CheckRequest(
-        options, missing_baseline, only, strict, with_evidence=publication.with_details
-    )
+    request = command.CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details)
     with progress():
         report = command.check(request)
     code = publish(report, publication)

@@ -13,7 +13,7 @@ from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, p
 from perfgate.workspace.options import CommandOptions
 
 if TYPE_CHECKING:
-    from perfgate.judge.verdicts import MissingBaseline
+    from perfgate.core import MissingBaseline
     from perfgate.measuring.paired_run import PairRequest
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -82,7 +82,12 @@ class _Measurement:
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
     click.option(
-        "--runs", "most_runs", type=click.IntRange(1, 100), default=10, metavar="N", help="At most N runs. [default: 10]"
+        "--runs",
+        "most_runs",
+        type=click.IntRange(1, 100),
+        default=10,
+        metavar="N",
+        help="At most N runs. [default: 10]",
     ),
     click.option("--every", is_flag=True, help="Make all N runs, even if the rules have their answers earlier."),
     click.option("--time-budget", type=duration, metavar="TIME", help="Start no run that would end later than this."),

@@ -13,11 +13,11 @@ from perfgate.baselines.repository import Loaded, load_baseline, naming
 from perfgate.commands.details import collected, levels, past_runs
 from perfgate.commands.pairs import refusal_of_pairs, with_pairs
 from perfgate.commands.rule_changes import own_baseline, policy_changes
-from perfgate.core import Baseline, Fact, Key, Location, Policy, Problem, Report, Run, Verdict
+from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, Policy, Problem, Report, Run, Verdict
 from perfgate.core.details import ReportDetails
 from perfgate.judge.evidence import Evidence as RunsOfCase
 from perfgate.judge.report import with_outcome
-from perfgate.judge.verdicts import Case, MissingBaseline, judge, judge_with_evidence
+from perfgate.judge.verdicts import Case, judge, judge_with_evidence
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings

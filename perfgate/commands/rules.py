@@ -33,21 +33,19 @@ def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
     return sorted(names | {rule.sentence.subject_text for rule in found} if with_metrics else names)
 
 
-def rules_difference(
-    old: str, new: str | None, paths: Sequence[str], suite: str | None
-) -> tuple[list[PolicyChange], str]:
+def rules_difference(old: str, new: str | None, options: CommandOptions) -> tuple[list[PolicyChange], str]:
     """What the rules of NEW loosen or tighten against those of OLD, and how the two are called. Raises Refused.
 
     Each side is a path, or a git ref, of which the rules at `paths` are read; NEW is the working tree by default.
     """
-    before, after = _side(old, paths, suite), _side(new, paths, suite)
+    before, after = _side(old, options), _side(new, options)
     return differences(before, after), f"{old} → {new or 'the working tree'}"
 
 
-def _side(name: str | None, paths: Sequence[str], suite: str | None) -> Ruleset:
+def _side(name: str | None, options: CommandOptions) -> Ruleset:
     is_path = name is not None and os.path.exists(name)
     source = WorkingTree() if name is None or is_path else policy_source(name)
-    ruleset, problems, _ = read_rules(source, (name,) if is_path and name is not None else paths, suite)
+    ruleset, problems, _ = read_rules(source, (name,) if is_path and name is not None else options.rules, options.suite)
     if ruleset is None:
         raise Refused("\n".join(map(str, problems)))
     return ruleset

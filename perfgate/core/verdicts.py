@@ -12,6 +12,7 @@ from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
 Better = Literal["lower", "higher", "neither"]
 Comparator = Literal["under", "at most", "over", "at least"]
+MissingBaseline = Literal["error", "warn", "skip"]
 ChangeKind = Literal["removes", "loosens", "changes", "tightens", "adds"]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Literal
 
-from perfgate.core import Baseline, Fact, Run, Verdict, show_labels
+from perfgate.core import Baseline, Fact, MissingBaseline, Run, Verdict, show_labels
 from perfgate.core.details import VerdictDetails
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.core.wording import listed
@@ -22,8 +21,6 @@ from perfgate.judge.report import verdict_exit_code
 from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches
-
-MissingBaseline = Literal["error", "warn", "skip"]
 
 
 @dataclass(frozen=True, slots=True)

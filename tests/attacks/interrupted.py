@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from perfgate.cli import run
+from perfgate.cli.entry import run
 
 #: What changes a folder, as Python's audit events call it.
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.link"}

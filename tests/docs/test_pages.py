@@ -18,7 +18,7 @@ import yaml
 from conftest import Done, Repository, steady, write_log, write_rules
 from pages import DOCS, ROOT, Block, Shown, Terminal, blocks, commands, follow, is_as_shown, refreshed, start
 
-from perfgate.cli import main
+from perfgate.cli.entry import main
 from perfgate.rules.syntax.grammar import parse_sentence
 
 Command = Callable[..., Done]

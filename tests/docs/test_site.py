@@ -13,7 +13,7 @@ import click
 import pytest
 from pages import DOCS, ROOT
 
-from perfgate.cli import main
+from perfgate.cli.entry import main
 from perfgate.core.resource_limits import Limits
 from perfgate.core.statistic_names import is_statistic
 from perfgate.core.units import UNITS

@@ -15,7 +15,7 @@ import numpy as np
 from seeds import FORMATS, RULES
 
 from perfgate.baselines.files import BaselineFile, Level, StoredSeries, StoredSource, decode, encode
-from perfgate.cli import run as command_line
+from perfgate.cli.entry import run as command_line
 from perfgate.core import Run
 from perfgate.readers import Source, read
 from perfgate.rules.load import load_rules

@@ -188,7 +188,7 @@ def perfgate_command(tmp_path: Path):
     """The exit code of a check of run.json by one rule."""
     from conftest import write_rules
 
-    from perfgate.cli import run
+    from perfgate.cli.entry import run
 
     def check(rule: str) -> int:
         write_rules(tmp_path, rule)
