@@ -103,16 +103,16 @@ def test_two_ids_of_one_name_are_one_series(tmp_path):
         ("INSERT INTO OSRT_API VALUES (9, 5, 3)", "error: OSRT_API: 1 activities without a start"),
         ("INSERT INTO OSRT_API VALUES ('x', 5, 3)", "error: OSRT_API: 1 activities without a start"),
         ("INSERT INTO OSRT_API VALUES (-9223372036854775808, 9223372036854775807, 3)", "error: OSRT_API: 1 activities"),
-        ("INSERT INTO OSRT_API VALUES (1, 2, 99)", "error: OSRT_API: 1 activities whose name the file does not hold"),
+        ("INSERT INTO OSRT_API VALUES (1, 2, 99)", "error: OSRT_API: 1 activities without a name in the file"),
         (
             "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 2, 0, 1, 99)",
-            "error: CUPTI_ACTIVITY_KIND_MEMCPY: 1 activities whose name",
+            "error: CUPTI_ACTIVITY_KIND_MEMCPY: 1 activities without a name",
         ),
         (
             "INSERT INTO NVTX_EVENTS VALUES (1, NULL, 59, 'x', NULL, 1, 0)",
-            "warning: NVTX_EVENTS: 1 activities never end, and are left out",
+            "warning: NVTX_EVENTS: 1 activities without an end are left out",
         ),
-        ("DROP TABLE StringIds", "error: CUPTI_ACTIVITY_KIND_KERNEL: 2 activities whose name"),
+        ("DROP TABLE StringIds", "error: CUPTI_ACTIVITY_KIND_KERNEL: 2 activities without a name"),
     ],
 )
 def test_rows_that_mean_nothing_are_said(tmp_path, script, message):
@@ -160,7 +160,7 @@ def test_work_is_bounded_by_the_size_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(file, "_STEPS_PER_BYTE", 0)
     monkeypatch.setattr(file, "_STEPS_AT_ONCE", 10)
     run = run_of(database(tmp_path, SCHEMA, ROWS))
-    assert "takes more work than a file of its size should" in errors(run)[0]
+    assert "takes too much work for a file of its size" in errors(run)[0]
 
 
 def test_a_database_that_is_too_large_is_refused(tmp_path, monkeypatch):

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, values_of
 
 from perfgate.readers import Source, recognise
-from perfgate.readers.nvidia.localised import evidence, readings
-from perfgate.readers.nvidia.ncu_units import scale_of
+from perfgate.readers.nvidia.ncu_numbers import decimal_mark, readings, scale_of
 
 LAUNCH = [
     "ID",
@@ -26,7 +25,7 @@ ADVICE = [*DETAILS, "Rule Name", "Rule Type", "Rule Description", "Estimated Spe
 PROF = (
     "==PROF== Connected to process 4711 (/usr/bin/python3)\nstep 1, loss 2.5\n==PROF== Disconnected from process 4711\n"
 )
-REPLAY = "train.log:{}: warning: ncu replays kernels at fixed clocks: durations under it are not those of the run"
+REPLAY = "train.log:{}: warning: ncu replays kernels at fixed clocks: durations differ from a real run"
 GEMM = "kernel.void gemm<float, 2>(float *, int)."
 
 
@@ -76,7 +75,7 @@ def test_details_page():
     }
     assert {series.unit for series in run.series} == {"s", "1/s", "1"}
     assert {series.kind for series in run.series} == {"samples"}
-    assert said(run) == [REPLAY.format(5), "train.log:10: warning: 1 values are n/a, and not available"]
+    assert said(run) == [REPLAY.format(5), "train.log:10: warning: values printed as n/a (not available): 1"]
     assert run.recognised_by == "found 'Kernel Name' on line 4"
 
 
@@ -97,7 +96,7 @@ def test_raw_page():
         GEMM + "sm__throughput.avg.pct": [0.625, 0.61],
     }
     assert [series.unit for series in run.series] == ["s", "B", "1"]
-    assert said(run)[1:] == ["train.log:7: warning: 1 values are n/a, and not available"]
+    assert said(run)[1:] == ["train.log:7: warning: values printed as n/a (not available): 1"]
 
 
 def test_the_gpu_is_a_fact_and_other_metadata_is_nothing():
@@ -135,7 +134,7 @@ def test_a_metric_in_two_sections_is_two_metrics():
         GEMM + "Memory Throughput#2": [1.5e9, 1.25e12],
     }
     assert said(run)[1:] == [
-        f"train.log:3: warning: {GEMM}Memory Throughput stands more than once; that of 'Memory' is #2",
+        f"train.log:3: warning: {GEMM}Memory Throughput occurs twice; that of 'Memory' is {GEMM}Memory Throughput#2",
     ]
 
 
@@ -204,7 +203,8 @@ def test_readings_of_a_number(text, point, comma):
 
 
 def test_the_sum_of_a_counter_gives_the_decimal_mark_away():
-    assert [evidence("8,192"), evidence("8,192", whole=True), evidence("8.192", whole=True)] == [None, ".", ","]
+    marks = [decimal_mark("8,192"), decimal_mark("8,192", whole=True), decimal_mark("8.192", whole=True)]
+    assert marks == [None, ".", ","]
     assert values_of(one("dram__bytes.sum", "byte", "27.595")) == {GEMM + "dram__bytes.sum": [27595]}
     assert values_of(one("sm__inst.sum", "inst", "8,192")) == {GEMM + "sm__inst.sum": [8192]}
     assert values_of(one("gpu__time.sum", "second", "1.234")) == {}
@@ -230,10 +230,10 @@ def test_the_first_number_that_leaves_no_doubt_tells_the_locale(also, text, expe
 @pytest.mark.parametrize(
     ("also", "text", "message"),
     [
-        ([], "117.344", "117.344 may have a decimal mark or thousands in it"),
-        (["24"], "1,234", "1,234 may have a decimal mark or thousands in it"),
-        (["65.77"], "65,77", "65,77 has another decimal mark than '.'"),
-        (["65,77"], "1,205.00", "1,205.00 has another decimal mark than ','"),
+        ([], "117.344", "117.344 is ambiguous: its separator may be a decimal mark"),
+        (["24"], "1,234", "1,234 is ambiguous: its separator may be a decimal mark"),
+        (["65.77"], "65,77", "65,77 does not use '.'"),
+        (["65,77"], "1,205.00", "1,205.00 does not use ','"),
         (["65.77"], "-1.5", "-1.5 is no measurement"),
         (["65.77"], "nan", "nan is no measurement"),
         (["65.77"], "inf", "inf is no measurement"),
@@ -253,7 +253,8 @@ def test_numbers_that_may_be_misread_or_cannot_be_true_are_refused(also, text, m
 def test_a_metric_that_changes_its_kind_of_unit_is_refused():
     run = run_of(details((0, "s", "m", "usecond", "1.5"), (1, "s", "m", "%", "1.5")))
     assert values_of(run) == {GEMM + "m": [1.5e-6]}
-    assert errors(run) == [f"train.log:3: error: {GEMM}m: 1.5 % is in another unit than the launches before; left out"]
+    message = "the unit of 1.5 % does not match the launches before; left out"
+    assert errors(run) == [f"train.log:3: error: {GEMM}m: {message}"]
 
 
 def test_a_header_that_comes_again_is_another_run():
@@ -265,7 +266,7 @@ def test_a_header_that_comes_again_is_another_run():
 
 def test_an_error_of_ncu_is_an_error():
     run = run_of(details((0, "s", "m", "us", "1.5")) + "==ERROR== The application returned an error code (1).\n")
-    assert errors(run) == ["train.log:3: error: ncu reports an error here; launches may be absent"]
+    assert errors(run) == ["train.log:3: error: ncu reports an error here; launches may be missing"]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +303,7 @@ def test_a_cut_row_is_left_out_and_said():
     for end in (1, 3, 12):
         run = run_of(page[:-end])
         assert values_of(run) == {GEMM + "m": [1.5e-6]}
-        assert said(run)[1:] == ["train.log:3: warning: the row is cut off, and left out"]
+        assert said(run)[1:] == ["train.log:3: warning: the row is cut off; left out"]
 
 
 def test_other_files_are_not_taken():

@@ -249,7 +249,7 @@ def test_an_empty_cell_is_not_available():
 def test_a_name_that_comes_again_is_kept_apart():
     run = run_of(KERNELS + "50.0,4000,4,1.0,1.0,1,1,0.0,k\n50.0,2000,2,1.0,1.0,1,1,0.0,k\n")
     assert {name: values["count"] for name, values in aggregates(run).items()} == {"kernel.k": 4, "kernel.k#2": 2}
-    assert said(run) == ["train.log:3: warning: kernel.k stands more than once; the second is kernel.k#2"]
+    assert said(run) == ["train.log:3: warning: kernel.k occurs more than once; the second is kernel.k#2"]
 
 
 def test_many_odd_rows_are_said_some_times():
@@ -321,13 +321,13 @@ def test_tables_that_are_not_read(text, message, severity):
 def test_a_row_that_does_not_fit_is_left_out_and_said():
     run = run_of(KERNELS + "50.0,4000,4,void f(int, int)\n" + ROW + "Done, at last\n" + ROW)
     assert [*aggregates(run)] == [FFT]
-    assert said(run) == ["train.log:2: warning: the row does not fit the table, and is left out"]
+    assert said(run) == ["train.log:2: warning: the row does not match the table's header; left out"]
 
 
 def test_a_last_row_without_a_line_end_is_left_out_and_said():
     run = run_of(KERNELS + ROW + "1.0,1234")
     assert [*aggregates(run)] == [FFT]
-    assert said(run) == ["train.log:3: warning: the last row may be cut off, and is left out"]
+    assert said(run) == ["train.log:3: warning: the last row may be cut off; left out"]
 
 
 ROWS = [

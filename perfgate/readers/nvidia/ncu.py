@@ -1,4 +1,4 @@
-"""Nsight Compute CSV: what `ncu --csv` prints, as the details page and as `--page raw`.
+"""Nsight Compute CSV: what `ncu --csv` prints, as the details page and with `--page raw`.
 
     ==PROF== Connected to process 4711
     "ID","Process ID",..,"Kernel Name",..,"Section Name","Metric Name","Metric Unit","Metric Value"     details
@@ -8,33 +8,133 @@
     "","",..,"","usecond","Mbyte"
     "0","4711",..,"gemm(float *, int)",..,"9.0","41.28","2.5"
 
-Source: outputs in public repositories. A metric is `kernel.NAME.METRIC`, with one
-value for each launch, in their order; a metric that stands in two sections is `METRIC#2` in the second. Numbers are
-printed in the user's locale: the first that leaves no doubt tells the decimal mark, and until it is known a number
-like `117.344` is refused. Units: s, B, 1/s, B/s, and 1 for shares and counts.
+Other lines between the rows are skipped: output of the program, lines of ncu itself (`==PROF==`), rows of advice.
+Source: outputs in public repositories. A metric is `kernel.NAME.METRIC`, with one value for each launch, in order; if
+it occurs in two sections, the second is `METRIC#2`. The first number that shows its decimal mark gives the decimal mark
+of the file; without one, a number like `117.344` is refused. Units: s, B, 1/s, B/s, and 1 for shares and counts.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from perfgate.core import Key, Run, Severity
-from perfgate.readers.builder import MAX_FAULTS, RunBuilder, fault_of
-from perfgate.readers.nvidia.localised import Mark, readings
-from perfgate.readers.nvidia.ncu_tables import DEVICE, NumberedLine, Tables, Value
-from perfgate.readers.nvidia.ncu_units import Scale, scale_of
+from perfgate.readers.builder import RunBuilder, fault_of
+from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
 from perfgate.readers.runs import Runs
+from perfgate.readers.table_rows import cells_before_cut, cells_of
 from perfgate.readers.text import Document, clean
 
 NAME = "ncu"
 
 _NUMBER = re.compile(r"[-+.,]*\d|[-+]?(?:nan|inf(?:inity)?)\Z", re.ASCII | re.IGNORECASE)
-#: How far the first number that gives the decimal mark away is looked for.
+#: The size of the part of the file that is searched for a number with a decimal mark, in bytes.
 _HEAD = 8 << 20
-#: The one fact that is taken of the device's metadata.
-_GPU = f"{DEVICE}display_name"
+
+#: Columns of the raw page that describe the launch. All others are metrics, except NVTX states, which contain `:`.
+_LAUNCH = {
+    *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream"),
+    *("Block Size", "Grid Size", "Device", "CC", "Section Name", "Invocations"),
+}
+_DETAILS = ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value")
+#: Metadata of the device, not measurements. Only its name is used, as a fact.
+_DEVICE = "device__attribute_"
+_GPU = f"{_DEVICE}display_name"
+#: The rollup of a counter that is a whole number.
+_SUM = ".sum"
+
+#: Reports a problem: a severity, a message and a line.
+Say = Callable[[Severity, str, int], None]
+#: A line number from 1, the line, and whether it had a line end.
+NumberedLine = tuple[int, str, bool]
+
+
+class Value(NamedTuple):
+    """One cell with a value; `header` is the number of the table, from 1."""
+
+    header: int
+    line: int
+    launch: tuple[str, str]
+    kernel: str
+    section: str
+    metric: str
+    unit: str
+    text: str
+
+    def decimal_mark(self) -> Mark | None:
+        """The decimal mark that the value shows."""
+        if self.metric.startswith(_DEVICE):
+            return None
+        return decimal_mark(self.text, whole=self.metric.endswith(_SUM) and scale_of(self.unit).counts)
+
+
+class Tables:
+    """The tables in the output of ncu. The details page has a row for each metric, the raw page for each launch."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self.headers = 0
+        self._header: list[str] = []
+        self._quoted = True
+        #: The unit of each column of the raw page, after its row has been read.
+        self._units: list[str] | None = None
+
+    def values(self, lines: Iterable[NumberedLine]) -> Iterator[Value]:
+        """Yield the values in order."""
+        for number, text, ended in lines:
+            line = text.lstrip(" \t>")  # indented, or quoted in Markdown
+            start = line.find('"ID",') if '"ID",' in line else 0 if line.startswith("ID,") else -1
+            if start >= 0:
+                self._begin(number, line[start:], ended)
+            elif self._header and line.startswith('"' if self._quoted else ('"', *"0123456789,")):
+                cells = self._row(number, line, ended)
+                if cells:
+                    yield from self._of_row(number, cells)
+
+    def _begin(self, number: int, line: str, ended: bool) -> None:
+        """Begin a table. A header without a line end may be cut off, and has no rows."""
+        header = cells_of(line) or []
+        if "Kernel Name" not in header or not ended:
+            return
+        self.headers += 1
+        self._header, self._units, self._quoted = header, None, line.startswith('"')
+        missing = [name for name in _DETAILS if name not in header] if "Metric Name" in header else []
+        if missing:
+            self._say("error", f"the table has no column {missing[0]!r}: it is not read", number)
+            self._header = []
+
+    def _row(self, number: int, line: str, ended: bool) -> list[str]:
+        """The complete cells of a row; empty for other text and for a row that is cut off."""
+        whole = cells_of(line) if ended else None
+        cells = cells_before_cut(line) if whole is None and ended else whole or []
+        raw = "Metric Name" not in self._header
+        needed = len(self._header) if raw else self._header.index("Metric Value") + 1
+        if len(cells) >= needed and (cells[0].isdigit() or (raw and not cells[0])):
+            return cells
+        if line[1:2].isdigit() or not ended:
+            self._say("warning", "the row is cut off; left out", number)
+        return []
+
+    def _of_row(self, number: int, cells: Sequence[str]) -> Iterator[Value]:
+        named = dict(zip(self._header, cells, strict=False))
+        launch = (named["ID"], named.get("Process ID", ""))
+        kernel, section = named["Kernel Name"], named.get("Section Name", "")
+        if "Metric Name" in named:
+            metric, unit, text = named["Metric Name"], named["Metric Unit"], named["Metric Value"].strip()
+            if metric:  # a row without one is advice
+                yield Value(self.headers, number, launch, kernel, section, metric, unit, text)
+        elif not cells[0]:
+            self._units = list(cells)
+        elif self._units is None:
+            self._say("error", "no row of units before the first launch: the table is not read", number)
+            self._header = []
+        else:
+            for metric, unit, text in zip(self._header, self._units, cells, strict=False):
+                if metric not in _LAUNCH and ":" not in metric:
+                    yield Value(self.headers, number, launch, kernel, "", metric, unit, text)
 
 
 class _Profile(RunBuilder):
@@ -44,16 +144,17 @@ class _Profile(RunBuilder):
         super().__init__(document, NAME)
         self._mark = mark
         self._launch: tuple[str, str] | None = None
-        #: How often each metric of a section has stood in this launch.
+        #: How often each metric of a section has occurred in this launch.
         self._seen: Counter[tuple[str, str]] = Counter()
         #: The key of each metric by kernel, section and occurrence, and how many keys share a name.
         self._keys: dict[tuple[str, str, str, int], Key] = {}
         self._names: Counter[str] = Counter()
-        self._absent = [0, 0]
+        #: How many values ncu could not measure, and the line of the first.
+        self._absent = self._first_absent = 0
 
     def value(self, value: Value) -> None:
-        """One value of a launch, if it is a measurement."""
-        if value.metric.startswith(DEVICE):
+        """Add one value of a launch, if it is a measurement."""
+        if value.metric.startswith(_DEVICE):
             if value.metric == _GPU:
                 self.fact("gpu", value.text, value.line)
             return
@@ -62,12 +163,13 @@ class _Profile(RunBuilder):
             self._seen.clear()
         self._seen[value.section, value.metric] += 1
         if value.text.endswith("n/a"):
-            self._absent = [self._absent[0] + 1, self._absent[1] or value.line]
+            self._absent += 1
+            self._first_absent = self._first_absent or value.line
         elif _NUMBER.match(value.text):  # other values are words
             self._measured(value, self._key(value), scale_of(value.unit))
 
     def _key(self, value: Value) -> Key:
-        """The key of a value: a metric that stands in a second section is another one."""
+        """The key of a value; the same metric in a second section is another one."""
         place = (value.kernel, value.section, value.metric, self._seen[value.section, value.metric])
         if place not in self._keys:
             name = f"kernel.{value.kernel}.{value.metric}"
@@ -75,7 +177,7 @@ class _Profile(RunBuilder):
             count = self._names[name]
             self._keys[place] = Key(name if count == 1 else f"{name}#{count}")
             if count == 2:
-                self.say("warning", f"{name} stands more than once; that of {value.section!r} is #2", value.line)
+                self.say("warning", f"{name} occurs twice; that of {value.section!r} is {name}#2", value.line)
         return self._keys[place]
 
     def _measured(self, value: Value, key: Key, scale: Scale) -> None:
@@ -84,27 +186,26 @@ class _Profile(RunBuilder):
         fault = fault_of(text or value.text)
         column = self.column(key, scale.base)
         if not self._mark and len({*found.values()}) > 1:
-            fault = f"{value.text} may have a decimal mark or thousands in it, and no number before tells; left out"
+            fault = f"{value.text} is ambiguous: its separator may be a decimal mark or group thousands; left out"
         elif text is None and found:
-            fault = f"{value.text} has another decimal mark than {self._mark!r}, that of the file; left out"
+            fault = f"{value.text} does not use {self._mark!r}, the decimal mark of this file; left out"
         elif column.unit != scale.base:
-            fault = f"{value.text} {value.unit} is in another unit than the launches before; left out"
+            fault = f"the unit of {value.text} {value.unit} does not match the launches before; left out"
         if fault or text is None:
-            self.refuse(key, fault or "is no number; left out", value.line)
+            self.refuse(key, fault or "not a number; left out", value.line)
         else:
             column.values.append(scale.to_base(float(text)))
 
     def run(self, part: int | None = None) -> Run:
-        """The finished run, with what is odd about it."""
-        count, line = self._absent
-        if count:
-            self.say("warning", f"{count} values are n/a, and not available", line)
+        """The finished run."""
+        if self._absent:
+            self.say("warning", f"values printed as n/a (not available): {self._absent}", self._first_absent)
         return super().run(part)
 
 
 def read(document: Document) -> tuple[Run, ...]:
-    """The runs of an output, one for each invocation of ncu; every run has at least one series or an error."""
-    mark = _decimal_mark(document)
+    """One run for each invocation of ncu; each has at least one series or an error."""
+    mark = _mark_of(document)
     runs = Runs(lambda: _Profile(document, mark))
 
     def say(severity: Severity, message: str, line: int) -> None:
@@ -115,25 +216,22 @@ def read(document: Document) -> tuple[Run, ...]:
         if value.header != header:
             header = value.header
             runs.banner(value.line)
-            replay = "ncu replays kernels at fixed clocks: durations under it are not those of the run"
-            runs.run.say("warning", replay, value.line)
+            runs.run.say("warning", "ncu replays kernels at fixed clocks: durations differ from a real run", value.line)
         runs.run.value(value)
     return runs.finish()
 
 
 def _lines(document: Document, runs: Runs[_Profile]) -> Iterator[NumberedLine]:
-    """The lines of a document; errors of ncu itself are said on the way."""
-    count = 0
+    """Yield the lines of a document, and report the errors of ncu itself."""
     for number, line, _, ended in document.lines():
-        count += line.startswith("==ERROR==")
-        if line.startswith("==ERROR==") and count <= MAX_FAULTS:
-            runs.run.say("error", "ncu reports an error here; launches may be absent", number)
+        if line.startswith("==ERROR=="):
+            runs.run.say("error", "ncu reports an error here; launches may be missing", number)
         yield number, line, ended
 
 
-def _decimal_mark(document: Document) -> Mark | None:
-    """The decimal mark of the first number that leaves no doubt; None if there is none near the beginning."""
+def _mark_of(document: Document) -> Mark | None:
+    """The decimal mark of the first number near the beginning that shows one."""
     lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]
     numbered = ((number, line.rstrip("\r"), True) for number, line in enumerate(lines, 1))
     values = Tables(lambda severity, message, line: None).values(numbered)
-    return next((mark for value in values if (mark := value.mark())), None)
+    return next((mark for value in values if (mark := value.decimal_mark())), None)

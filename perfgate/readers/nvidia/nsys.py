@@ -6,10 +6,10 @@
      --------  ---------------  ---------  ---------  ---------  --------  --------  -----------  -------------------
          95.6        2,000,548          8  250,068.5  249,601.0   227,873   271,585     21,636.6  void fft(float *, int)
 
-`nsys_tables` tells the reports and versions apart. Every row is an aggregate: `kernel.NAME`, `api.NAME`, `memcpy.NAME`,
-`memcpy.NAME.size`, `range.NAME` (NVTX, `domain:name` as printed) and `os.NAME`; names that the tool cuts with `…` stay
-so. A report that comes again, or one of another export, belongs to another run. Units: s and B. An export itself, which
-is an SQLite database, is read by `nsys_sqlite`.
+`nsys_tables` knows the reports of all versions. Every row is an aggregate: `kernel.NAME`, `api.NAME`, `memcpy.NAME`,
+`memcpy.NAME.size`, `range.NAME` (NVTX, `domain:name` as printed) or `os.NAME`. Names that the tool shortens with `…`
+stay as printed. A report that occurs again, or one of another export, begins another run. Units: s and B. The export
+itself, an SQLite database, is read by `nsys_sqlite`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.documents.json import JsonDocument, cut_back, load_json, walk
-from perfgate.readers.builder import MAX_FAULTS, RunBuilder, fault_of
+from perfgate.readers.builder import RunBuilder, fault_of
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nvidia import nsys_sqlite
 from perfgate.readers.nvidia.nsys_tables import Notice, Table, notice_of, table_of
@@ -38,7 +38,7 @@ _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
 _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
 _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
-#: In characters: no header is shorter, either, and lines of a hostile file may well be.
+#: The length of a notice or header in characters; lines of a hostile file may be longer.
 _SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
 _EMPTY = read_only(np.empty(0))
 
@@ -48,25 +48,24 @@ class _Reports:
 
     def __init__(self, document: Document) -> None:
         self.runs = Runs(lambda: RunBuilder(document, NAME))
-        #: What was said to come next, and the export that it is made of.
+        #: The announced report, and the export of the current one.
         self._notice: Notice | None = None
         self._source: str | None = None
-        #: The open table, its report where that was said, how its rows are split, and how many cells they have.
+        #: The open table, its announced report, how its rows are split, and the number of cells.
         self._table: Table | None = None
         self._report: str | None = None
         self._split: Split = ","
         self._width = 0
         self._begun = False
-        #: How often each metric came again in this run.
+        #: How often each metric occurred again in this run.
         self._rows: Counter[str] = Counter()
-        #: The reports of this run so far, and what was said of tables that are not read.
+        #: The reports of this run so far, and the messages about tables that are not read.
         self._reports: set[str] = set()
         self._said: set[str] = set()
         self._previous = ""
-        self._odd = 0
 
     def line(self, number: int, line: str, ended: bool) -> None:
-        """One line of text: part of a table, a notice, or something else. One without a line end may be cut."""
+        """Read one line of text: a part of a table, a notice, or another line. It may be cut if it has not `ended`."""
         short = self._table is None and len(line) < _SHORTEST_NOTICE
         header = header_of(self._previous, line) if ended and not short else None
         self._previous = line
@@ -77,7 +76,7 @@ class _Reports:
             self._other(number, line)
 
     def table(self, names: Sequence[str], number: int) -> bool:
-        """Begin the table with this header; False if it is no header of a summary that is read."""
+        """Begin the table with this header; False if it is not the header of a summary that is read."""
         found = table_of(names, self._notice)
         if found is None:
             return False
@@ -91,9 +90,8 @@ class _Reports:
         return self._table is not None
 
     def row(self, table: Table, cells: Sequence[str], number: int) -> None:
-        """One row of a table, as an aggregate."""
-        name = cells[table.name].strip()
-        metric = table.metric(name)
+        """Read one row of a table as an aggregate."""
+        metric = table.metric(cells[table.name].strip())
         if not self._begun:
             self._begin(table, metric, number)
         run = self.runs.run
@@ -106,23 +104,24 @@ class _Reports:
             if fault:
                 run.refuse(key, f"{statistic}: {fault}", number)
             elif plain:
-                aggregate[statistic] = _scaled(float(plain), factor)
+                # Division by 1000 is exact; multiplication by 0.001 is not.
+                aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
         if aggregate:
             run.finish(Series(key, table.unit, "aggregate", _EMPTY, None, MappingProxyType(aggregate)))
 
     def _free(self, metric: str, number: int) -> Key:
-        """The key of a metric, numbered if the run has one of that name."""
+        """The key of a metric, numbered if the run already has it."""
         run = self.runs.run
         key = Key(metric)
         while key in run.finished:
             self._rows[metric] += 1
             if self._rows[metric] == 1:
-                run.say("warning", f"{metric} stands more than once; the second is {metric}#2", number)
+                run.say("warning", f"{metric} occurs more than once; the second is {metric}#2", number)
             key = Key(f"{metric}#{self._rows[metric] + 1}")
         return key
 
     def _begin(self, table: Table, metric: str, number: int) -> None:
-        """The first row of a table: a report that this run already had is of another run."""
+        """The first row of a table: a report that this run already has belongs to another run."""
         report = self._report if self._report and table.kind == "range" else metric.partition(".")[0] + table.unit
         if report in self._reports:
             self._another_run(number)
@@ -135,15 +134,15 @@ class _Reports:
         self._rows.clear()
 
     def _row(self, table: Table, number: int, line: str, ended: bool) -> bool:
-        """Read a line below a table's header; False if it is no row, which ends the table."""
+        """Read a line after a table's header; False if it is not a row, so the table ends."""
         if not ended:
-            self.runs.run.say("warning", "the last row may be cut off, and is left out", number)
+            self.runs.run.say("warning", "the last row may be cut off; left out", number)
             return True
         cells = split_row(line, self._split) or []
         if len(cells) != self._width or not cells[table.name].strip():
             if not _ROW.match(line):
                 return False
-            self._odd_line("the row does not fit the table, and is left out", number)
+            self.runs.run.say("warning", "the row does not match the table's header; left out", number)
             return True
         numeric = sum(bool(_NUMERIC.match(cells[index].strip())) for index in table.columns)
         if 2 * numeric < len(table.columns):
@@ -151,22 +150,14 @@ class _Reports:
         self.row(table, cells, number)
         return True
 
-    def _odd_line(self, message: str, number: int) -> None:
-        """A warning of one line; of many, the first are said."""
-        self._odd += 1
-        if self._odd <= MAX_FAULTS:
-            self.runs.run.say("warning", message, number)
-        elif self._odd == MAX_FAULTS + 1:
-            self.runs.run.say("warning", "from here on, lines that are left out are not said any more", number)
-
     def _other(self, number: int, line: str) -> None:
-        """A line outside of tables: what the next table is, or why there is none."""
+        """Read a line outside of tables: a notice of the next table, or why it is missing."""
         if not _SHORTEST_NOTICE <= len(line) <= _LONGEST_NOTICE:
             return
         skipped = _SKIPPED.search(line)
         if skipped:
             if self._notice is None or self._notice.is_read:
-                self._odd_line(f"nsys skipped a report: no {skipped[1]} data", number)
+                self.runs.run.say_some("warning", "nsys skipped a report", number, f": no {skipped[1]} data")
             self._notice = None
             return
         notice = notice_of(line)
@@ -177,10 +168,11 @@ class _Reports:
             self._notice = notice
 
     def json(self, document: JsonDocument, first: int) -> None:
-        """The rows of a JSON list that begins on line `first`; in a row, numbers that are not finite are refused."""
+        """Read the rows of a JSON list that begins on line `first`."""
         data = document.data if isinstance(document.data, list) else []
         rows = [row if isinstance(row, dict) else {} for row in data]
         for fault in document.faults:
+            # `row` refuses a number of a row that is not finite.
             inside = len(fault.path) == 2 and "finite" in fault.problem.message
             if not inside:
                 self.runs.run.say("error", fault.problem.message, (fault.problem.at.line or 1) + first - 1)
@@ -192,12 +184,12 @@ class _Reports:
             if cells[self._table.name]:
                 self.row(self._table, cells, first + line - 1)
             else:
-                self._odd_line("a row without a name is left out", first + line - 1)
+                self.runs.run.say("warning", "a row without a name is left out", first + line - 1)
         self._table = None
 
 
 def read(document: Document) -> tuple[Run, ...]:
-    """The runs of an output or an export; every run has at least one series or an error."""
+    """The runs of an output or an export; each has at least one series or an error."""
     if document.head(len(SQLITE)) == SQLITE:
         return nsys_sqlite.read(document)
     reports = _Reports(document)
@@ -209,7 +201,7 @@ def read(document: Document) -> tuple[Run, ...]:
 
 
 def _read_json(reports: _Reports, document: Document) -> None:
-    """A file that is one JSON document, or several; of one that is cut off, the rows before the cut."""
+    """Read a file of one or several JSON documents; if one is cut off, read the rows before the cut."""
     text = document.whole()
     if text is None:
         return
@@ -224,7 +216,7 @@ def _read_json(reports: _Reports, document: Document) -> None:
 
 
 def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: Document) -> None:
-    """Tables in text, and JSON lists between notices."""
+    """Read tables in text, and JSON lists between notices."""
 
     def passed_on() -> Iterator[tuple[int, str]]:
         for number, line, ended in lines:
@@ -239,13 +231,8 @@ def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], docume
                 reports.runs.run.say("error", item.fault, item.line)
 
 
-def _scaled(value: float, factor: float) -> float:
-    """A value in base units; dividing by 1000 is exact where multiplying by 0.001 is not."""
-    return value * factor if factor >= 1 else value / round(1 / factor)
-
-
 def _lines_of_rows(text: str) -> Iterator[int]:
-    """The line on which each member of a JSON list begins."""
+    """Yield the line on which each member of a JSON list begins."""
     line, at = 1, 0
     for path, offset, _ in walk(text, 1):
         if len(path) == 1:
@@ -255,5 +242,5 @@ def _lines_of_rows(text: str) -> Iterator[int]:
 
 
 def _text(value: object) -> str:
-    """A JSON value as it would stand in a table; null is an empty cell."""
+    """A JSON value as a table would print it; null is an empty cell."""
     return "" if value is None else value if isinstance(value, str) else repr(value)

@@ -1,20 +1,19 @@
-"""An export of Nsight Systems (`nsys export --type sqlite`): every activity of a profile as a sample.
+"""Nsight Systems exports (`nsys export --type sqlite`): every activity of a profile is a sample.
 
 | table | metric | NAME |
 |---|---|---|
 | `CUPTI_ACTIVITY_KIND_KERNEL` | `kernel.NAME` | the demangled name |
 | `CUPTI_ACTIVITY_KIND_MEMCPY` | `memcpy.NAME`, `memcpy.NAME.size` | `[CUDA memcpy Host-to-Device]`, ... |
 | `CUPTI_ACTIVITY_KIND_MEMSET` | `memcpy.NAME`, `memcpy.NAME.size` | `[CUDA memset]` |
-| `CUPTI_ACTIVITY_KIND_RUNTIME` | `api.NAME` | without the version that CUPTI puts behind it |
+| `CUPTI_ACTIVITY_KIND_RUNTIME` | `api.NAME` | without the version that CUPTI appends |
 | `NVTX_EVENTS` | `range.NAME` | `domain:text`; in the default domain `:text` |
 | `OSRT_API` | `os.NAME` | |
 
-The tables of `nsys stats` give the same metrics as aggregates, so that a rule reads both. Times are ns in the file and
-s here, sizes B, in order of start. The device is a label where a table has several. Tables in which nothing was
-recorded are absent.
+`nsys stats` gives the same metrics as aggregates, so a rule works for both. Times are ns in the file and s here, sizes
+B, in order of start. Activities have the label device if their table has several. Tables without records are absent.
 
-Source: NVIDIA's SQLite Export Schema Reference of Nsight Systems (2020 to 2025), and for the names the queries of
-`nsys stats`. Not checked on a file that the tool wrote.
+Source: NVIDIA's SQLite Export Schema Reference of Nsight Systems (2020 to 2025), and the queries of
+`nsys stats` for the names. Not tested on a file that the tool wrote.
 """
 
 from __future__ import annotations
@@ -24,22 +23,19 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.readers.builder import RunBuilder, in_base
 from perfgate.readers.nvidia.sqlite_file import Database, DatabaseFault, opened
 from perfgate.readers.text import Document
 
-if TYPE_CHECKING:
-    from perfgate.core.runs import Values
-
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
 _STRINGS, _COPY_NAMES, _GPUS = "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"
 
-#: Tables in which a name is an id: the kind of their metrics, and that column.
+#: Tables with ids for names: the first part of their metrics, and the column of the id.
 _NAMED = {
     "CUPTI_ACTIVITY_KIND_KERNEL": ("kernel", "demangledName"),
     "CUPTI_ACTIVITY_KIND_RUNTIME": ("api", "nameId"),
@@ -49,31 +45,31 @@ _NAMED = {
 _ACTIVITIES = (*_NAMED, _SETS, _RANGES)
 _TABLES = (*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)
 
-#: NVTX: ranges that are pushed and popped, or started and ended, and the naming of a domain.
+#: The NVTX events of ranges (push/pop and start/end), and of the naming of a domain.
 _RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
-#: The bits of a thread's id that are of its process.
+#: The bits of a thread's id that identify its process.
 _PROCESS = 0x0000FFFFFF000000
 _VERSION = re.compile(r"_v\d{4}$")
 
-#: (start, end, name, device, bytes) of an activity; the name is a text or the id of one.
+#: (start, end, name, device, bytes) of an activity; the name is a text or its id.
 Row = tuple[object, ...]
 
 
 @dataclass(slots=True)
 class _Spans:
-    """All activities of one name and device: starts and lengths in ns, and bytes where the table has them."""
+    """All activities of one name and device: starts and lengths in ns, and bytes if the table has them."""
 
     starts: array[int] = field(default_factory=lambda: array("q"))
     lengths: array[int] = field(default_factory=lambda: array("q"))
     sizes: array[int] = field(default_factory=lambda: array("q"))
 
     def extend(self, other: _Spans) -> None:
-        """Take in the activities of another id of the same name."""
+        """Append the activities of another id with the same name."""
         self.starts.extend(other.starts)
         self.lengths.extend(other.lengths)
         self.sizes.extend(other.sizes)
 
-    def ordered(self, numbers: array[int]) -> Values:
+    def ordered(self, numbers: array[int]) -> npt.NDArray[np.float64]:
         """The lengths or the sizes in order of start."""
         order = np.argsort(np.frombuffer(self.starts, np.int64), kind="stable")
         return np.frombuffer(numbers, np.int64)[order].astype(np.float64)
@@ -91,7 +87,7 @@ class _Export(RunBuilder):
         self._found: list[tuple[str, str, Groups]] = []
 
     def read(self, database: Database) -> None:
-        """Every activity, and then the names of what there is. Raises DatabaseFault where a name cannot be read."""
+        """Read every activity, then the names in use. Raises DatabaseFault if a name cannot be read."""
         if not database.tables.intersection(_ACTIVITIES):
             self.say("error", f"an SQLite database without the tables of Nsight Systems: {', '.join(_ACTIVITIES)}")
         for table, (kind, name) in _NAMED.items():
@@ -110,7 +106,7 @@ class _Export(RunBuilder):
             self.facts |= {"gpu": names.pop()} if len(names) == 1 else {}
 
     def _collect(self, table: str, kind: str, rows: Iterable[Row]) -> None:
-        """The activities of a table by name; of rows that are none, and of a table that is damaged, it is said."""
+        """Read the activities of a table by name, and report impossible rows and a damaged table."""
         groups: Groups = defaultdict(_Spans)
         wrong = unended = 0
         try:
@@ -125,15 +121,15 @@ class _Export(RunBuilder):
                 if isinstance(size, int) and size >= 0:
                     spans.sizes.append(size)
         except DatabaseFault as fault:
-            self.say("error", f"{table} is not read to its end: {fault}")
+            self.say("error", f"{table} is not read completely: {fault}")
         if wrong:
             self.say("error", f"{table}: {wrong} activities without a start, or with an end before it, are left out")
         if unended:
-            self.say("warning", f"{table}: {unended} activities never end, and are left out")
+            self.say("warning", f"{table}: {unended} activities without an end are left out")
         self._found.append((table, kind, groups))
 
     def _keep(self, database: Database) -> None:
-        """Every group as series, groups of one name together."""
+        """Turn the groups into series; groups with the same name become one."""
         wanted = {name for _, _, groups in self._found for name, _ in groups}
         strings, copies = _labels(database, _STRINGS, "value", wanted), _labels(database, _COPY_NAMES, "label", wanted)
         kinds = {id: f"[CUDA memcpy {label}]" for id, label in copies.items()}
@@ -149,12 +145,12 @@ class _Export(RunBuilder):
                 metric = f"{kind}.{_VERSION.sub('', name) if kind == 'api' else name}"
                 series[Key.of(metric, **({"device": str(device)} if several else {}))].extend(spans)
             if nameless:
-                self.say("error", f"{table}: {nameless} activities whose name the file does not hold are left out")
+                self.say("error", f"{table}: {nameless} activities without a name in the file are left out")
         for key, spans in series.items():
             self._series(key, spans)
 
     def _series(self, key: Key, spans: _Spans) -> None:
-        """The times of a group, and its sizes where every activity has one."""
+        """Add the times of a group, and its sizes if every activity has one."""
         times = in_base(spans.ordered(spans.lengths), 1e9)
         self.finished[key] = Series(key, "s", "samples", read_only(times))
         if len(spans.sizes) == len(spans.starts):
@@ -163,7 +159,7 @@ class _Export(RunBuilder):
 
 
 def _text(id: object, names: Mapping[object, str]) -> str | None:
-    """The text of a name; a range's stands behind its domain."""
+    """The text of a name; the text of a range follows its domain."""
     if isinstance(id, tuple):
         domain, own = id
         text = _text(own, names)
@@ -172,7 +168,7 @@ def _text(id: object, names: Mapping[object, str]) -> str | None:
 
 
 def _labels(database: Database, table: str, column: str, wanted: set[object]) -> dict[object, str]:
-    """The texts of these ids in a table of texts."""
+    """The texts of the wanted ids in a table of texts."""
     if table not in database.tables:
         return {}
     wanted = wanted | {id[1] for id in wanted if isinstance(id, tuple)}
@@ -181,7 +177,7 @@ def _labels(database: Database, table: str, column: str, wanted: set[object]) ->
 
 
 def _ranges(database: Database) -> Iterator[Row]:
-    """The ranges of NVTX, each with its domain, as its process named it, and its text or the text's id."""
+    """Yield the NVTX ranges, each with the name that its process gave to the domain, and its text or text id."""
     columns = ("eventType", "domainId", "globalTid", "text", "textId", "start", "end")
     domains = {
         (domain, _process(thread)): text

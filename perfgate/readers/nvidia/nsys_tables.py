@@ -1,4 +1,4 @@
-"""The tables of `nsys stats`: which report a table is, and which of its columns hold which statistic.
+"""The tables of `nsys stats`: the report of each table, and the statistic of each column.
 
     CUDA Kernel Statistics:                             CUDA Memory Operation Statistics (by size in KiB):    2020, 2021
     Time(%)  Total Time (ns)  Instances   Average   Minimum   Maximum   Name
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from perfgate.core.units import find_unit
 
-#: The reports that are read: what their metrics begin with. `calls` is the API or the OS, as the first name tells.
+#: The reports that are read, and the first part of their metrics. `calls` is `api` or `os`, depending on the names.
 KINDS = {
     **dict.fromkeys(("cuda_gpu_kern_sum", "gpukernsum"), "kernel"),
     **dict.fromkeys(("cuda_api_sum", "cudaapisum"), "api"),
@@ -26,7 +26,7 @@ KINDS = {
     **dict.fromkeys(("nvtx_sum", "nvtxsum", "nvtx_pushpop_sum", "nvtxppsum", "nvtx_startend_sum"), "range"),
     **dict.fromkeys(("osrt_sum", "osrtsum"), "os"),
 }
-#: The titles of 2020 and 2021, as reports of today.
+#: The titles of 2020 and 2021, and today's names of these reports.
 _TITLES = {
     "CUDA Kernel Statistics": "cuda_gpu_kern_sum",
     "CUDA API Statistics": "cuda_api_sum",
@@ -51,7 +51,7 @@ _STATISTICS = {
     "StdDev": "stddev",
 }
 _NAMES = ("Name", "Operation", "Range")
-#: Columns beside the statistics; a table that has any other is of a report that is not read.
+#: Other known columns. A table with any further column is of a report that is not read.
 _OTHERS = {*_NAMES, "Time (%)", "Time(%)", "Style", "GridXYZ", "BlockXYZ"}
 _COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
 _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s"}
@@ -59,7 +59,7 @@ _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A line that says which report comes next; `source` is the export that it is made of."""
+    """A line that announces the next report; `source` is the export that the report is made from."""
 
     report: str
     source: str | None = None
@@ -68,18 +68,18 @@ class Notice:
 
     @property
     def is_read(self) -> bool:
-        """Whether the report is one of those that are read."""
+        """True if perfgate reads this report."""
         return self.report in KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: where its name and statistics stand, and how many of the printed unit are one base unit."""
+    """The columns of one table: the index of the name, and of each statistic."""
 
-    #: `kernel`, `api`, `memcpy`, `memcpy.size`, `range`, `os`, or `calls` for one of `api` and `os`.
+    #: `kernel`, `api`, `memcpy`, `memcpy.size`, `range`, `os`, or `calls` for either `api` or `os`.
     kind: str
     name: int
-    #: The columns of statistics, each with its printed units in one base unit.
+    #: The statistic of each column, and its printed unit in base units.
     columns: dict[int, tuple[str, float]] = field(default_factory=dict)
 
     @property
@@ -91,13 +91,9 @@ class Table:
         """The metric of a row: `kernel.NAME`, `memcpy.NAME.size`, ..."""
         kind, _, size = self.kind.partition(".")
         if kind == "calls":
-            kind = "api" if is_api(name) else "os"
+            # CUDA functions are `cuInit` or `cudaMalloc`; those of the operating system are like `poll`.
+            kind = "api" if name[:2] == "cu" and (name[2:3].isupper() or name[2:4] == "da") else "os"
         return f"{kind}.{name}.{size}" if size else f"{kind}.{name}"
-
-
-def is_api(name: str) -> bool:
-    """Whether a function is of CUDA (`cuInit`, `cudaMalloc`), and not of the operating system (`poll`)."""
-    return name[:2] == "cu" and (name[2:3].isupper() or name[2:4] == "da")
 
 
 def notice_of(line: str) -> Notice | None:
@@ -112,7 +108,7 @@ def notice_of(line: str) -> Notice | None:
 
 
 def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None:
-    """The table with this header; why it cannot be read; or None if this is no header of a summary."""
+    """The table with this header, a message if it cannot be read, or None if this is not a header of a summary."""
     names = [index for index, text in enumerate(header) if text in _NAMES]
     parts = [_parts(text) for text in header]
     found = {statistic: index for index, (statistic, _) in enumerate(parts) if statistic}
@@ -142,14 +138,14 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
 
 
 def _parts(text: str) -> tuple[str | None, str | None]:
-    """The statistic of a column and its printed unit; percentages are none."""
+    """The statistic of a column and its printed unit; a percentage is not a statistic."""
     found = _COLUMN.fullmatch(text)
     label, unit = (found[1], found[2]) if found else (text, None)
     return _STATISTICS.get(label), _SYNONYMS.get(unit, unit) if unit else None
 
 
 def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
-    """What a table is by its header, and by the notice where headers are alike."""
+    """The kind of a table from its header, or from the notice if several kinds have this header."""
     if "Operation" in header:
         return "memcpy" if any(text.startswith("Total Time") for text in header) else "memcpy.size"
     if "Range" in header:

@@ -1,10 +1,10 @@
-"""An SQLite database that nobody vouches for, opened to be read.
+"""Reads an untrusted SQLite database.
 
-SQLite reads files, and a reader is given bytes, so that they go to a private temporary file first
-(`Connection.deserialize` needs Python 3.11, and memory for the whole). What a hostile schema could run is shut off as
-https://www.sqlite.org/security.html asks for: only the named tables can be read, as plain tables; no view, trigger,
-virtual table, function or extension takes part; and work ends at a number of steps that depends on the size alone, so
-that the same file always gives the same answer.
+SQLite reads files and a reader gets bytes, so they are written to a private temporary file first
+(`Connection.deserialize` needs Python 3.11, and memory for the whole database). As
+https://www.sqlite.org/security.html asks, a hostile schema cannot run anything: only the named tables can be read, as
+plain tables, without views, triggers, virtual tables, functions and extensions. The number of steps has a limit that
+depends only on the size, so the same file always gives the same result.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from pathlib import Path
 
 MAX_BYTES = 4 << 30
 
-#: Steps of SQLite's virtual machine: a scan takes less than one for each byte of a table.
+#: Steps of SQLite's virtual machine. A scan takes less than one step for each byte of a table.
 _STEPS_PER_BYTE, _LEAST_STEPS, _STEPS_AT_ONCE = 16, 1 << 24, 1 << 16
 _SCHEMA, _COLUMNS = "sqlite_master", "table_xinfo"
-#: What damage makes the module raise; names that are no UTF-8 are decoded by it strictly.
+#: The errors that a damaged file causes. The module decodes names strictly as UTF-8.
 _ERRORS = (sqlite3.Error, UnicodeError)
 
 
 class DatabaseFault(Exception):
-    """Why a database cannot be read, or not to its end."""
+    """The database cannot be read, or not completely."""
 
 
 class Database:
-    """The tables of a database that may be read."""
+    """The readable tables of a database."""
 
     def __init__(self, connection: sqlite3.Connection, allowed: Sequence[str]) -> None:
         self._connection = connection
-        #: Rows of the schema that are real tables: virtual ones have no page of their own.
+        #: Virtual tables have no root page.
         schema = f"SELECT name FROM {_SCHEMA} WHERE type = 'table' AND rootpage > 0"
         self.tables = frozenset(name for (name,) in self._rows(schema)) & frozenset(allowed)
 
     def columns(self, table: str) -> frozenset[str]:
-        """The names of a table's stored columns; generated ones would run functions. Raises DatabaseFault."""
+        """The names of a table's stored columns, without generated ones, which run functions. Raises DatabaseFault."""
         return frozenset(str(name) for _, name, *_, hidden in self._rows(f"PRAGMA {_COLUMNS}({table})") if hidden == 0)
 
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
-        """The values of these columns, None for one that the table does not have. Raises DatabaseFault."""
+        """Yield the values of these columns, None for a column that the table lacks. Raises DatabaseFault."""
         have = self.columns(table)
         return self._rows(f"SELECT {', '.join(name if name in have else 'NULL' for name in columns)} FROM {table}")
 
@@ -55,13 +55,13 @@ class Database:
 
 def _words(error: Exception) -> str:
     if str(error) == "interrupted":
-        return "reading it takes more work than a file of its size should"
+        return "reading it takes too much work for a file of its size"
     return f"the database is damaged ({error})"
 
 
 @contextmanager
 def opened(blocks: Iterable[bytes], tables: Sequence[str]) -> Iterator[Database]:
-    """The database with these bytes, as long as the context lasts. Raises DatabaseFault, and OSError of the disk."""
+    """Open the database with these bytes for a `with` block. Raises DatabaseFault, and OSError of the disk."""
     with tempfile.TemporaryDirectory(prefix="perfgate-") as folder:
         path = Path(folder) / "database"
         size = _write(path, blocks)
@@ -77,7 +77,7 @@ def opened(blocks: Iterable[bytes], tables: Sequence[str]) -> Iterator[Database]
 
 
 def _write(path: Path, blocks: Iterable[bytes]) -> int:
-    """Write a file that nobody else can read; its size."""
+    """Write the bytes to a private file; return their number."""
     size = 0
     with path.open("xb") as file:
         for block in blocks:
@@ -89,12 +89,12 @@ def _write(path: Path, blocks: Iterable[bytes]) -> int:
 
 
 def _shut_off(connection: sqlite3.Connection, tables: Sequence[str], size: int) -> None:
-    """Let nothing happen but reading these tables, and not for ever."""
+    """Allow nothing but to read these tables, with a limited number of steps."""
     readable = {*tables, _SCHEMA}
     left = max(_LEAST_STEPS, _STEPS_PER_BYTE * size) // _STEPS_AT_ONCE
 
     def authorise(action: int, what: str | None, _column: str | None, _file: str | None, source: str | None) -> int:
-        """Let through what reads one of these tables, and not for a view or a trigger, which would be the source."""
+        """Allow to read one of these tables, but not from a view or trigger, which would be the source."""
         reads = action == sqlite3.SQLITE_READ and what in readable and source is None
         lists = action == sqlite3.SQLITE_PRAGMA and what == _COLUMNS
         return sqlite3.SQLITE_OK if reads or lists or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
