@@ -54,7 +54,7 @@ def test_what_is_stored_is_what_the_public_function_says(gate: Command, folder: 
     assert rows["forward"]["s0"] == pytest.approx(expected.s0, rel=1e-3)  # the log holds four decimals
     assert (rows["forward"]["d0"], rows["forward"]["runs"], rows["step"]["statistic"]) == (8, 8, "p90")
     assert [source["path"] for source in stored["sources"]] == RUNS
-    assert f"{100 * expected.s0:.3g}% from run to run (measured on 8 runs, worth 8)" in done.out
+    assert f"{100 * expected.s0:.3g}% from run to run (measured on 8 runs, prior degrees of freedom 8)" in done.out
 
 
 def test_the_bytes_are_deterministic(gate: Command, folder: Path) -> None:
@@ -203,7 +203,7 @@ def test_unchanged_pairs_show_the_noise_between_pairs(perfgate: Command, folder:
     before = verdict(perfgate, *pairs[:3])
     done = perfgate("calibrate", *pairs)
     assert done.code == 0, done.said
-    assert "from pair to pair (measured on 12 pairs, worth 8)" in done.out
+    assert "from pair to pair (measured on 12 pairs, prior degrees of freedom 8)" in done.out
     (path,) = folder.glob("baselines/*/*/*.json")
     stored = json.loads(path.read_text())
     assert (path.name, stored["pairing"]) == ("prior-in-turn.json", "in-turn")

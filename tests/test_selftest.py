@@ -177,4 +177,4 @@ def test_the_table_fits_and_can_be_plain(
     monkeypatch.setenv("COLUMNS", str(columns))
     done = perfgate("selftest", new)
     assert max(map(len, done.out.splitlines())) <= columns
-    assert done.out.splitlines()[-1] == "FAIL  1 unable to fail, 1 can fail (exit 1)"
+    assert done.out.splitlines()[-1] == "FAIL  1 cannot fail, 1 can fail (exit 1)"

@@ -1,7 +1,7 @@
 """The report as annotations of GitHub Actions: workflow commands that mark the lines of the rules.
 
-The form of a command, and what it escapes, are those of the runner (`ActionCommand.cs` of actions/runner). A step
-shows ten annotations of a level and drops the rest without a word, so nine are written, and one that counts the others.
+The syntax of a command and its escapes come from the runner (`ActionCommand.cs` of actions/runner). A step shows ten
+annotations of each level and silently drops the rest. So perfgate writes nine, and one that counts the others.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, without_commands
 from perfgate.reporters import phrases
 
-Level = Literal["error", "warning", "notice"]
-_LEVELS: tuple[Level, ...] = ("error", "warning", "notice")
-#: Of each level.
+_Level = Literal["error", "warning", "notice"]
+_LEVELS: tuple[_Level, ...] = ("error", "warning", "notice")
+#: The largest number of annotations of each level, without the one that counts the others.
 MOST_ANNOTATIONS = 9
-#: In characters: a title, and one line of a message.
+#: The longest title, and the longest line of a message, in characters.
 _LONGEST_TITLE, _LONGEST_LINE = 200, 2_000
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
@@ -27,16 +27,16 @@ _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 
 @dataclass(frozen=True, slots=True)
 class _Annotation:
-    """One annotation: `lines` are shown below the title, at the place if there is one."""
+    """One annotation: a title and the lines below it, shown at a line of a file if `at` is known."""
 
-    level: Level
+    level: _Level
     title: str
     lines: list[str]
     at: Location | None = None
 
 
 def render(report: Report) -> str:
-    """The report as workflow commands, one a line, the worst first; nothing where all is well."""
+    """Return the report as workflow commands, one per line, the worst first; empty if all verdicts pass."""
     found = [*_of_verdicts(report.verdicts), *map(_of_problem, report.problems)]
     if report.exit_code and not any(annotation.level == "error" for annotation in found):
         found.append(_Annotation("error", "perfgate", [": ".join(phrases.answer(report))]))
@@ -49,7 +49,7 @@ def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
             yield _Annotation(_level(verdict), _title(verdict), _lines(verdict), verdict.at)
 
 
-def _level(verdict: Verdict) -> Level:
+def _level(verdict: Verdict) -> _Level:
     if verdict.exit_code:
         return "error"
     return "warning" if phrases.is_news(verdict) else "notice"
@@ -65,12 +65,12 @@ def _lines(verdict: Verdict) -> list[str]:
 
 
 def _of_problem(problem: Problem) -> _Annotation:
-    level: Level = "error" if problem.severity == "error" else "warning"
+    level: _Level = "error" if problem.severity == "error" else "warning"
     return _Annotation(level, problem.severity, [phrases.complaint(problem)], problem.at)
 
 
-def _first(level: Level, found: Iterable[_Annotation]) -> list[_Annotation]:
-    """The annotations of one level, as many as a step shows."""
+def _first(level: _Level, found: Iterable[_Annotation]) -> list[_Annotation]:
+    """The annotations of one level that a step shows."""
     same = [annotation for annotation in found if annotation.level == level]
     rest = len(same) - MOST_ANNOTATIONS
     counted = [_Annotation(level, "perfgate", [f"{rest} more: see the report"])] if rest > 0 else []

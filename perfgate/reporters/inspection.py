@@ -1,4 +1,4 @@
-"""What was read, for `perfgate inspect`: a table for people, `perfgate.inspect/1` for programs."""
+"""The runs that `perfgate inspect` read, as a table and as JSON (`perfgate.inspect/1`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS = ("value", "median", "mean", "p95", "p99", "min", "max", "total")
 
 
 def render_json(runs: Sequence[RunSummary]) -> str:
-    """Every run with its series in base units, sorted; the values themselves where a summary holds them."""
+    """Return every run with its series in base units, and with the values if the summaries have them."""
     return encode({"schema": "perfgate.inspect/1", "runs": [_run(run) for run in runs]})
 
 
@@ -53,7 +53,7 @@ def _series(summary: SeriesSummary) -> dict[str, Any]:
 
 
 def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False) -> str:
-    """A table a run: each series with its statistics in a unit that a person would choose, and a small histogram."""
+    """Return a table per run: each series with its statistics in a readable unit, and a small histogram."""
     return without_commands("\n".join(_table(run, ascii_only) for run in runs))
 
 
@@ -86,7 +86,7 @@ def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool) -> list
 
 
 def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
-    """Counts as a row of bars; a count that is not zero is never shown as nothing."""
+    """Return counts as a row of bars. Only a count of zero is a blank."""
     highest = max(counts, default=0)
     return "".join(" " if not count else bars[(count * (len(bars) - 1) + highest - 1) // highest] for count in counts)
 
@@ -96,29 +96,29 @@ def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
 _LONGEST_BAR = 30
 _LONGEST_NAME = 70
 _TITLES = {
-    "kernel": "kernels, of all kernel time",
-    "op": "operators with what they call, of all step time",
-    "range": "ranges, of all step time",
+    "kernel": "kernels by share of all kernel time",
+    "op": "operators with their children by share of all step time",
+    "range": "ranges by share of all step time",
 }
-#: Metrics that the table of series leaves out, because there are hundreds of them, and the tops show the largest.
+#: Prefixes of metrics that the table of series leaves out: there are hundreds, and the top lists show the largest.
 _FAMILIES = tuple(f"{family}." for family in _TITLES)
 
 
 def _trace_lines(view: TraceView, *, ascii_only: bool) -> list[str]:
-    """The tables, in order of interest."""
+    """The parts of a step, the names with the largest times, and the slowest ranks."""
     full = "#" if ascii_only else "█"
     lines: list[str] = []
     if view.parts:
         ranks = f" of {plural(view.ranks, 'rank')}" if view.ranks > 1 else ""
-        lines += ["", f"where a step goes (trace mode {view.mode}, mean of {plural(view.steps, 'step')}{ranks})"]
+        lines += ["", f"time of a step (trace mode {view.mode}, mean of {plural(view.steps, 'step')}{ranks})"]
         lines += _portion_rows(view.parts, full)
     for family, (shares, names) in view.top.items():
         if shares:
-            lines += ["", f"top {_TITLES[family]}: {len(shares)} of {plural(names, 'name')}, for rules {family}.NAME"]
+            lines += ["", f"top {_TITLES[family]}: {len(shares)} of {plural(names, 'name')} (in rules: {family}.NAME)"]
             lines += _portion_rows(shares, full)
     if view.stragglers:
         is_known = any(one.waited is not None for one in view.stragglers)
-        by = "the time that others waited for them in collectives" if is_known else "the time of their steps"
+        by = "the time that other ranks waited for them in collectives" if is_known else "the time of their steps"
         lines += ["", f"slowest ranks, by {by}"]
         lines += aligned([_straggler_row(one) for one in view.stragglers])
     return lines

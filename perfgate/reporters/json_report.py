@@ -1,4 +1,4 @@
-"""The report as JSON, `perfgate.report/1`: every number in full, in base units; `report.schema.json` describes it."""
+"""The report as JSON (`perfgate.report/1`) with full precision, in base units; see `report.schema.json`."""
 
 from __future__ import annotations
 
@@ -10,34 +10,26 @@ from perfgate.reporters.plain_json import encode, in_order, problem
 
 SCHEMA = "perfgate.report/1"
 
-#: The fields of a verdict that come first; all others follow in the order of the class.
+#: The first fields of a verdict; the others follow in the order of the class.
 _FIRST = (
-    "rule",
-    "metric",
-    "labels",
-    "statistic",
-    "outcome",
-    "severity",
-    "kind",
-    "unit",
-    "against",
-    "new",
-    "bound",
-    "base",
-    "change",
-    "tolerance",
-    "minimum_detectable_change",
-    "confidence",
-    "suspect",
-    "message",
-    "next_step",
-    "at",
+    *("rule", "metric", "labels", "statistic", "outcome", "severity", "kind", "unit", "against", "new", "bound"),
+    *(
+        "base",
+        "change",
+        "tolerance",
+        "minimum_detectable_change",
+        "confidence",
+        "suspect",
+        "message",
+        "next_step",
+        "at",
+    ),
 )
 _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
 
 
 def render(report: Report) -> str:
-    """The report as indented JSON with a final newline; verdicts in the order of the rules."""
+    """Return the report as indented JSON with a final newline. The verdicts are in the order of the rules."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": report.outcome,

@@ -1,8 +1,8 @@
-"""The report as JUnit XML: one case a verdict, valid after the strict schema of Jenkins (junit-10.xsd).
+"""The report as JUnit XML: one case per verdict, valid for the strict schema of Jenkins (junit-10.xsd).
 
-The junit-xml package builds the document. What it gets wrong is kept away from it, or put right afterwards: it crashes
-on lone surrogates, deletes control characters, takes a failure without a text for a pass, allows several results in
-one case (which consumers read differently), and writes attributes that the strict schema does not know.
+The junit-xml package builds the document. This module works around its faults: it crashes on lone surrogates, deletes
+control characters, reads a failure without a text as a pass, allows several results in one case (consumers disagree
+on them), and writes attributes that are not in the strict schema.
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ from perfgate.core import Report, Verdict
 from perfgate.core.wording import clip, one_line
 from perfgate.reporters import phrases
 
-#: In bytes. Consumers cut or refuse what is larger.
+#: The largest body of a case, and the largest file, in bytes. Consumers cut or refuse larger ones.
 LONGEST_BODY = 16 * 1024
 LONGEST_FILE = 10 * 1024 * 1024
-#: In characters: names and one-line messages.
+#: The longest name or one-line message, in characters.
 _LONGEST_LINE = 500
-#: What the runner of GitHub Actions would take for a command where the document goes to stdout.
-_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
-#: No case has a time of its own, but consumers misread a time that is missing or 0.
+#: A case has no time of its own, but consumers misread a missing time and 0.
 _SECONDS = 1e-6
 
 
 def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
-    """The report as a document of one suite, the worst case first.
+    """Return the report as one suite, the worst case first, in at most `limit` bytes.
 
-    In a file of more than `limit` bytes the last cases give way to one that counts them; the totals of the suite stay
-    those of all cases.
+    In a larger file, one case that counts them replaces the last cases. The totals of the suite still count all cases.
     """
     suite = TestSuite(f"perfgate {_line(report.suite)}", _cases(report), properties=_properties(report))
     root = ET.fromstring(to_xml_report_string([suite], prettyprint=False, encoding="utf-8"))
@@ -43,13 +40,13 @@ def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
             element.set("time", f"{float(element.attrib['time']):.6f}")
     document = _document(root)
     if len(document.encode()) > limit:
-        _leave_out_last_cases(root[0], limit - 4096)  # what is not a case needs some room, too
+        _leave_out_last_cases(root[0], limit - 4096)  # room for everything that is not a case
         document = _document(root)
     return document
 
 
 def _document(root: ET.Element) -> str:
-    """The XML, in which no line is a command of GitHub's where the file is printed: a reference says the same."""
+    """The XML text. Character references prevent that GitHub reads a line as a command if the file is printed."""
     ET.indent(root)
     text = re.sub(r"^(\s*):(?=:)", r"\1&#58;", ET.tostring(root, encoding="unicode"), flags=re.MULTILINE)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text.replace("##[", "#&#35;[")}\n'
@@ -70,9 +67,9 @@ def _properties(report: Report) -> dict[str, str]:
 
 
 def _cases(report: Report) -> list[TestCase]:
-    """A case for every verdict, and one for what kept perfgate from judging at all."""
+    """One case per verdict, and one for errors that no verdict shows."""
     classname = _classname(report)
-    # Numbered in the order of the rules, so that a case keeps its name when its outcome changes.
+    # Numbers follow the order of the rules, so that a case keeps its name when its outcome changes.
     names = _unique(_case_name(verdict) for verdict in report.verdicts)
     named = sorted(zip(report.verdicts, names, strict=True), key=lambda pair: phrases.badness(pair[0]))
     cases = [_case(verdict, name, classname) for verdict, name in named]
@@ -80,7 +77,7 @@ def _cases(report: Report) -> list[TestCase]:
 
 
 def _classname(report: Report) -> str:
-    """Consumers split it at dots, and one of them takes it for a file name: only harmless characters."""
+    """Suite and environment in safe characters: consumers split this name at dots or use it as a file name."""
     path = (report.baseline or "").split("/")
     environment = path[1] if len(path) > 1 else "no-environment"
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"perfgate.{clip(report.suite, 200)}.{clip(environment, 200)}")
@@ -92,22 +89,19 @@ def _case_name(verdict: Verdict) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """The names, with ` #2`, ` #3`, ... after those that were there before."""
-    given: dict[str, None] = {}
-    last: dict[str, int] = {}
+    """The names, with ` #2`, ` #3`, ... after repeated ones."""
+    uses: dict[str, int] = {}
     for name in names:
-        number = last.get(name, 0) + 1
-        candidate = name if number == 1 else f"{name} #{number}"
-        while candidate in given:
-            number += 1
-            candidate = f"{name} #{number}"
-        given[candidate] = None
-        last[name] = number
-    return list(given)
+        unique = name
+        while unique in uses:
+            uses[name] += 1
+            unique = f"{name} #{uses[name]}"
+        uses[unique] = 1
+    return list(uses)
 
 
 def _case(verdict: Verdict, name: str, classname: str) -> TestCase:
-    """A case with at most one child, because consumers disagree on cases with several."""
+    """The case of a verdict. It has at most one child, because consumers disagree on cases with several."""
     case = TestCase(name, classname, elapsed_sec=_SECONDS)
     message, body = _line(verdict.message) or verdict.outcome, _body(verdict)
     if verdict.outcome == "skipped" or (verdict.outcome == "inconclusive" and phrases.is_warning(verdict)):
@@ -123,7 +117,7 @@ def _case(verdict: Verdict, name: str, classname: str) -> TestCase:
 
 
 def _run_case(report: Report, classname: str) -> list[TestCase]:
-    """A case that fails for what no verdict says, so that no file is greener than the exit code."""
+    """A case for errors that no verdict shows, so that the file never passes when the exit code is not 0."""
     problems = phrases.loose_errors(report)
     is_said = any(verdict.exit_code and phrases.is_news(verdict) for verdict in report.verdicts)
     if report.verdicts and (report.exit_code == 0 or (is_said and not problems)):
@@ -136,7 +130,7 @@ def _run_case(report: Report, classname: str) -> list[TestCase]:
 
 
 def _body(verdict: Verdict) -> str:
-    """All there is to say of a verdict; consumers show this where they lose the attributes."""
+    """All details of a verdict, because some consumers show the body and lose the attributes."""
     lines = [verdict.message or verdict.outcome, f"next: {verdict.next_step}" if verdict.next_step else ""]
     lines += [f"{name}: {text}" for name, text in phrases.facts(verdict)]
     return _clip_bytes("\n".join(one_line(line) for line in lines if line))
@@ -155,7 +149,7 @@ def _clip_bytes(text: str) -> str:
 
 
 def _leave_out_last_cases(suite: ET.Element, room: int) -> None:
-    """Keep the first cases, as many as fit into `room` bytes, and put a case that counts the others after them."""
+    """Keep the first cases that fit into `room` bytes, and add a case that counts the others."""
     cases = suite.findall("testcase")
     kept = sum(size <= room for size in accumulate(len(ET.tostring(case, "utf-8")) for case in cases))
     suite[:] = [*suite.findall("properties"), *cases[:kept]]
@@ -163,4 +157,4 @@ def _leave_out_last_cases(suite: ET.Element, room: int) -> None:
     note = ET.SubElement(suite, "testcase", {**cases[0].attrib, "name": f"{count} more omitted"})
     is_bad = any(case.find("failure") is not None or case.find("error") is not None for case in cases[kept:])
     result = ET.SubElement(note, "error", type="perfgate.omitted") if is_bad else ET.SubElement(note, "system-out")
-    result.text = f"WARN: {count} more cases would make this file too large; the JSON report holds them all"
+    result.text = f"WARN: {count} more cases would make this file too large; the JSON report has them all"

@@ -24,7 +24,7 @@ _LONGEST_SUITE = 100
 _LONGEST_TEXT = 2_000
 
 _TABLE = ("| outcome | metric | measured | allowed | n_eff |", "|---|---|---|---|---:|")
-_LEFT_OUT = "{} left out, to keep this short; the JSON report has everything."
+_LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
 
 _TOKEN = re.compile(r"`([^`]+)`|(\s+)|([^\s`]+|`)")
 _WORD = r"/?[A-Za-zµ]+(?:[-'/][A-Za-z]+)*"
@@ -92,7 +92,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
-    yield _folded("What was found, and what to do next", (), [_item(verdict) for verdict in news])
+    yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news])
     yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
     head, *differences = phrases.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])

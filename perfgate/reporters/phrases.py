@@ -127,18 +127,22 @@ def origin(report: Report) -> list[tuple[str, str]]:
 def to_accept(report: Report) -> str:
     """Return the line above the command that approves the results, or that allows them where the policy is."""
     allows = report.policy.ref is not None and " allow " in (report.approve_command or "")
-    return f"To allow what was seen, on {report.policy.ref}:" if allows else "To approve what was seen:"
+    return f"To allow these results on {report.policy.ref}:" if allows else "To approve these results:"
 
 
 def rule_differences(policy: Policy) -> list[str]:
     """Return the lines on how the working tree differs from the policy; empty without a difference."""
     if not policy.changes:
         return []
-    head = f"policy {policy.ref} decided; this working tree differs from it:"
+    head = f"policy {policy.ref} was used; the working tree differs from it:"
     lines = [f"  {difference(change)}" for change in policy.changes[:_DIFFERENCES_SHOWN]]
     more = len(policy.changes) - _DIFFERENCES_SHOWN
     lines += [f"  and {more} more differences"] if more > 0 else []
-    own = [f"  by its own policy the answer would be: {policy.own_outcome}"] if policy.own_outcome else []
+    own = (
+        [f"  with the policy of the working tree the outcome would be: {policy.own_outcome}"]
+        if policy.own_outcome
+        else []
+    )
     return [one_line(line) for line in (head, *lines, *own)]
 
 
@@ -203,7 +207,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
         ("measured", ", ".join(measured(verdict))),
         ("allowed", allowed(verdict)),
         ("explained by", "; ".join(explanation(verdict))),
-        ("evidence", evidence(verdict)),
+        ("data", _data(verdict)),
         ("rule", f"{verdict.at} {verdict.rule}{warning}"),
         ("why", verdict.why or ""),
         *([("note", "; ".join(verdict.notes))] if verdict.notes else []),
@@ -211,23 +215,23 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     return [(word, text) for word, text in pairs if text]
 
 
-def evidence(verdict: Verdict) -> str:
-    """Return the amount of data behind a verdict: `567 independent of 1662 values in 1 run, bounds at 95%`."""
+def _data(verdict: Verdict) -> str:
+    """The amount of data behind a verdict: `1662 values in 1 run (effective sample size 567), 95% confidence`."""
     sides = (("", verdict.new), ("base ", verdict.base))
     parts = [prefix + _amount(side) for prefix, side in sides if side]
     if verdict.share and verdict.allowed_share is not None:
         beyond = _percent(verdict.share.estimate) + _bounds(verdict.share, _percent)
-        parts.append(f"{beyond} of the values are beyond the bound and {_percent(verdict.allowed_share)} may be")
+        parts.append(f"{beyond} of the values are beyond the bound ({_percent(verdict.allowed_share)} allowed)")
     dropped = sum(run.dropped for run in verdict.runs)
     if dropped:
         parts.append(f"{plural(dropped, 'value')} dropped as warm-up")
     if verdict.minimum_detectable_change is not None:
-        parts.append(f"a change of {_percent(verdict.minimum_detectable_change)} would be seen")
-    return ", ".join([*parts, f"bounds at {_percent(verdict.confidence)}"]) if parts else ""
+        parts.append(f"smallest detectable change {_percent(verdict.minimum_detectable_change)}")
+    return ", ".join([*parts, f"{_percent(verdict.confidence)} confidence"]) if parts else ""
 
 
 def explanation(verdict: Verdict) -> list[str]:
-    """Return the parts that explain a failed change: `backward 93% [88%, 98%] of it (200 → 244.8 ms)`, and a move."""
+    """Return the parts that explain a failed change: `backward 93% [88%, 98%] of the change (200 → 244.8 ms)`."""
     return [*(_share(share, verdict) for share in verdict.explained_by), *_move(verdict.explained_by)]
 
 
@@ -235,7 +239,7 @@ def _share(share: Share, verdict: Verdict) -> str:
     name = member_name(share.member) or share.metric
     within = "" if share.within is None else f"within {share.within}: "
     estimate, low, high = (f"{format_number(100 * part, 3)}%" for part in (share.share, share.low, share.high))
-    return f"{within}{name} {estimate} [{low}, {high}] of it ({_sides(share.base, share.new, verdict)})"
+    return f"{within}{name} {estimate} [{low}, {high}] of the change ({_sides(share.base, share.new, verdict)})"
 
 
 def _move(shares: Iterable[Share]) -> list[str]:
@@ -245,13 +249,13 @@ def _move(shares: Iterable[Share]) -> list[str]:
         ", ".join(member_name(share.member) or share.metric for share in direct if (share.new > share.base) == larger)
         for larger in (True, False)
     )
-    return [f"a move: {grew} grew while {shrank} shrank"] if grew and shrank else []
+    return [f"work moved: {grew} grew while {shrank} shrank"] if grew and shrank else []
 
 
 def run_row(run: RunEstimate, verdict: Verdict) -> tuple[str, str, str, str]:
     """Return the columns of one run: side and name, estimate, number of values, and values dropped as warm-up."""
     name = run.source.rpartition("/")[2] if run.side == "base" else run.source
-    dropped = f"{run.dropped}" if run.settled else f"{run.dropped}, not settled"
+    dropped = f"{run.dropped}" if run.settled else f"{run.dropped}, warm-up did not end"
     return f"{run.side} {name}", value_text(run.estimate, verdict), str(run.n), dropped
 
 
@@ -259,8 +263,8 @@ def _amount(side: Estimate) -> str:
     runs = plural(side.runs, "run")
     if side.n is None:
         return runs
-    worth = "" if side.n_effective is None else f"{format_number(side.n_effective, 3)} independent of "
-    return f"{worth}{plural(side.n, 'value')} in {runs}"
+    size = "" if side.n_effective is None else f" (effective sample size {format_number(side.n_effective, 3)})"
+    return f"{plural(side.n, 'value')} in {runs}{size}"
 
 
 def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""Domain values as JSON text that is safe wherever it is shown; shared by the report and by `inspect`."""
+"""Values of `perfgate.core` as JSON text that is safe on screens and in logs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import msgspec
 
 from perfgate.core import Problem
 
-#: A list of numbers over several lines; no string holds a line break.
+#: A list of numbers over several lines. It is never inside a string, because JSON strings have no line breaks.
 _NUMBERS = re.compile(r"\[\n([-+.,\deE\s]*)\]")
 
 
 def encode(document: Mapping[str, Any]) -> str:
-    """Indented JSON with a final newline, fields in the order given; dataclasses become objects.
+    """Return indented JSON with a final newline. Fields keep their order, and dataclasses become objects.
 
-    A list of numbers stands on one line: the text is shorter by half, and still readable.
+    A list of numbers is on one line, which halves the text.
     """
     text = msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()
     return _harmless(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)) + "\n"
 
 
 def problem(found: Problem) -> dict[str, Any]:
-    """A problem as every JSON document shows it."""
+    """Return a problem as an object; all JSON documents use this form."""
     return {
         "severity": found.severity,
         "message": found.message,
@@ -39,12 +39,18 @@ def problem(found: Problem) -> dict[str, Any]:
 
 
 def in_order(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping by its names as they are written, so that it has the same order when it is read and written again."""
+    """Return a mapping sorted by its names as JSON writes them, so that the order survives reading and writing."""
     return dict(sorted(mapping.items(), key=lambda item: item[0].encode("utf-8", "backslashreplace")))
 
 
+def members_of(value: Any, *last: str) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, with the fields `last` at the end."""
+    first = [field.name for field in fields(value) if field.name not in last]
+    return {name: getattr(value, name) for name in (*first, *last)}
+
+
 def _plain(value: Any) -> Any:
-    """The value in terms of JSON; lone surrogates, which UTF-8 cannot hold, become visible escapes."""
+    """The value as dicts, lists and scalars. Lone surrogates become visible escapes, because UTF-8 has none."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
@@ -52,18 +58,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if is_dataclass(value):
-        members = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {
-            name: _plain(in_order(member) if isinstance(member, Mapping) else member)
-            for name, member in members.items()
-        }
+        members = {name: in_order(m) if isinstance(m, Mapping) else m for name, m in members_of(value).items()}
+        return {name: _plain(member) for name, member in members.items()}
     return value
 
 
 def _harmless(json_text: str) -> str:
-    """The same JSON for screens and logs: what is not printable is escaped, and so is `##[`, a command of GitHub's.
+    """The same JSON with escapes for unprintable characters and for `##[`, which starts a command on GitHub.
 
-    Both occur only within strings, where an escape means the same.
+    Both occur only in strings, where an escape has the same meaning.
     """
     escaped = re.sub(r"[^\x00-\x7e]", _escape_unprintable, json_text)
     return escaped.replace("##[", "#\\u0023[")

@@ -1,4 +1,4 @@
-"""What rules can see, for people and as JSON (`perfgate.plan/1`), ready to be plotted."""
+"""The plans of rules as a table and as JSON (`perfgate.plan/1`)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,22 @@ from collections.abc import Sequence
 from perfgate.core import Plan, Problem
 from perfgate.core.units import format_change, format_number
 from perfgate.core.wording import plural, series_name
-from perfgate.reporters.plain_json import encode, problem
+from perfgate.reporters.plain_json import encode, members_of, problem
 from perfgate.reporters.terminal_page import GAP, Page
 
-_HEADS = ("asked", "noise", "sees", "needs")
-#: Names and what is asked of them have at least this much room.
+_HEADS = ("rule", "noise", "finds", "needs")
+#: The least width of the first column.
 _LEAST_ROOM = 16
 
 
 def render_json(plans: Sequence[Plan], problems: Sequence[Problem] = ()) -> str:
-    """Every plan with its points: the smallest change seen by so many new runs, with so many times the steps."""
-    return encode(
-        {"schema": "perfgate.plan/1", "plans": list(map(_as_json, plans)), "problems": list(map(problem, problems))}
-    )
-
-
-def _as_json(plan: Plan) -> dict[str, object]:
-    names = [name for name in Plan.__slots__ if name != "at"]
-    place = {"file": plan.at.file, "line": plan.at.line, "column": plan.at.column}
-    return {**{name: getattr(plan, name) for name in names}, "at": place}
+    """Return every plan with its points: the smallest detectable change by number of new runs and of steps."""
+    rows = [members_of(plan, "at") for plan in plans]
+    return encode({"schema": "perfgate.plan/1", "plans": rows, "problems": list(map(problem, problems))})
 
 
 def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = False) -> str:
-    """A table, one row for each clause and metric, with the advice under it."""
+    """Return a table with one row per clause and metric, and the advice below each row."""
     page = Page(width, ascii_only=ascii_only)
     cells = [_cells(plan) for plan in plans]
     widths = _widths(page, [list(_HEADS), *cells])
@@ -43,14 +36,14 @@ def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = F
                 page.paragraph(plan.trouble or f"→ {plan.advice}", "dim", indent=4)
         page.blank()
     page.paragraph(
-        "noise: from run to run + inside a run, as standard deviations. sees: the smallest change that the next run "
-        "shows with the wanted power. needs: what settles an unchanged program."
+        "noise: between runs + within a run, as relative standard deviations. finds: the smallest change that the "
+        "next run detects with the requested power. needs: the runs with which an unchanged program passes."
     )
     return page.finished()
 
 
 def _widths(page: Page, rows: Sequence[Sequence[str]]) -> list[int]:
-    """Numbers as wide as the longest; names and what is asked of them wrap in what is left."""
+    """The widths of the columns: numbers as wide as the widest, and the rest for the first column, which wraps."""
     longest = [max(page.cells(cell) for cell in column) for column in zip(*rows, strict=True)]
     room = page.width - sum(longest[1:]) - GAP * (len(longest) - 1)
     return [max(_LEAST_ROOM, min(longest[0], room)), *longest[1:]]

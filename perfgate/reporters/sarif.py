@@ -1,7 +1,7 @@
-"""The report as SARIF 2.1.0 (OASIS), for code scanning: every result stands at the rule that it breaks.
+"""The report as SARIF 2.1.0 (OASIS) for code scanning: every result is at the line of its rule.
 
-What GitHub asks for beyond the standard is in "SARIF support for code scanning" of its documentation: relative paths,
-a location for every result, at most 25,000 results and rules, and identifiers of at most 255 characters.
+GitHub requires more than the standard ("SARIF support for code scanning" in its documentation): relative paths, a
+location for every result, at most 25,000 results and rules, and identifiers of at most 255 characters.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-#: Of results; every rule has at least one. What is left out is said in a notification.
+#: The largest number of results. A notification counts the others.
 MOST_RESULTS = 5_000
-#: In characters: identifiers, and texts.
+#: The longest identifier and the longest text, in characters.
 _LONGEST_ID, _LONGEST_TEXT = 255, 4_000
 
-#: The rule that problems belong to, which stand in no rule of the user's.
+#: The rule of all problems, because they belong to no rule of the user.
 _PROBLEM = "perfgate.problem"
 
 
 def render(report: Report) -> str:
-    """What does not pass, and the problems of error level, as indented JSON; the worst first."""
+    """Return verdicts that need attention and problems of severity error as indented JSON, the worst first."""
     news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.is_news(verdict)]
     errors = [problem for problem in report.problems if problem.severity == "error"]
     results = [*map(_result, news), *map(_problem_result, errors)][:MOST_RESULTS]
@@ -45,10 +45,10 @@ def render(report: Report) -> str:
 
 
 def _rule(name: str, news: Sequence[Verdict]) -> dict[str, Any]:
-    """What is known of a rule: its sentence or id, and why it exists."""
+    """The description of a rule: its sentence or id, and its reason."""
     verdict = next((verdict for verdict in news if _id(verdict) == name), None)
     if verdict is None:
-        return {"id": name, "shortDescription": _message("What perfgate could not read or judge")}
+        return {"id": name, "shortDescription": _message("perfgate could not read or judge this")}
     level = "warning" if verdict.severity == "warning" else "error"
     return {
         "id": name,
@@ -87,15 +87,11 @@ def _problem_result(problem: Problem) -> dict[str, Any]:
 
 
 def _invocation(report: Report, left_out: int) -> dict[str, Any]:
-    """Whether a judgement was reached at all, and what is no result: warnings of reading, and what was left out."""
+    """The exit code, and notifications: warnings of reading, and the number of omitted results."""
     warnings = [problem for problem in report.problems if problem.severity == "warning"]
     notes = [
-        {
-            "level": "warning",
-            "message": _message(phrases.complaint(problem)),
-            "locations": [_location(problem.at)],
-        }
-        for problem in warnings
+        {"level": "warning", "message": _message(phrases.complaint(one)), "locations": [_location(one.at)]}
+        for one in warnings
     ]
     if left_out:
         notes.append({"level": "warning", "message": _message(f"{left_out} more results are in the JSON report")})
@@ -107,7 +103,7 @@ def _invocation(report: Report, left_out: int) -> dict[str, Any]:
 
 
 def _location(at: Location) -> dict[str, Any]:
-    """A place; the first line where none is known, because a result without a line is not shown."""
+    """A place in a file. An unknown line becomes the first, because GitHub does not show a result without a line."""
     region = {"startLine": max(at.line or 1, 1)}
     if at.column:
         region["startColumn"] = max(at.column, 1)
@@ -116,7 +112,7 @@ def _location(at: Location) -> dict[str, Any]:
 
 
 def _message(text: str) -> dict[str, str]:
-    """Plain text, in which nothing is a link."""
+    """Plain text without links."""
     lines = [one_line(line) for line in text.split("\n")]
     return {"text": clip("\n".join(lines), _LONGEST_TEXT).replace("](", "] (") or "(empty)"}
 

@@ -1,4 +1,4 @@
-"""Stored baselines for people: `baseline list` and `baseline show`."""
+"""The text of `baseline list` and `baseline show`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.core import CalibratedPrior, Key, RunSummary, SourceFile
-from perfgate.core.wording import one_line, plural, without_commands
+from perfgate.core.wording import listed, one_line, plural, without_commands
 from perfgate.reporters.inspection import render_text
 
-#: How many metrics a line of the ledger names.
+#: The largest number of metrics in one line.
 _SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LevelSummary:
-    """One level: where it is, how many runs it holds from when to when, and the decision that opened it."""
+    """One level: its place, its runs with their first and last time, and the decision that created it."""
 
     place: str
     runs: int
@@ -25,18 +25,18 @@ class LevelSummary:
     reason: str
     pr: int | None
     anchor: bool
-    #: The metrics that the level adopts; empty means all.
+    #: The metrics that the level adopts; empty for all.
     adopts: tuple[str, ...] = ()
-    #: Whether new runs are compared with it.
+    #: True if new runs are compared with it.
     current: bool = False
-    #: How its metrics differ from what it replaced and from the anchor, as shares.
+    #: The change of each metric since the level before it and since the anchor: 0.031 is +3.1 %.
     since_parent: Mapping[Key, float] = field(default_factory=dict)
     since_anchor: Mapping[Key, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
-    """One stored run, the level it belongs to, and the files it was read from."""
+    """One stored run, its level, and the files that it was read from."""
 
     run: RunSummary
     level: LevelSummary
@@ -45,7 +45,7 @@ class StoredSummary:
 
 @dataclass(frozen=True, slots=True)
 class PriorSummary:
-    """Calibrated noise of one environment: where it is stored, and when it was measured."""
+    """The calibrated noise of one environment: its place, its time of measurement, and a prior per metric."""
 
     place: str
     time: str
@@ -53,7 +53,7 @@ class PriorSummary:
 
 
 def render_priors(found: Sequence[PriorSummary], *, in_full: bool = False) -> list[str]:
-    """One line for each file of calibrated noise, `in_full` with one for each metric."""
+    """Return a line per file of calibrated noise, and with `in_full` also a line per metric."""
     lines = []
     for one in found:
         lines.append(one_line(f"{one.place}: noise of {plural(len(one.priors), 'metric')}, measured {one.time[:10]}"))
@@ -62,43 +62,44 @@ def render_priors(found: Sequence[PriorSummary], *, in_full: bool = False) -> li
 
 
 def prior_line(prior: CalibratedPrior) -> str:
-    """A prior in words: `forward median: 2.31% from run to run (measured on 8 runs, worth 8)`."""
+    """Return a prior as a line: metric, statistic, rank, noise, number of runs and prior degrees of freedom."""
     ranks = {"worst": "", "each": " on each rank", "across": " across ranks"}
     rank = ranks.get(prior.rank, f" on the {prior.rank} rank")
     unit = "pair" if prior.pairing else "run"
-    noise = f"{100 * prior.s0:.3g}% from {unit} to {unit} (measured on {plural(prior.runs, unit)}, worth {prior.d0:g})"
-    return one_line(f"{prior.key} {prior.statistic}{rank}: {noise}")
+    noise = f"{100 * prior.s0:.3g}% from {unit} to {unit}"
+    basis = f"measured on {plural(prior.runs, unit)}, prior degrees of freedom {prior.d0:g}"
+    return one_line(f"{prior.key} {prior.statistic}{rank}: {noise} ({basis})")
 
 
 def render_levels(levels: Sequence[LevelSummary]) -> str:
-    """The history, oldest first: where, how many runs, who approved it and why, and what it changed."""
+    """Return the levels, oldest first: the place, the runs, who approved it and why, and the changes."""
     lines = [line for level in levels for line in (_level(level), *_ledger(level))]
     return without_commands("\n".join(lines)) or "no baselines are stored"
 
 
 def _ledger(level: LevelSummary) -> list[str]:
-    """What a level changed, and the total since the anchor: the metrics that moved most."""
+    """The metrics with the largest changes, since the level before and since the anchor."""
     rows = [("changed", level.since_parent), ("since the anchor", level.since_anchor)]
     return [one_line(f"    {words}: {_moves(changes)}") for words, changes in rows if changes]
 
 
 def _moves(changes: Mapping[Key, float]) -> str:
     order = sorted(changes, key=lambda key: (-abs(changes[key]), key))
-    moves = [f"{key} {100 * changes[key]:+.1f} %" for key in order[:_SHOWN]]
-    return ", ".join(moves) + (f" and {len(order) - _SHOWN} more" if len(order) > _SHOWN else "")
+    return listed([f"{key} {100 * changes[key]:+.1f} %" for key in order], _SHOWN)
 
 
 def _level(level: LevelSummary) -> str:
-    count = "1 run" if level.runs == 1 else f"{level.runs} runs"
     when = level.first[:10] if level.first[:10] == level.last[:10] else f"{level.first[:10]} to {level.last[:10]}"
     request = f" in #{level.pr}" if level.pr else ""
     mark = (", current" if level.current else "") + (", the anchor" if level.anchor else "")
     mark += f", adopts {', '.join(level.adopts)}" if level.adopts else ""
-    return one_line(f"{level.place}: {count}{mark}, {when}, approved by {level.by}{request}: {level.reason}")
+    return one_line(
+        f"{level.place}: {plural(level.runs, 'run')}{mark}, {when}, approved by {level.by}{request}: {level.reason}"
+    )
 
 
 def render_runs(runs: Sequence[StoredSummary], *, ascii_only: bool = False) -> str:
-    """Each stored run with its decision, its environment and the statistics of its metrics."""
+    """Return each stored run with its environment, the statistics of its metrics, its decision and its files."""
     return without_commands("\n".join(_run(run, ascii_only) for run in runs))
 
 

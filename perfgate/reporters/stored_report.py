@@ -1,7 +1,7 @@
-"""A stored report, `perfgate.report/1`, back as a `Report`: the inverse of `json_report`.
+"""Read a stored report (`perfgate.report/1`): the inverse of `json_report`.
 
-A stored report may come from anywhere, such as the artifact of a fork. Nothing in it is believed that can be checked:
-the form is strict, and what this version would not write is refused. Who reads one recomputes its outcome.
+A stored report can come from anywhere, for example from the artifact of a fork, so everything in it is checked: the
+schema is strict, and a document that this version would not write is refused. Callers compute the outcome again.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.struct_errors import violation
 from perfgate.reporters import json_report
 
-#: In bytes: about ten thousand verdicts.
+#: The largest report in bytes: about ten thousand verdicts.
 MAX_BYTES = 16 << 20
-#: In characters: far more than any name or message that perfgate writes.
+#: The longest text in characters: far more than any name or message that perfgate writes.
 LONGEST_TEXT = 1 << 16
 _LIMITS = Limits(depth=16)
 _LARGEST_INTEGER = 1 << 62
-#: What stands where a document has no field of this name.
+#: The value of an absent field.
 _ABSENT = object()
 
 
-class _ProblemForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _StoredProblem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     severity: Severity
     message: str
     file: str
@@ -51,13 +51,13 @@ class _ProblemForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     excerpt: str | None
 
 
-class _ReportForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _StoredReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal["perfgate.report/1"]
     outcome: Outcome
     exit_code: Literal[0, 1, 2, 3, 4]
     counts: dict[str, int]
     verdicts: tuple[Verdict, ...]
-    problems: tuple[_ProblemForm, ...]
+    problems: tuple[_StoredProblem, ...]
     inputs: tuple[SourceFile, ...]
     environment: dict[str, Fact]
     policy: Policy
@@ -69,9 +69,9 @@ class _ReportForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
-    """The report in a file called `name`; None, and why, where it is none. It states its own outcome and exit code."""
+    """Return the report in a file called `name`, or None, and the problems. Its outcome is not checked."""
     if len(data) > MAX_BYTES:
-        return None, [_refused(name, f"is larger than the {MAX_BYTES >> 20} MiB of any report")]
+        return None, [_refused(name, f"is larger than {MAX_BYTES >> 20} MiB, the limit for reports")]
     try:
         document = load_json(data.decode("utf-8"), name, _LIMITS)
     except UnicodeDecodeError:
@@ -80,17 +80,18 @@ def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
         return None, list(document.problems)
     schema = document.data.get("schema") if isinstance(document.data, dict) else None
     if schema != json_report.SCHEMA:
-        found = f"has the schema {str(schema)[:60]!r}" if schema else "names no schema"
-        return None, [_refused(name, f"{found}; reports are {json_report.SCHEMA}, as `perfgate check --json` writes")]
+        found = f"has the schema {str(schema)[:60]!r}" if schema else "has no schema"
+        advice = f"write a {json_report.SCHEMA} with `perfgate check --json`"
+        return None, [_refused(name, f"{found}, so it is not a report: {advice}")]
     excess = next(_beyond_bounds(document.data), None)
     if excess is not None:
-        return None, [_at(document, excess, "is longer, or larger, than anything in a report")]
+        return None, [_at(document, excess, "is too long or too large for a report")]
     return _converted(document)
 
 
 def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
     try:
-        form = msgspec.convert(document.data, _ReportForm)
+        form = msgspec.convert(document.data, _StoredReport)
     except msgspec.ValidationError as error:
         found = violation(error)
         return None, [_at(document, found.path, found.message)]
@@ -98,14 +99,14 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
     written = load_json(json_report.render(report), document.name).data
     other = _difference({**document.data, "counts": written["counts"]}, written, ())
     if other is not None:
-        return None, [_at(document, other, f"{'.'.join(map(str, other))} is not as perfgate writes it")]
+        return None, [_at(document, other, f"{'.'.join(map(str, other))} is not what perfgate writes")]
     if form.counts != report.counts:
-        message = "the counts are not those of the verdicts: the report was altered"
+        message = "the counts do not match the verdicts: the report was altered"
         return report, [Problem("error", message, document.locate(("counts",)))]
     return report, []
 
 
-def _report(form: _ReportForm) -> Report:
+def _report(form: _StoredReport) -> Report:
     return Report(
         outcome=form.outcome,
         exit_code=form.exit_code,
@@ -122,13 +123,13 @@ def _report(form: _ReportForm) -> Report:
     )
 
 
-def _problem(form: _ProblemForm) -> Problem:
+def _problem(form: _StoredProblem) -> Problem:
     key = None if form.metric is None else Key(form.metric, tuple(sorted(form.labels.items())))
     return Problem(form.severity, form.message, Location(form.file, form.line, form.column), key, form.excerpt)
 
 
 def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Where texts and integers stand that no report holds; nesting is bounded already."""
+    """The places of texts and integers that are too large for a report; the loader limits nesting."""
     is_text, is_integer = isinstance(value, str), isinstance(value, int)
     if (is_text and len(value) > LONGEST_TEXT) or (is_integer and abs(value) > _LARGEST_INTEGER):
         yield path
@@ -142,7 +143,7 @@ def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _difference(given: Any, written: Any, path: Path) -> Path | None:
-    """Where two documents differ first: a field that is unknown or absent, or a value that does not come back."""
+    """The first place where two documents differ: an unknown or absent field, or another value."""
     if isinstance(given, dict) and isinstance(written, dict):
         names = [*given, *(name for name in written if name not in given)]
         pairs = [((*path, name), given.get(name, _ABSENT), written.get(name, _ABSENT)) for name in names]
@@ -159,5 +160,5 @@ def _refused(name: str, what: str) -> Problem:
 
 
 def _at(document: JsonDocument, path: Path, message: str) -> Problem:
-    message = f"{message}; this is no {json_report.SCHEMA} as this perfgate writes it"
+    message = f"{message}; this version of perfgate does not write such a {json_report.SCHEMA}"
     return Problem("error", message, document.locate(path))

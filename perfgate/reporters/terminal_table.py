@@ -101,7 +101,7 @@ def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
 
 def _write_left_out(page: Page, count: int, noun: str) -> None:
     if count > 0:
-        page.paragraph(f"and {plural(count, f'more {noun}')}: --json FILE holds them all")
+        page.paragraph(f"{plural(count, f'more {noun}')}: --json FILE writes them all")
 
 
 # --- verdicts ----------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     shown = {
         "note": verbose or phrases.is_told(verdict),
         "why": is_told,
-        "evidence": verbose,
+        "data": verbose,
         "rule": is_told and (alone or phrases.is_warning(verdict)),
     }
     for name, text in phrases.facts(verdict) if any(shown.values()) else ():

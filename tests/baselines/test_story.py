@@ -74,7 +74,7 @@ def _a_pull_request_that_edits_its_own_rules(repository: Repository, perfgate: C
     assert "within 5% of baseline" in said
     assert "under the base's rules: fail; under its own: pass" in said
     assert "it is fine; not used: the base's baselines decide" in said
-    assert "by its own policy the answer would be: pass" in said
+    assert "with the policy of the working tree the outcome would be: pass" in said
     difference = words(perfgate("rules", "diff", "main"))
     assert "forward within 50% of baseline" in difference
     repository.git("checkout", "-q", "main")

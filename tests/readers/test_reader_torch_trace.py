@@ -266,9 +266,9 @@ def test_inspect_shows_where_a_step_goes_and_who_is_waited_for(perfgate, folder)
         (folder / f"run/{rank}.json").write_text(rank_trace(rank, durations))
     done = perfgate("inspect", "run")
     assert done.code == 0
-    assert "where a step goes (trace mode corrected, mean of 4 steps of 2 ranks)" in done.out
+    assert "time of a step (trace mode corrected, mean of 4 steps of 2 ranks)" in done.out
     assert "step.communication  312.5 µs   34.7%  ██████████" in done.out
-    assert "top kernels, of all kernel time: 1 of 1 name, for rules kernel.NAME" in done.out
+    assert "top kernels by share of all kernel time: 1 of 1 name (in rules: kernel.NAME)" in done.out
     assert "step 2  rank 1  busy 900 µs  others waited 650 µs" in done.out
 
 

@@ -1,4 +1,4 @@
-"""Reports of every kind, such as real checks give, and the comparison with golden files."""
+"""Sample reports of every kind, and the comparison with golden files."""
 
 import os
 from dataclasses import replace
@@ -48,8 +48,8 @@ def limit(**fields) -> Verdict:
         "exit_code": 0,
         "kind": "limit",
         "unit": "s",
-        "message": "p95 of forward is 448 ms [442.1 ms, 455 ms] at 95% confidence: it keeps `under 500 ms`; "
-        "1664 values, worth 612 independent ones, of 1 run",
+        "message": "forward p95 is 448 ms [442.1 ms, 455 ms] at 95% confidence: the interval is within `under 500 ms`; "
+        "1664 values in 1 run (effective sample size 612)",
         "next_step": "",
         "at": Location(RULES, 9, 5),
         "new": Estimate(0.448, 0.4421, 0.455, 1664, 612.4, 1),
@@ -67,7 +67,7 @@ def change(**fields) -> Verdict:
         "rule": "forward within 5% of baseline",
         "statistic": "median",
         "kind": "change",
-        "message": "median of forward went from 361 ms in the baseline to 362.1 ms: +0.30% [-0.40%, +1.0%], "
+        "message": "forward median went from 361 ms in the baseline to 362.1 ms: +0.30% [-0.40%, +1.0%], "
         "within the tolerance of 5%; 5 base runs, 1 new run",
         "at": Location(RULES, 10, 5),
         "against": "baseline",
@@ -92,8 +92,8 @@ FAILED_LIMIT = limit(
     member={"rank": "3"},
     outcome="fail",
     exit_code=1,
-    message='p95 of backward_allreduce{stage="train"} on rank 3 is 72.6 ms [58.1 ms, 123.1 ms] at 95% confidence: '
-    "it breaks `under 50 ms`; 1662 values, worth 567 independent ones, of 1 run",
+    message='backward_allreduce{stage="train"} p95 on rank 3 is 72.6 ms [58.1 ms, 123.1 ms] at 95% confidence: '
+    "the interval is outside `under 50 ms`; 1662 values in 1 run (effective sample size 567)",
     next_step="bring it under 50 ms, or change the rule at rules/training.yaml:6:5",
     asks="under 50 ms",
     at=Location(RULES, 6, 5),
@@ -108,7 +108,7 @@ FAILED_CHANGE = change(
     metric="forward_backward",
     outcome="fail",
     exit_code=1,
-    message="median of forward_backward went from 361 ms in the baseline to 396.4 ms: +9.8% [+7.9%, +11.7%], "
+    message="forward_backward median went from 361 ms in the baseline to 396.4 ms: +9.8% [+7.9%, +11.7%], "
     "beyond the tolerance of 5%; 5 base runs, 2 new runs",
     next_step="find what slowed it down; if the change is meant, approve it with the command below",
     at=Location(RULES, 7, 5),
@@ -152,9 +152,9 @@ SUSPECT = change(
     outcome="suspect",
     suspect=True,
     exit_code=3,
-    message="mean of samples_per_second went from 212 /s in the baseline to 199.4 /s: -5.9% [-8.6%, -3.1%], "
-    "which looks worse than the tolerance of 5% allows, but one look cannot convict; 5 base runs, 1 new run",
-    next_step="run the new side twice more and give all runs together: three runs settle it",
+    message="samples_per_second mean went from 212 /s in the baseline to 199.4 /s: -5.9% [-8.6%, -3.1%], "
+    "probably beyond the tolerance of 5%, but one run is not proof; 5 base runs, 1 new run",
+    next_step="run the new code twice more and judge all three runs together",
     asks="at least 95% of baseline",
     at=Location(RULES, 13, 5),
     base=Estimate(212.0, 208.3, 215.8, 415, 207.0, 5),
@@ -167,9 +167,9 @@ INCONCLUSIVE = change(
     rule="backward_inner within 2% of baseline",
     metric="backward_inner",
     outcome="inconclusive",
-    message="median of backward_inner went from 181 ms in the baseline to 183.4 ms: +1.3% [-0.80%, +3.5%], "
-    "so the data cannot tell whether it is within 2%; 5 base runs, 1 new run",
-    next_step="4 new runs in all would settle an unchanged program at this tolerance",
+    message="backward_inner median went from 181 ms in the baseline to 183.4 ms: +1.3% [-0.80%, +3.5%], "
+    "the interval includes the tolerance of 2%; 5 base runs, 1 new run",
+    next_step="run the new code three times more: with 4 runs, an unchanged program passes",
     asks="within 2% of baseline",
     at=Location(RULES, 14, 5),
     base=Estimate(0.181, 0.179, 0.183, 8320, 2750.0, 5),
@@ -184,8 +184,8 @@ ABSENT = change(
     reason="metric-absent",
     exit_code=3,
     unit=None,
-    message="no run holds optimizer_step: the nearest are optimizer_gradients, step",
-    next_step="correct the name, or see `perfgate inspect` for what the runs hold",
+    message="no run has optimizer_step; the nearest names are optimizer_gradients, step",
+    next_step="correct the name; `perfgate inspect` lists the metrics of a run",
     at=Location(RULES, 15, 5),
     base=None,
     new=None,
@@ -198,7 +198,7 @@ SKIPPED = limit(
     outcome="skipped",
     reason="when",
     unit="1",
-    message="`when` asks for world_size >= 16; here it is 8",
+    message="`when` requires world_size >= 16, but it is 8",
     asks="under 20%",
     at=Location(RULES, 17, 5),
     new=None,
@@ -220,7 +220,7 @@ PASSED_BOTH_WAYS = change(
     change=RelativeChange(0.0, 0.0, 0.0),
     tolerance=0.001,
     two_sided=True,
-    notes=("the GPU is not known on either side",),
+    notes=("the GPU of both sides is unknown",),
 )
 
 
@@ -250,7 +250,7 @@ def kernels(count: int) -> tuple[Verdict, ...]:
         base=Estimate(41.2e-6, 41.0e-6, 41.4e-6, 9000, 4100.0, 5),
         new=Estimate(57.7e-6, 57.0e-6, 58.4e-6, 1800, 790.0, 2),
         change=RelativeChange(0.4, 0.36, 0.44),
-        message=f"median of {names[2]} went from 41.2 µs in the baseline to 57.7 µs: +40.0% [+36.0%, +44.0%], "
+        message=f"{names[2]} median went from 41.2 µs in the baseline to 57.7 µs: +40.0% [+36.0%, +44.0%], "
         "beyond the tolerance of 10%; 5 base runs, 2 new runs",
         notes=(),
         runs=(),
@@ -313,11 +313,11 @@ NOTHING_JUDGED = Report(
     problems=(
         Problem(
             "error",
-            "50 has no unit, and forward is a time: write 50 ms",
+            "50 has no unit, but forward is a time: write 50 ms",
             Location(RULES, 6, 39),
             excerpt="  - backward_allreduce p95 under 50\n                                ^^",
         ),
-        Problem("error", "`basline` is no reference: did you mean `baseline`?", Location(RULES, 7, 30)),
+        Problem("error", "unknown reference `basline`: did you mean `baseline`?", Location(RULES, 7, 30)),
     ),
     inputs=(),
     environment={},

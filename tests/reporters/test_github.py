@@ -53,7 +53,7 @@ def test_the_place_is_that_of_the_rule_and_the_message_says_what_to_do():
     [command] = commands(render(replace(ALL_PASS, exit_code=1, outcome="fail", verdicts=(FAILED_CHANGE,))))
     assert (command.properties["file"], command.properties["line"]) == ("rules/training.yaml", "7")
     assert command.data.startswith(f"{FAILED_CHANGE.message}\n→ {FAILED_CHANGE.next_step}\n")
-    assert "backward 115% [102%, 127%] of it" in command.data
+    assert "backward 115% [102%, 127%] of the change" in command.data
 
 
 def test_at_most_nine_of_a_level_and_a_count_of_the_others():

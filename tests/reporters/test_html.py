@@ -113,7 +113,7 @@ def test_a_verdict_with_runs_has_three_pictures():
 
 
 def test_the_ranks_of_a_verdict_are_named():
-    assert "rank 3 (judged), rank 0, and 6 more that are not drawn" in shown(pictures(0)["Step"])
+    assert "rank 3 (judged), rank 0 and 6 more (not drawn)" in shown(pictures(0)["Step"])
 
 
 def test_facts_that_differ_are_marked_and_come_first():
@@ -132,16 +132,16 @@ def test_approvals_say_who_when_and_why():
 def test_a_part_that_only_one_side_holds_gives_no_shorter_bar():
     parts = (*EVIDENCE.breakdown, replace(EVIDENCE.breakdown[0], metric="step.memcpy", base=None))
     text = render(replace(WITH_EVIDENCE, verdicts=(), evidence=replace(EVIDENCE, breakdown=parts)))
-    assert "The base does not hold every part" in text
-    assert "The base does not hold every part" not in PAGE
+    assert "The baseline does not have all parts" in text
+    assert "The baseline does not have all parts" not in PAGE
 
 
 def test_what_is_left_out_is_said(monkeypatch):
     monkeypatch.setattr(sections, "MOST_DRAWN", 3)
     page = page_of(render(replace(EVERY_OUTCOME, verdicts=tuple(change(metric=f"m{i}") for i in range(5)))))
     assert len(page.xpath("//figure")) == 3
-    assert "Pictures are drawn of the 3 worst verdicts" in shown(page)
-    assert "the values behind 1 verdict were left out" in shown(page_of(PAGE))
+    assert "Only the 3 worst verdicts have pictures" in shown(page)
+    assert "The values behind 1 verdict were left out" in shown(page_of(PAGE))
 
 
 # --- hostile texts -----------------------------------------------------------------------------------------------

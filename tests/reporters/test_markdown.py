@@ -14,7 +14,7 @@ from perfgate.core import OUTCOMES
 from perfgate.reporters import mermaid
 from perfgate.reporters.markdown import code, prose, render
 
-SUMMARY = r"(\d+ skipped|\d+ passed|Environment|Run by run|What was found, and what to do next)"
+SUMMARY = r"(\d+ skipped|\d+ passed|Environment|Run by run|Findings and next steps)"
 OUR_HTML = re.compile(rf"<details><summary>{SUMMARY}</summary>\n|</details>\n|<br>")
 
 

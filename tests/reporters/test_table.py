@@ -70,7 +70,7 @@ def test_the_answer_is_one_line_with_the_worst_first(report, width):
 
 def test_every_run_has_a_line_with_verbose():
     text = render(EVERY_OUTCOME, verbose=True)
-    assert re.search(r"new train-2.log +395.7 ms +832 +416, not settled\n", text)
+    assert re.search(r"new train-2.log +395.7 ms +832 +416, warm-up did not end\n", text)
     assert "new train-2.log" not in render(EVERY_OUTCOME)
 
 

@@ -98,5 +98,5 @@ def test_what_loosens_comes_first_and_the_command_says_it(perfgate: Callable[...
         "  loosens y under 9 ms: under 5 ms → under 9 ms (new.yaml:4:5)",
         "  tightens x under 4 ms: under 5 ms → under 4 ms (new.yaml:3:5)",
     ]
-    assert "ask for the same" in perfgate("rules", "diff", "old.yaml", "old.yaml").out
+    assert "have the same meaning" in perfgate("rules", "diff", "old.yaml", "old.yaml").out
     assert perfgate("rules", "diff", "nowhere.yaml", "new.yaml").code == 3

@@ -1,7 +1,7 @@
-"""A surface to plot on: axes, lines, dots and areas become static SVG, drawn by matplotlib.
+"""A surface to plot on: matplotlib turns axes, lines, dots and areas into static SVG.
 
-Matplotlib draws with stand-in colours, which become CSS variables of the page: so one picture is right in light, in
-dark and on paper. Only words of perfgate's own and numbers are written on it, nothing untrusted.
+Matplotlib draws with placeholder colours, which become CSS variables of the page. So one picture fits a light page, a
+dark page and paper. All text on it is written by perfgate; nothing is untrusted.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from perfgate.core.units import format_number
 
 Point = tuple[float, float]
 
-#: In pixels at the size at which text has 12 of them; a picture is scaled to its place.
+#: The width in pixels, for text of 12 pixels. The page scales a picture to its place.
 WIDTH = 420
 _BELOW, _ABOVE, _RIGHT = 40, 22, 10
 
-#: Every colour by its CSS variable, and the colour that stands in for it (0 is black, which is not written).
+#: The placeholder of every colour. Numbers start at 1, because matplotlib does not write black (0).
 _NAMES = ("ink", "muted", "line", "base", "new", "pale", "good", "bad", "paper", *(f"part{i}" for i in range(8)))
 _STAND_INS = {name: f"#0000{i:02x}" for i, name in enumerate(_NAMES, 1)}
 _VARIABLES = {colour: f"var(--{name})" for name, colour in _STAND_INS.items()}
 _INK, _LINE = _STAND_INS["ink"], _STAND_INS["line"]
-#: What a matplotlibrc of the user's says must not change the bytes: all is as matplotlib delivers it, but for this.
-_FOREIGN = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")  # no matter of drawing
+#: Default settings with these changes: a matplotlibrc of the user must not change the bytes.
+_FOREIGN = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")  # not about drawing
 _STYLE = {
     **{name: value for name, value in mpl.rcParamsDefault.items() if name not in _FOREIGN},
     "svg.fonttype": "none",
@@ -57,7 +57,7 @@ _STYLE = {
 
 
 class Canvas:
-    """Axes of a height in pixels, with a grid across one axis, that pictures are drawn on one after the other."""
+    """Axes of a given height in pixels, with a grid on one axis. Several pictures can be drawn one after another."""
 
     def __init__(self, height: int, grid: str, left: int) -> None:
         self._height = height
@@ -71,7 +71,7 @@ class Canvas:
             axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value, 6).replace("-", "\u2212")))
 
     def picture(self, draw: Callable[[Canvas], None]) -> str:
-        """What `draw` puts on the canvas, as an SVG element; the canvas is clean again afterwards."""
+        """Return what `draw` draws, as an SVG element, and clean the canvas."""
         svg, axes = StringIO(), self._axes
         with mpl.rc_context(_STYLE):
             try:
@@ -85,7 +85,7 @@ class Canvas:
     def axes(
         self, x: Point, y: Point, xlabel: str, ylabel: str = "", *, whole: bool = False, bare: bool = False
     ) -> None:
-        """Set the ends and the labels of both axes; `whole` steps only on x, nothing at all (`bare`) on y."""
+        """Set the ends and labels of both axes; `whole` numbers only on x, no ticks on y (`bare`)."""
         self._axes.set(xlim=x, ylim=y, xlabel=xlabel, ylabel=ylabel)
         self._axes.xaxis.set_major_locator(MaxNLocator(7, integer=whole))
         self._axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -99,38 +99,38 @@ class Canvas:
     def lines(
         self, lines: Sequence[Sequence[Point]], colour: str, width: float, *, alpha: float = 1, dashed: bool = False
     ) -> None:
-        """Lines through points."""
+        """Draw lines through points."""
         style = (0, (4, 3)) if dashed else "solid"
         self._collect(
             LineCollection(lines, colors=_STAND_INS[colour], linewidths=width, alpha=alpha, linestyles=[style])
         )
 
     def dots(self, points: Sequence[Point], colour: str, size: float) -> None:
-        """Round points, as lines without length: markers would need names that must be unique in the page."""
+        """Draw round points, as lines without length: markers would need names that are unique in the page."""
         ends = [[point, point] for point in points]
         self._collect(LineCollection(ends, colors=_STAND_INS[colour], linewidths=size, capstyle="round"))
 
     def rings(self, points: Sequence[Point], colour: str, size: float) -> None:
-        """Hollow points."""
+        """Draw hollow points."""
         self.dots(points, colour, size)
         self.dots(points, "paper", size - 2.5)
 
     def areas(self, corners: Sequence[Sequence[Point]], colour: str, *, alpha: float = 1) -> None:
-        """Filled polygons."""
+        """Draw filled polygons."""
         self._collect(PolyCollection(corners, facecolors=_STAND_INS[colour], alpha=alpha, linewidth=0))
 
     def triangles(self, points: Sequence[Point], colour: str) -> None:
-        """Triangles that stand on points."""
+        """Draw triangles whose base is at the given points."""
         (left, right), (bottom, top) = self._axes.get_xlim(), self._axes.get_ylim()
         dx, dy = (right - left) * 5 / WIDTH, (top - bottom) * 10 / self._height
         self.areas([[(x - dx, y), (x + dx, y), (x, y + dy)] for x, y in points], colour)
 
     def span(self, left: float, right: float, colour: str, alpha: float) -> None:
-        """A band from the bottom to the top."""
+        """Draw a vertical band over the whole height."""
         self._axes.axvspan(left, right, color=_STAND_INS[colour], alpha=alpha, linewidth=0)
 
     def word(self, x: float, word: str, colour: str) -> None:
-        """A word above the axes."""
+        """Write a word above the axes."""
         self._axes.text(x, self._axes.get_ylim()[1], word, ha="center", va="bottom", color=_STAND_INS[colour])
 
     def _collect(self, marks: LineCollection | PolyCollection) -> None:
@@ -140,12 +140,12 @@ class Canvas:
 
 @cache
 def canvas(height: int, grid: str = "y", left: int = 54) -> Canvas:
-    """The canvas of this size: to make one takes as long as to draw on it."""
+    """Return the canvas of this size; it is cached, because creating one takes as long as drawing on it."""
     return Canvas(height, grid, left)
 
 
 def _tightened(svg: str) -> str:
-    """The marks of a picture without what matplotlib writes for other readers, in the colours of the page."""
+    """The SVG without elements that the page does not need, in the colours of the page."""
     body = svg[svg.index("<g id=") : svg.rindex("</svg>")]
     body = re.sub(r"<!--.*?-->|<defs>.*?</defs>|</?g\b[^>]*>|font-family:[^;\"]*;? ?", "", body, flags=re.S)
     body = re.sub(r' ((id|clip-path)="[^"]*"|transform="rotate\(-0 [^"]*\)")', "", body)

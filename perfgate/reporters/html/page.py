@@ -1,8 +1,8 @@
-"""The page: a jinja2 template that escapes whatever it is given, filled from a report.
+"""The HTML page: a jinja2 template that escapes all values, filled from a report.
 
-Names, paths and messages are untrusted. Each goes through `one_line`, which makes visible what no screen shows, and
-through the template's own escaping; none ever becomes the name of an element or an attribute, a link, a style or a
-part of a picture. A policy in the page forbids it to load or to run anything.
+Names, paths and messages are untrusted. `one_line` makes their invisible characters visible, and the template escapes
+them. None of them becomes an element, an attribute, a link, a style or a part of a picture. The page's content
+security policy forbids it to load or run anything.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters import phrases
 from perfgate.reporters.html import sections
 
-#: In characters: one name, path or message.
+#: The longest name, path or message, in characters.
 _LONGEST_TEXT = 2_000
 
 
 def render(report: Report) -> str:
-    """The report as one self-contained page; the worst verdict first, passes folded."""
+    """Return the report as one self-contained page. The worst verdict comes first, and passes are folded."""
     page = _template().render(report=report, verdicts=sections.verdicts(report), steps=sections.steps(report))
-    return page.replace("##[", "#&#35;[") + "\n"  # to a GitHub job's log, that would be a command
+    return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
 
 
 @cache
@@ -47,10 +47,10 @@ def _template() -> Template:
         "format_value": format_value,
     }
     environment.filters["picture"] = Markup
-    environment.filters["whole"] = lambda text: escape(one_line(text))  # half a command is of no use
+    environment.filters["whole"] = lambda text: escape(one_line(text))  # a clipped command does not run
     return environment.get_template("page.html.j2")
 
 
 def _visible(value: object) -> object:
-    """Text as people can see it; a picture, and what is no text, stay as they are."""
+    """Text with visible characters only. Pictures and other values stay as they are."""
     return clip(one_line(value), _LONGEST_TEXT) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -1,6 +1,6 @@
 """The pictures of the page, each a function from numbers to SVG.
 
-What cannot be drawn (no numbers, or numbers beyond what axes can tell apart) gives an empty text.
+A picture is an empty text without numbers, and with numbers that no axis can show.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ Range = tuple[float | None, float | None]
 
 
 def interval(estimate: float, bounds: Range, allowed: Range, origin: float | None, unit: str) -> str:
-    """An estimate between its bounds, over what the rule accepts; None is unbounded. In the unit of the axis.
+    """Return an estimate with its interval and the allowed range, in the unit of the axis; None is unbounded.
 
-    `origin` is a value that has to be on the axis: no change.
+    Parameters:
+        estimate: the estimate.
+        bounds: the ends of its interval.
+        allowed: the ends of what the rule allows.
+        origin: a value that the axis includes, or None; 0 for a change.
+        unit: the label of the axis.
     """
     ends = _ends([estimate, *bounds, *allowed, origin], room=0.15)
     if ends is None:
@@ -42,10 +47,16 @@ def interval(estimate: float, bounds: Range, allowed: Range, origin: float | Non
 
 
 def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, breaks: Collection[int]) -> str:
-    """Each run in order: where its values lie, and its estimate; other ranks of a new run stand beside it.
+    """Return the runs in order, each with its estimate and the spread of its values, and its other ranks beside it.
 
-    Values are divided by `scale` to be in `unit`. A box holds the middle half of the values, a line 90 % of them.
-    `breaks` are the numbers of the runs, from 1, after which another level begins.
+    A box is the middle half of the values of a run, a line is 90 % of them.
+
+    Parameters:
+        runs: the runs and their ranks.
+        scale: one `unit` in base units.
+        unit: the unit of the y axis.
+        allowed: the ends of what the rule allows, in base units.
+        breaks: the numbers of the runs, from 1, after which another level begins.
     """
     judged = [run for run in runs if run.judged]
     places = {run.run: place for place, run in enumerate(judged, 1)}
@@ -82,9 +93,9 @@ def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) 
 
 
 def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range) -> str:
-    """Values by step: base runs, new runs and their ranks; warm-up is shaded and hollow, stalls are triangles.
+    """Return the values of base and new runs by step, with warm-up as a shaded area and stalls as triangles.
 
-    What lies beyond the axis is drawn at its edge.
+    The parameters are those of `run_by_run`. Values beyond the axis are drawn at its edge.
     """
     drawn = [run for run in runs if run.values and run.standing != "past"]
     ends = _ends([*_extent(drawn, scale), *_scaled(allowed, scale)])
@@ -125,7 +136,7 @@ def _colour(run: RunDetails) -> str:
 
 
 def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) -> str:
-    """A bar a side, of parts one after the other; part i has the colour `part{i % 8}`."""
+    """Return a stacked bar per side; part i has the colour `part{i % 8}`."""
     ends = _ends([0.0, *(sum(parts) / scale for _, parts in sides)], room=0.02)
     if ends is None:
         return ""
@@ -143,7 +154,7 @@ def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) 
 
 
 def _extent(runs: Iterable[RunDetails], scale: float) -> list[float]:
-    """Where the axis has to reach: 98 % of the values of every run."""
+    """Values that the axis must include: the ends of the middle 98 % of every run."""
     found: list[float] = []
     for run in runs:
         inner = run.values[run.warmup :]
@@ -160,7 +171,7 @@ def _within(value: float, ends: Point) -> float:
 
 
 def _ends(values: Iterable[float | None], room: float = 0.08) -> Point | None:
-    """The ends of an axis that holds these values with some room, or None where no axis can."""
+    """The ends of an axis that includes these values with some room, or None if no axis can show them."""
     known = [float(value) for value in values if value is not None]
     if not known or not all(isfinite(value) and abs(value) < 1e15 for value in known):
         return None

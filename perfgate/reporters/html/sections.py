@@ -1,4 +1,4 @@
-"""What the page shows of each verdict, of the environment and of a step: chosen and named here, never computed."""
+"""The parts of the page: its verdicts, the environment, and the time of a step. Nothing is computed from values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from perfgate.core.wording import member_name
 from perfgate.reporters import phrases
 from perfgate.reporters.html import plots
 
-#: Of how many verdicts pictures are drawn, the worst first: more would take minutes to draw, and nobody looks at them.
+#: The largest number of verdicts with pictures, the worst first; more would take minutes to draw.
 MOST_DRAWN = 60
-#: How many of the worst verdicts the head of the page names.
+#: The largest number of verdicts in the head of the page.
 MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictSection:
-    """A verdict, its place in the report, and its pictures as SVG; empty where there is nothing to draw."""
+    """A verdict, its index in the report, and its pictures as SVG; empty if there is nothing to draw."""
 
     verdict: Verdict
     index: int
@@ -29,26 +29,26 @@ class VerdictSection:
     interval: str = ""
     runs: str = ""
     timeline: str = ""
-    #: Whether the picture of the runs marks where one level ends and another begins.
+    #: True if the picture of the runs marks where one level ends and another begins.
     has_breaks: bool = False
 
     @property
     def is_open(self) -> bool:
-        """Whether the section is unfolded: passes and skipped rules are not."""
+        """True if the section is unfolded: passes and skipped rules are folded."""
         return phrases.is_news(self.verdict)
 
     @property
     def judged(self) -> list[RunDetails]:
-        """The runs in their order, each by the rank that speaks for it."""
+        """The runs in order, each with its judged rank."""
         return [run for run in self.evidence.runs if run.judged] if self.evidence else []
 
     def unit_for(self, value: float) -> Unit:
-        """The unit to show an estimate in; a verdict that could not be reached may have none of its own."""
+        """Return the unit for an estimate. A verdict with an error may have no unit of its own."""
         unit = self.verdict.unit or (self.evidence.unit if self.evidence else None)
         return phrases.unit_for(value, replace(self.verdict, unit=unit))
 
     def estimate(self, run: RunDetails) -> str:
-        """The estimate of a run in words: `16.5 ms`."""
+        """Return the estimate of a run with its unit: `16.5 ms`."""
         if run.estimate is None:
             return "unknown"
         unit = self.unit_for(run.estimate)
@@ -97,7 +97,7 @@ def _drawn(
     unit = section.unit_for(max(estimates, key=abs, default=0.0))
     breaks = _breaks(section.judged, levels)
     runs = plots.run_by_run(evidence.runs, unit.factor, unit.symbol, allowed, breaks)
-    # A statistic such as a total, or a count, is no place among the values: what is allowed of it is none either.
+    # A total or a count is not on the scale of the values, and neither is its allowed range.
     is_place = any(run.quantiles for run in evidence.runs)
     values = unit if is_place else _unit_of_values(evidence)
     line = plots.timeline(evidence.runs, values.factor, values.symbol, allowed if is_place else (None, None))
@@ -105,7 +105,7 @@ def _drawn(
 
 
 def _breaks(judged: Sequence[RunDetails], levels: Sequence[LevelDetails]) -> list[int]:
-    """After which of the runs, counted from 1, one of the same standing follows that is of another level."""
+    """The numbers of the runs, from 1, after which a run of the same standing but another level follows."""
     kinds = [(run.standing, level_of(run, levels)) for run in judged]
     pairs = enumerate(pairwise(kinds), 1)
     return [i for i, (one, next_one) in pairs if one[0] == next_one[0] and one[1] != next_one[1]]
@@ -130,32 +130,32 @@ def _interval(verdict: Verdict) -> str:
 
 
 def worst(report: Report) -> list[VerdictSection]:
-    """The verdicts that need attention, the worst first; the head of the page names the first MOST_NAMED."""
+    """Return the verdicts that need attention, the worst first; the head of the page shows MOST_NAMED of them."""
     news = [(i, verdict) for i, verdict in enumerate(report.verdicts) if phrases.is_news(verdict)]
     news.sort(key=lambda pair: phrases.badness(pair[1]))
     return [VerdictSection(verdict, i, None) for i, verdict in news]
 
 
 def ranks(section: VerdictSection) -> str:
-    """Which ranks of the new runs the pictures show: `rank 1 (judged), rank 0`."""
+    """Return the ranks of the new runs that the pictures show: `rank 1 (judged), rank 0`."""
     names = {member_name(run.member): run.judged for run in section.new if run.member}
     shown = ", ".join(f"{name} (judged)" if judged else name for name, judged in names.items())
     hidden = (section.evidence.members if section.evidence else 0) - len(names)
-    return shown + (f", and {hidden} more that are not drawn" if shown and hidden > 0 else "")
+    return shown + (f" and {hidden} more (not drawn)" if shown and hidden > 0 else "")
 
 
 def level_of(run: RunDetails, levels: Iterable[LevelDetails]) -> str:
-    """The level that a stored run belongs to, or nothing."""
+    """Return the name of the level of a stored run, or nothing."""
     return next((level.name for level in levels if run.run in level.runs), "")
 
 
 def short_name(run: RunDetails, levels: Iterable[LevelDetails]) -> str:
-    """A stored run without the folders that its level tells; any other as it is named everywhere."""
+    """Return the file name of a stored run without suffix (its level names its folder), or the name of a new run."""
     return run.run.rpartition("/")[2].removesuffix(".json") if level_of(run, levels) else run.run
 
 
 def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None, bool]]:
-    """Each fact as its name, its value of base and new, and whether they differ; differences first."""
+    """Yield each fact as its name, its base value, its new value, and True if they differ; differences come first."""
     base, new = report.evidence.base_environment, report.environment
     both = bool(base)
     rows = [(name, base.get(name), new.get(name)) for name in sorted({*base, *new})]
@@ -164,12 +164,12 @@ def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None,
 
 
 def steps(report: Report) -> StepSection | None:
-    """The parts of a step, or None for runs that are no traces."""
+    """Return the parts of a step, or None for runs without a trace."""
     parts, movers = report.evidence.breakdown, report.evidence.movers
     if not parts and not movers:
         return None
     times = {"base": [part.base or 0.0 for part in parts], "new": [part.new or 0.0 for part in parts]}
-    # A bar that lacks parts would look like a shorter step.
+    # Without all its parts, a bar would look like a shorter step.
     whole = {"base": all(part.base is not None for part in parts), "new": all(part.new is not None for part in parts)}
     sides = [(name, side) for name, side in times.items() if parts and whole[name]]
     unit = display_unit(max((sum(side) for _, side in sides), default=0.0), "s")
@@ -177,5 +177,5 @@ def steps(report: Report) -> StepSection | None:
 
 
 def change(part: Part) -> float | None:
-    """new/base - 1 of a part, or None where a side lacks it."""
+    """Return new/base - 1 of a part, or None if a side does not have it."""
     return part.new / part.base - 1 if part.base and part.new is not None else None
