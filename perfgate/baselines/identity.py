@@ -7,8 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from perfgate.core import Fact
-from perfgate.rules.conditions import fact_text
+from perfgate.core import Fact, fact_text
 
 Identity = Mapping[str, Fact | None]
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from perfgate.baselines.files import run_of
 from perfgate.baselines.repository import Loaded
-from perfgate.core import Fact, Run, Verdict
+from perfgate.core import Fact, Run, Verdict, fact_text
 from perfgate.core.details import LevelDetails, ReportDetails, VerdictDetails
 from perfgate.judge.breakdown import breakdown, movers
 from perfgate.judge.budget import within_budget
-from perfgate.rules.conditions import fact_text
 
 #: How many older runs, and how many levels, a report shows.
 MOST_PAST = 50

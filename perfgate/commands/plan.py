@@ -9,9 +9,8 @@ from perfgate.baselines import layout
 from perfgate.baselines.identity import identity_of
 from perfgate.baselines.repository import load_baseline, read_stored
 from perfgate.baselines.stores import Store
-from perfgate.core import Baseline, Fact, Plan, Problem
+from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
 from perfgate.judge.verdicts import Case
-from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfgate.core import Fact, Location, Policy, Problem, Report
+from perfgate.core import Fact, Location, Policy, Problem, Report, fact_text
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import plural
 from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
 from perfgate.reporters import RENDERERS
 from perfgate.reporters.stored_report import MAX_BYTES
 from perfgate.reporters.stored_report import read as read_stored
-from perfgate.rules.conditions import fact_text
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.inputs import refuse_twice, shown_path
 

@@ -28,6 +28,7 @@ from perfgate.core.runs import (
     Series,
     Severity,
     SourceFile,
+    fact_text,
     read_only,
     show_labels,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "Straggler",
     "TraceView",
     "Verdict",
+    "fact_text",
     "read_only",
     "show_labels",
 ]

@@ -21,6 +21,15 @@ Fact = str | int | float | bool
 MEMBER_LABELS = ("rank", "device")
 
 
+def fact_text(value: Fact) -> str:
+    """Return a fact as YAML and JSON write it: true, 8, 8.5, NVIDIA H200."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """A place in a file; lines and columns count from 1, as editors show them."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from perfgate.core import Baseline, Fact, MissingBaseline, Run, Verdict, show_labels
+from perfgate.core import Baseline, Fact, MissingBaseline, Run, Verdict, fact_text, show_labels
 from perfgate.core.details import VerdictDetails
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.core.wording import listed
@@ -18,7 +18,6 @@ from perfgate.judge.finding import Finding
 from perfgate.judge.measure import default_statistic, statistic_unit
 from perfgate.judge.question import Question
 from perfgate.judge.report import verdict_exit_code
-from perfgate.rules.conditions import fact_text
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches
 

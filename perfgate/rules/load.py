@@ -9,11 +9,19 @@ from datetime import date
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from perfgate.core import Location, Problem
+from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.yaml import Document, Path, load_document
-from perfgate.rules.conditions import Condition, fact_text, parse_condition
-from perfgate.rules.ruleset import DEFAULT_IDENTITY, DerivedMetric, ExpectedFailure, Rule, Ruleset, Settings
+from perfgate.rules.ruleset import (
+    DEFAULT_IDENTITY,
+    Condition,
+    DerivedMetric,
+    ExpectedFailure,
+    Rule,
+    Ruleset,
+    Settings,
+    parse_condition,
+)
 from perfgate.rules.syntax.cursor import MAX_LENGTH
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, Expression, Sentence, is_per_run, selectors

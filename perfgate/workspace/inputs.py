@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from perfgate.core import Fact, Location, Problem, Run, SourceFile
+from perfgate.core import Fact, Location, Problem, Run, SourceFile, fact_text
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import load_json
 from perfgate.judge.health import THROTTLE
 from perfgate.readers import FORMATS, join_runs, read, with_missing_ranks
 from perfgate.readers.source import Source, TraceMode
-from perfgate.rules.conditions import fact_text
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import typed_path

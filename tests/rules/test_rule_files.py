@@ -4,10 +4,10 @@ from datetime import date
 
 import pytest
 
-from perfgate.rules.conditions import Condition, fact_text, parse_condition
+from perfgate.core import fact_text
 from perfgate.rules.explain import explain
 from perfgate.rules.load import check_rules, load_rules
-from perfgate.rules.ruleset import DEFAULT_IDENTITY, ExpectedFailure, Settings
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, Condition, ExpectedFailure, Settings, parse_condition
 
 HEAD = "version: 1\n"
 
