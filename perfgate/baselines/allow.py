@@ -13,8 +13,7 @@ from perfgate.baselines.allowances import FULL_SHA, SCHEMA, AllowanceFile, encod
 from perfgate.baselines.candidates import plain, write
 from perfgate.baselines.layout import ALLOWANCES
 from perfgate.core import RelativeChange, Verdict
-from perfgate.rules.syntax.cursor import Cursor
-from perfgate.rules.syntax.tokens import SentenceError
+from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, command_line, place_words

@@ -15,9 +15,8 @@ from perfgate.judge.together import geometric_means
 from perfgate.judge.verdicts import Case, judge_with_evidence
 from perfgate.readers.source import TraceMode
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
-from perfgate.rules.syntax.cursor import Cursor
+from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
-from perfgate.rules.syntax.tokens import SentenceError
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
 

@@ -22,10 +22,9 @@ from perfgate.rules.ruleset import (
     Settings,
     parse_condition,
 )
-from perfgate.rules.syntax.cursor import MAX_LENGTH
+from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, Expression, Sentence, is_per_run, selectors
-from perfgate.rules.syntax.tokens import SentenceError
 from perfgate.rules.validate import problem_at, schema_problems
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

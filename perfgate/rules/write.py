@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.rules.load import load_rules
+from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_sentence
 from perfgate.rules.syntax.sentence import Selector, Sentence
-from perfgate.rules.syntax.tokens import SentenceError
 
 #: Sentences that mean the same to YAML and to a person; every other one is quoted.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+%-]*(?: [A-Za-z0-9_./%<>=+-]+)*", re.ASCII)

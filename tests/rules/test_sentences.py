@@ -5,6 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfgate.core.units import UNITS, Quantity
+from perfgate.rules.syntax.cursor import SentenceError, tokenize
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import (
     Arithmetic,
@@ -15,7 +16,6 @@ from perfgate.rules.syntax.sentence import (
     Selector,
     StatisticOf,
 )
-from perfgate.rules.syntax.tokens import SentenceError, tokenize
 
 
 def name(pattern, *labels, quoted=False):

@@ -1,53 +1,118 @@
-"""Reading a sentence word by word: what stands next, quantities with their units, and what to say of a wrong word."""
+"""Read a sentence word by word: tokens with their columns, quantities with units, errors with a suggestion."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Literal, NoReturn
 
+from perfgate.core.statistic_names import is_statistic
 from perfgate.core.units import NUMBER, UNITS, Quantity, find_unit
-from perfgate.rules.syntax import habits
-from perfgate.rules.syntax.tokens import SentenceError, Token, tokenize
 
 MAX_LENGTH = 2000
-_DIGITS = re.compile(r"[0-9]")
-_NUMBER_WITH_COMMAS = re.compile(r"[-+]?[0-9]+(?:,[0-9]+)+")
-
 KEYWORDS = (
     *("under", "below", "over", "above", "at", "most", "least", "within", "of", "and"),
     *("baseline", "anchor", "on", "each", "across", "rank", "ranks"),
 )
-#: Words that may stand behind a bare number, and are no misspelt units.
+#: Words that may follow a number without a unit.
 _AFTER_NUMBERS = (*KEYWORDS, "the", "median", "fastest", "slowest")
-
-#: What people write for a unit, where the nearest symbol by letters would be another.
-_SPELT_OUT = {
-    "sec": "s",
-    "secs": "s",
-    "second": "s",
-    "seconds": "s",
-    "msec": "ms",
-    "millisecond": "ms",
-    "milliseconds": "ms",
+_TOKEN = re.compile(
+    r"""
+    (?P<quoted> "[^"]*" | `[^`]*` )
+  | (?P<labels> \{ (?: [^{}"`] | "[^"]*" | `[^`]*` )* \} )
+  | (?P<sign> <= | >= | [<>(),] )
+  | (?P<word> [^\s(){}<>=,"`']+ )
+  | (?P<blank> \s+ )
+  | (?P<odd> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: Units in words, where the symbol with the most similar letters would be another one.
+_UNIT_WORDS = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("hour", "hours"), "h"),
     "usec": "us",
     "minutes": "min",
-    "hour": "h",
-    "hours": "h",
     "percent": "%",
     "bytes": "B",
     "FLOPS": "FLOP/s",
     "TFLOPS": "TFLOP/s",
 }
+#: Comparators in other words, and the comparator of the rule language.
+_COMPARATOR_WORDS: dict[tuple[str, ...], str] = {
+    **{(word, "more", "than"): "at most" for word in ("no", "not")},
+    **{(word, "less", "than"): "at least" for word in ("no", "not")},
+    ("no", "greater", "than"): "at most",
+    ("no", "fewer", "than"): "at least",
+    ("up", "to"): "at most",
+    ("maximum",): "at most",
+    ("minimum",): "at least",
+    **{(word, "than"): "under" for word in ("less", "lower", "smaller", "fewer", "shorter")},
+    **{(word, "than"): "over" for word in ("more", "greater", "higher", "larger", "longer")},
+}
+_OTHER_PERCENTILE = re.compile(r"(\d{1,2}(?:\.\d+)?|100)(?:p|st|nd|rd|th|%ile)")
+_DIGITS = re.compile(r"[0-9]")
+_NUMBER_WITH_COMMAS = re.compile(r"[-+]?[0-9]+(?:,[0-9]+)+")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word or sign; `start` and `end` are columns in the sentence, from 0."""
+
+    kind: Literal["quoted", "labels", "sign", "word", "end"]
+    text: str
+    start: int
+    end: int
+    #: True if no blank separates it from the token before.
+    glued: bool = False
+
+
+class SentenceError(Exception):
+    """A mistake in a sentence, with the columns of the word to underline."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.start = start
+        self.end = max(end, start + 1)
+
+
+def tokenize(text: str) -> list[Token]:
+    """Split a sentence; the last token has the kind `end`. Raises SentenceError for an unexpected character."""
+    tokens: list[Token] = []
+    for found in _TOKEN.finditer(text):
+        kind = found.lastgroup
+        if kind == "odd":
+            raise SentenceError(_unexpected(found[0]), found.start(), found.end())
+        if kind != "blank":
+            glued = bool(tokens) and tokens[-1].end == found.start()
+            tokens.append(Token(kind, found[0], found.start(), found.end(), glued))  # type: ignore[arg-type]
+    return [*tokens, Token("end", "", len(text), len(text))]
+
+
+def _unexpected(mark: str) -> str:
+    if mark in '"`':
+        return f"this quote ({mark}) is not closed: add the closing {mark}"
+    if mark == "'":
+        return 'single quotes cannot quote a name: write "name" or `name`'
+    if mark == "=":
+        return "= is not a comparator: write `under`, `at most`, `over`, `at least`, <, <=, > or >="
+    return f'unexpected {mark}: write labels as {{rank="0"}}'
 
 
 class Cursor:
-    """A place in the tokens of a sentence. Raises SentenceError for a sentence that is too long or has stray marks."""
+    """A place in the tokens of a sentence.
+
+    Raises SentenceError for a sentence that is too long or has an unexpected character.
+    """
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
-            raise SentenceError(f"a sentence has at most {MAX_LENGTH} characters", 0, 1)
+            raise SentenceError(f"the sentence is too long: write at most {MAX_LENGTH} characters", 0, 1)
         self.text = text
         self.tokens = tokenize(text)
         self.position = 0
@@ -58,76 +123,107 @@ class Cursor:
         return self.tokens[self.position]
 
     def peek(self, ahead: int = 1) -> Token:
-        """A token further on; the last one beyond the end."""
+        """Return a token further ahead; beyond the end it is the last one."""
         return self.tokens[min(self.position + ahead, len(self.tokens) - 1)]
 
     def take(self) -> Token:
-        """The next token, and go past it."""
+        """Return the next token and move past it."""
         token = self.token
         self.position = min(self.position + 1, len(self.tokens) - 1)
         return token
 
     def at(self, *words: str) -> bool:
-        """Whether the next tokens are these words."""
+        """Return whether the next tokens are these words."""
         return all(self.peek(i).kind in ("word", "sign") and self.peek(i).text == word for i, word in enumerate(words))
 
     def accept(self, *words: str) -> bool:
-        """Go past these words if they stand next."""
+        """Move past these words if they come next, and return whether they did."""
         found = self.at(*words)
         if found:
             self.position += len(words)
         return found
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
-        """Stop at a word; a misspelt keyword is suggested."""
+        """Raise a SentenceError at a token; the message suggests a keyword if the word is similar to one."""
         token = token or self.token
         near = get_close_matches(token.text, KEYWORDS, n=1, cutoff=0.75) if token.kind == "word" else []
         if near and near[0] != token.text:
             message += f"; did you mean {near[0]!r}?"
         raise SentenceError(message, token.start, token.end)
 
-    def is_number(self, token: Token) -> bool:
-        """Whether a token begins with a number."""
-        return token.kind == "word" and NUMBER.match(token.text) is not None
-
     def quantity(self, *, signed: bool = False) -> Quantity:
-        """Read a number with its unit, glued or not; `signed` lets ± stand before it."""
+        """Read a number with its unit, with or without a blank between them; `signed` allows ± before the number."""
         token = self.token
         text = token.text.removeprefix("±") if signed else token.text
         found = NUMBER.match(text) if token.kind == "word" else None
         if not found:
-            self.fail("a quantity is expected here: a number with its unit, such as 50 ms or 5%")
+            self.fail("expected a quantity: a number with its unit, such as 50 ms or 5%")
         self.take()
-        self.refuse_comma(token, found.end() == len(text))
         symbol, last = text[found.end() :], token
+        if not symbol and self.at(","):
+            self._refuse_comma(token)
         if not symbol and self.token.kind == "word" and self.token.text not in _AFTER_NUMBERS:
             last = self.take()
             symbol = last.text
         unit = find_unit(symbol) if symbol else None
         if symbol and unit is None:
-            self.fail(f"unknown unit {symbol!r}" + _near_unit(symbol), last)
+            self.fail(f"unknown unit {symbol!r}" + _suggested_unit(symbol), last)
         written = f"{found[0]}{symbol}" if symbol in ("%", "x") else f"{found[0]} {symbol}".rstrip()
         quantity = Quantity(float(found[0]), unit, written)
         if not math.isfinite(quantity.value):
-            self.fail(f"{written} is too large a number", token)
+            self.fail(f"the number {written} is too large", token)
         return quantity
 
-    def refuse_comma(self, token: Token, is_bare: bool) -> None:
-        """A number that goes on behind a comma, `0,05 s`, has another form here. Raises SentenceError."""
+    def refuse_comparator(self) -> NoReturn:
+        """Explain a missing comparator; suggest the right word for `95p`, `no more than 5 ms` and `max 5 ms`."""
+        token, before = self.token, self.tokens[max(self.position - 1, 0)]
+        if token.kind == "end":
+            self.fail("the sentence ends before its clause: add one, such as `under 50 ms` or `within 5% of baseline`")
+        if re.fullmatch(r"p\d+(\.\d+)?", token.text) and not is_statistic(token.text):
+            self.fail(f"{token.text} is not a percentile: write p0 to p100")
+        for word in (token, *([before] if token.text == "of" else [])):
+            if meant := meant_percentile(word.text):
+                self.fail(f"{word.text!r} is not a percentile: write `{meant}`", word)
+        for phrase, comparator in _COMPARATOR_WORDS.items():
+            if self.at(*phrase):
+                end = self.peek(len(phrase) - 1).end
+                message = f"`{' '.join(phrase)}` is not a comparator: write `{comparator}`"
+                raise SentenceError(message, token.start, end)
+        if before.text in ("max", "min") and token.kind == "word" and NUMBER.match(token.text):
+            meant = "at most" if before.text == "max" else "at least"
+            self.fail(f"`{before.text}` is a statistic, not a comparator: write `{meant}`", before)
+        self.fail(
+            f"expected a statistic, a comparator (under, at most, over, at least) or `within`, not {token.text!r}"
+        )
+
+    def _refuse_comma(self, token: Token) -> None:
+        """Raise SentenceError if a number continues after a comma: `0,05 s`, `1,000 ms`."""
         end, written = token, token.text
-        while is_bare and self.at(",") and self.token.glued and self.peek().glued and _DIGITS.match(self.peek().text):
+        while self.at(",") and self.token.glued and self.peek().glued and _DIGITS.match(self.peek().text):
             self.take()
             end = self.take()
             written += "," + end.text
-        if end is not token:
-            digits = _NUMBER_WITH_COMMAS.match(written)
-            shown = habits.number(digits[0] if digits else written)
-            raise SentenceError(f"numbers have a decimal point and no commas: write {shown}", token.start, end.end)
+        if end is token:
+            return
+        digits = _NUMBER_WITH_COMMAS.match(written)
+        number = digits[0] if digits else written
+        meant = f"`{number.replace(',', '.')}`"
+        if _THOUSANDS.fullmatch(number):
+            whole = f"`{number.replace(',', '')}`"
+            meant = whole if number.count(",") > 1 else f"{whole}, or {meant} if the comma is the decimal point"
+        message = f"a number has a decimal point and no commas: write {meant}"
+        raise SentenceError(message, token.start, end.end)
 
 
-def _near_unit(symbol: str) -> str:
-    """The unit that was meant, by letter case, by its name in words, or by its letters; else all of them."""
+def _suggested_unit(symbol: str) -> str:
+    """Suggest a unit by letter case, by its name in words, or by its letters; otherwise list them all."""
     same = [known for known in UNITS if known.lower() == symbol.lower()]
-    spelt = [_SPELT_OUT[symbol]] if symbol in _SPELT_OUT else []
-    near = same or spelt or get_close_matches(symbol, UNITS, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f": known are {', '.join(UNITS)}"
+    in_words = [_UNIT_WORDS[symbol]] if symbol in _UNIT_WORDS else []
+    near = same or in_words or get_close_matches(symbol, UNITS, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known units are {', '.join(UNITS)}"
+
+
+def meant_percentile(word: str) -> str | None:
+    """Return the percentile that `95p` or `95th` means (`p95`), or None for another word."""
+    found = _OTHER_PERCENTILE.fullmatch(word)
+    return f"p{found[1]}" if found else None
