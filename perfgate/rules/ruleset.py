@@ -52,11 +52,11 @@ def parse_condition(fact: str, text: str) -> Condition:
     """Read one line of `when`. Raises ValueError, which says why, for a comparison that could never hold."""
     found = _COMPARED.fullmatch(text)
     if (found[2] if found else text.strip())[:1] in ("<", ">", "=", "!"):
-        raise ValueError("is no comparison: write <, <=, >, >=, == or != and what to compare with")
+        raise ValueError("is not a comparison: write <, <=, >, >=, == or != and then a value")
     if not found:
         return Condition(fact, "==", text.strip())
     if found[1] not in ("==", "!=") and not NUMBER.fullmatch(found[2]):
-        raise ValueError("compares with something that is no number")
+        raise ValueError("must compare with a number")
     return Condition(fact, found[1], found[2])  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""A rule file held against `rules.schema.json`; each violation is said in words, where it stands."""
+"""Check a rule file against `rules.schema.json`; each violation is a problem at its place, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfgate.core import Location, Problem
 from perfgate.documents.yaml import Document, Path, Place, bent_start
 from perfgate.schemas import schema
 
-#: A `jsonschema.exceptions.ValidationError`; its stubs make every attribute optional.
+#: A `jsonschema.exceptions.ValidationError`. Its type stubs make every attribute optional.
 Violation = Any
 
 _TYPES = {
@@ -20,23 +20,23 @@ _TYPES = {
     "number": "a number",
     "boolean": "true or false",
 }
-#: The remaining violations, in words.
+#: The violations of a single keyword of the schema.
 _LIMITS = {
-    "minItems": "has at least {} item(s)",
-    "maxItems": "has at most {} items",
-    "minLength": "has at least {} character(s)",
-    "maxLength": "has at most {} characters",
-    "minProperties": "has at least {} field(s)",
-    "minimum": "is at least {}",
-    "maximum": "is at most {}",
-    "exclusiveMinimum": "is over {}",
-    "exclusiveMaximum": "is under {}",
-    "uniqueItems": "names nothing twice",
+    "minItems": "have at least {} item(s)",
+    "maxItems": "have at most {} items",
+    "minLength": "have at least {} character(s)",
+    "maxLength": "have at most {} characters",
+    "minProperties": "have at least {} field(s)",
+    "minimum": "be at least {}",
+    "maximum": "be at most {}",
+    "exclusiveMinimum": "be over {}",
+    "exclusiveMaximum": "be under {}",
+    "uniqueItems": "not contain a value twice",
 }
 
 
 def problem_at(document: Document, message: str, path: Path, start: int = 0, end: int | None = None) -> Problem:
-    """A problem at a value, or at columns `start` to `end` of the text it holds, with the word underlined."""
+    """Return a problem at a value, or at the columns `start` to `end` of its text, with the word underlined."""
     place = document.values.get(path)
     if place is None:
         return Problem("error", message, document.location(path))
@@ -49,40 +49,36 @@ def problem_at(document: Document, message: str, path: Path, start: int = 0, end
 
 
 def _position(document: Document, place: Place, text: str, start: int, end: int) -> tuple[int, int]:
-    """Line and column of `text[start:end]`, where `text` is the scalar at `place`."""
+    """Return the line and column of `text[start:end]`, where `text` is the scalar at `place`."""
     if place.rest.startswith(text):
         return place.line, place.column + start
+    quoted, block = place.rest[:1] in ("'", '"'), place.rest[:1] in ("|", ">")
     if place.rest[1:].startswith(text):  # in quotes, without escapes
         return place.line, place.column + start + 1
-    return _search(document, place, text, start, end) or (place.line, place.column)
-
-
-def _search(document: Document, place: Place, text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The same in a scalar that goes over lines or holds escapes: the word is looked for; None where it is escaped."""
-    word, block = text[start:end].strip(), place.rest[:1] in ("|", ">")
+    word = text[start:end].strip()
     if not word:
-        return _end(document, place, block)
+        return _end(document, place, quoted=quoted, block=block)
+    # A scalar over several lines or with escapes: search for the word.
     before = text.count(word, 0, start)
     for number in range(place.line + block, place.end[0] + 1):
-        column = place.column - (place.rest[:1] not in ("'", '"')) if number == place.line else 0
+        column = place.column - (not quoted) if number == place.line else 0
         while (column := document.lines[number - 1].find(word, column)) >= 0:
             if before == 0:
                 return number, column + 1
             before, column = before - 1, column + len(word)
-    return None
+    return place.line, place.column
 
 
-def _end(document: Document, place: Place, block: bool) -> tuple[int, int]:
-    """Where a word is missing at the end of a scalar: its closing quote, or behind its last word."""
+def _end(document: Document, place: Place, *, quoted: bool, block: bool) -> tuple[int, int]:
+    """Return the place of a word that is missing at the end of a scalar: its closing quote, or after its last word."""
     line, column = place.end
     if not block:
-        return line, column + (place.rest[:1] not in ("'", '"'))
+        return line, column + (not quoted)
     written = [number for number, text in enumerate(document.lines[: line - (column == 0)], 1) if text.strip()]
     return written[-1], len(document.lines[written[-1] - 1].rstrip()) + 1
 
 
-def problem_at_key(document: Document, message: str, path: Path) -> Problem:
-    """A problem at a key."""
+def _problem_at_key(document: Document, message: str, path: Path) -> Problem:
     place = document.keys.get(path)
     if place is None:
         return Problem("error", message, document.location(path))
@@ -90,18 +86,18 @@ def problem_at_key(document: Document, message: str, path: Path) -> Problem:
 
 
 def schema_problems(document: Document) -> list[Problem]:
-    """Every violation of the schema."""
+    """Return every violation of the schema."""
     from jsonschema import Draft7Validator
 
     if document.data is None:
-        return [Problem("error", "is empty: it needs `version: 1` and `rules`", Location(document.name, 1, 1))]
+        return [Problem("error", "the file is empty: write `version: 1` and `rules`", Location(document.name, 1, 1))]
     errors = Draft7Validator(schema("rules")).iter_errors(document.data)
     found = (p for error in errors for specific in _specific(error) for p in _problems(document, specific))
-    return list(dict.fromkeys(found))  # each missing field is an error of its own, and all are named by each
+    return list(dict.fromkeys(found))  # jsonschema reports each missing field, and _problems names all
 
 
 def _specific(error: Violation) -> list[Violation]:
-    """Of an `anyOf`, the errors of the branch that the author meant: the one whose type fits."""
+    """Return the errors of the branch of an `anyOf` that the author meant: the one whose type fits."""
     if error.validator != "anyOf" or not error.context:
         return [error]
     branches: dict[Any, list[Violation]] = {}
@@ -120,10 +116,10 @@ def _problems(document: Document, error: Violation) -> list[Problem]:
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         unknown = [key for key in error.instance if key not in known]
-        return [problem_at_key(document, _unknown(key, known), (*path, key)) for key in unknown]
+        return [_problem_at_key(document, _unknown(key, known), (*path, key)) for key in unknown]
     if "propertyNames" in error.absolute_schema_path:
-        message = f"the name {_shown(error.instance)} has the wrong form: letters, digits and _ . - without blanks"
-        return [problem_at_key(document, message, (*path, error.instance))]
+        message = f"the name {_shown(error.instance)} is not valid: use letters, digits, _ . and -"
+        return [_problem_at_key(document, message, (*path, error.instance))]
     advice = _advice(document, error, path)
     if error.validator == "required":
         missing = [key for key in error.validator_value if key not in error.instance]
@@ -133,17 +129,19 @@ def _problems(document: Document, error: Violation) -> list[Problem]:
 
 def _unknown(key: str, known: list[str]) -> str:
     near = get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"unknown field {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}")
+    return f"unknown field {key!r}; " + (
+        f"did you mean {near[0]!r}?" if near else f"known fields are {', '.join(known)}"
+    )
 
 
 def _advice(document: Document, error: Violation, path: Path) -> str:
-    """What to do where YAML made something else of a sentence."""
+    """Return advice if YAML read a sentence as something else."""
     found, rest = error.instance, document.excerpt(path).lstrip()
     known = error.schema.get("properties", {})
     if path[:1] != ("rules",) or not (len(path) == 2 or path[-1] == "assert") or isinstance(found, str):
         return ""
     if rest[:1] == "#":
-        return "; YAML drops what follows ` #`: wrap the whole sentence in single quotes"
+        return "; YAML ignores text after ` #`: wrap the whole sentence in single quotes"
     if isinstance(found, dict) and (not found or any(key in known for key in found)):
         return ""
     if rest[:1] in ("[", "{"):
@@ -156,29 +154,23 @@ def _words(error: Violation, path: Path) -> str:
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "the file")
     if path and path[-1] != name:
         name = f"an item of {name}"
-    found = _shown(error.instance)
+    found, wanted = _shown(error.instance), error.validator_value
     if error.validator == "type":
-        wanted: list[str] = (
-            error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-        )
-        return f"{name} is {' or '.join(_TYPES.get(kind, kind) for kind in wanted)}, not {found}"
+        kinds: list[str] = wanted if isinstance(wanted, list) else [wanted]
+        return f"{name} must be {' or '.join(_TYPES.get(kind, kind) for kind in kinds)}, not {found}"
     if error.validator == "enum":
-        near = get_close_matches(str(error.instance), [str(v) for v in error.validator_value], n=1)
+        near = get_close_matches(str(error.instance), [str(v) for v in wanted], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{name} is one of {', '.join(map(str, error.validator_value))}, not {found}{hint}"
+        return f"{name} must be one of {', '.join(map(str, wanted))}, not {found}{hint}"
     if error.validator == "const":
-        return f"{name} is {error.validator_value}, not {found}"
-    if error.validator == "anyOf":
-        examples = " or ".join(
-            str(example) for example in error.schema.get("examples", ()) if not isinstance(example, dict)
-        )
-        return f"{name} is {found}; write for example {examples}" if examples else f"{name} does not fit: {found}"
-    if error.validator == "pattern":
-        described = error.schema if "examples" in error.schema else error.parent.schema if error.parent else {}
-        example = described.get("examples", [""])[0]
-        return f"{name} is {found}, which has the wrong form" + (f"; write for example {example}" if example else "")
+        return f"{name} must be {wanted}, not {found}"
+    if error.validator in ("anyOf", "pattern"):
+        parent = error.parent.schema if error.validator == "pattern" and error.parent else {}
+        examples = error.schema.get("examples") or parent.get("examples", ())
+        shown = " or ".join(str(example) for example in examples if not isinstance(example, dict))
+        return f"{name} cannot be {found}" + (f": write, for example, {shown}" if shown else "")
     number = f", not {found}" if isinstance(error.instance, (int, float)) else ""
-    return f"{name} {_LIMITS[error.validator].format(error.validator_value)}{number}"
+    return f"{name} must {_LIMITS[error.validator].format(wanted)}{number}"
 
 
 def _shown(value: Any) -> str:

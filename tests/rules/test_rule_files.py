@@ -134,24 +134,27 @@ def test_files_of_one_suite_become_one_ruleset():
 BETWEEN = [
     (
         ("rules: [{id: k, assert: x < 1}]", "rules: [{id: k, assert: y < 1}]"),
-        "b.yaml:2:25: the id 'k' is taken, by a.yaml:2:25",
+        "b.yaml:2:25: the id 'k' is already used at a.yaml:2:25: choose another id",
     ),
-    (("rules: [{id: k, assert: x < 1}, {id: k, assert: y < 1}]",), "a.yaml:2:49: the id 'k' is taken, by a.yaml:2:25"),
+    (
+        ("rules: [{id: k, assert: x < 1}, {id: k, assert: y < 1}]",),
+        "a.yaml:2:49: the id 'k' is already used at a.yaml:2:25: choose another id",
+    ),
     (
         ("rules: [x < 1]\nmetrics: {m: x}", "rules: [x < 1]\nmetrics: {m: y}"),
-        "b.yaml:3:11: 'm' is defined otherwise at a.yaml:3:11",
+        "b.yaml:3:11: 'm' has another definition at a.yaml:3:11: keep one of them",
     ),
     (
         ("rules: [x < 1]\nenvironment: {identity: [gpu]}", "rules: [x < 1]\nenvironment: {identity: [host]}"),
-        "b.yaml:3:14: the files of one suite name different environment identities",
+        "b.yaml:3:14: the files of one suite have different values of `identity`: write the same value in each",
     ),
     (
         ("rules: [x < 1]\npairs: accept", "rules: [x < 1]\npairs: refuse"),
-        "b.yaml:3:8: the files of one suite disagree on `pairs:`",
+        "b.yaml:3:8: the files of one suite have different values of `pairs`: write the same value in each",
     ),
     (
         ("rules: [x < 1]\nsuite: s", "rules: [x < 1]"),
-        "a.yaml: the rules speak of several suites (default, s): choose one with --suite",
+        "a.yaml: the rule files contain several suites (default, s): choose one with --suite",
     ),
 ]
 
@@ -166,7 +169,7 @@ def test_a_suite_is_chosen_among_several():
     ruleset, problems = load(*texts, suite="t")
     assert not problems
     assert (ruleset.suite, ruleset.files) == ("t", ("b.yaml",))
-    assert errors(*texts, suite="u") == ["a.yaml: there are no rules for suite 'u': the rule files hold s, t"]
+    assert errors(*texts, suite="u") == ["a.yaml: there are no rules for suite 'u': the rule files contain s, t"]
 
 
 def test_rules_check_counts_the_rules_of_good_files_of_all_suites():
@@ -201,8 +204,8 @@ def test_the_same_identity_and_definition_in_two_files_are_no_clash():
 
 DERIVED = [
     ("{a: b / c, c: d + 1}", []),
-    ("{a: a}", ["a.yaml:3:14: 'a' is defined by itself: by 'a'"]),
-    ("{a: b, b: c, c: a + d}", ["'a' is defined by itself: by 'b' by 'c' by 'a'"]),
+    ("{a: a}", ["a.yaml:3:14: 'a' is defined by itself: 'a' → 'a'"]),
+    ("{a: b, b: c, c: a + d}", ["'a' is defined by itself: 'a' → 'b' → 'c' → 'a'"]),
     ("{a: a, b: b}", ["'a' is defined by itself", "'b' is defined by itself"]),
     ("{a: b, c: a, b: 2 * b}", ["a.yaml:3:26: 'b' is defined by itself"]),
     ("{a: fwd*}", ["a.yaml:3:14: 'fwd*' is a glob"]),
@@ -210,13 +213,13 @@ DERIVED = [
     ("{a: p95(b)}", ["a.yaml:3:14: a derived metric is computed step by step"]),
     ("{a: b p95}", ["a.yaml:3:16: expected an operator"]),
     ("{a: b under 5 ms}", ["a.yaml:3:16: expected an operator"]),
-    ("{a: ''}", ["a.yaml:3:14: a has at least 1 character(s)"]),
-    ("{a: 5}", ["a.yaml:3:14: a is text, not 5"]),
-    ("{a b: c}", ["a.yaml:3:11: the name 'a b' has the wrong form"]),
+    ("{a: ''}", ["a.yaml:3:14: a must have at least 1 character(s)"]),
+    ("{a: 5}", ["a.yaml:3:14: a must be text, not 5"]),
+    ("{a b: c}", ["a.yaml:3:11: the name 'a b' is not valid"]),
     ("{" + ", ".join(f"m{i}: m{i + 1}" for i in range(10)) + "}", []),
     (
         "{" + ", ".join(f"m{i}: m{i + 1}" for i in range(11)) + "}",
-        ["'m0' is defined by more than 10 definitions in a row"],
+        ["'m0' is a chain of more than 10 definitions: shorten it"],
     ),
 ]
 
@@ -250,7 +253,7 @@ def test_a_bound_on_the_improving_side_is_an_error_that_says_so(better, clause, 
     if fine:
         assert load(text)[0].rules[0].better == better
     else:
-        message = f"`{clause}` bounds the improving side of a metric of which {better} is better"
+        message = f"`{clause}` limits an improvement, because of `better: {better}`: limit the other side"
         assert errors(text) == [f"a.yaml:3:13: {message}"]
 
 
@@ -294,13 +297,13 @@ def test_facts_are_compared_as_text_or_as_numbers(asked, fact, holds):
     "asked", [">= x", "> nan", "< inf", ">= 1_0", ">= ٥", "=> 8", "=8", "=< 8", "<", "!", "!!8", "== >8", ">="]
 )
 def test_a_condition_that_could_never_hold_is_refused(asked):
-    with pytest.raises(ValueError, match=r"is no comparison|is no number"):
+    with pytest.raises(ValueError, match=r"is not a comparison|must compare with a number"):
         parse_condition("f", asked)
 
 
 def test_a_wrong_condition_is_underlined():
     assert errors("rules:\n- {assert: x < 1, when: {gpu: '> fast'}}") == [
-        "a.yaml:3:31: '> fast' compares with something that is no number"
+        "a.yaml:3:31: '> fast' must compare with a number"
     ]
 
 

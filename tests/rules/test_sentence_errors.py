@@ -248,33 +248,33 @@ SCHEMA_WORDS = [
     (
         "- {assert: x < 5, severity: eror}",
         "eror",
-        "severity is one of error, warning, not 'eror'; did you mean 'error'?",
+        "severity must be one of error, warning, not 'eror'; did you mean 'error'?",
     ),
-    ("- {assert: x < 5, zzz: 1}", "zzz", "unknown field 'zzz'; known are id, assert"),
+    ("- {assert: x < 5, zzz: 1}", "zzz", "unknown field 'zzz'; known fields are id, assert"),
     ("- {asert: x < 5}", "{", "the field 'assert' is missing"),
-    ("- {assert: 5}", "5", "assert is text, not 5"),
-    ("- {assert: x < 5, id: a b}", "a b", "id is 'a b', which has the wrong form; write for example allreduce-tail"),
-    ("- {assert: x < 5, id: 7}", "7", "id is text, not 7"),
+    ("- {assert: 5}", "5", "assert must be text, not 5"),
+    ("- {assert: x < 5, id: a b}", "a b", "id cannot be 'a b': write, for example, allreduce-tail"),
+    ("- {assert: x < 5, id: 7}", "7", "id must be text, not 7"),
     ("- {assert: x < 5, warmup: soon}", "soon", "warmup"),
-    ("- {assert: x < 5, warmup: -1}", "-1", "warmup is at least 0, not -1"),
-    ("- {assert: x < 5, confidence: 0.3}", "0.3", "confidence is over 0.5, not 0.3"),
-    ("- {assert: x < 5, confidence: 95}", "95", "confidence is under 1, not 95"),
+    ("- {assert: x < 5, warmup: -1}", "-1", "warmup must be at least 0, not -1"),
+    ("- {assert: x < 5, confidence: 0.3}", "0.3", "confidence must be over 0.5, not 0.3"),
+    ("- {assert: x < 5, confidence: 95}", "95", "confidence must be under 1, not 95"),
     (
         "- {assert: x < 5, confidence: high}",
         "high",
-        "confidence is 'high', which has the wrong form; write for example 95%",
+        "confidence cannot be 'high': write, for example, 95%",
     ),
-    ("- {assert: x < 5, confidence: 100%}", "100%", "confidence lies between 50% and 100%"),
-    ("- {assert: x < 5, power: 20%}", "20%", "power lies between 50% and 100%"),
-    ("- {assert: x < 5, min_runs: 11}", "11", "min_runs is at most 10, not 11"),
-    ("- {assert: x < 5, min_runs: 1.5}", "1.5", "min_runs is a whole number, not 1.5"),
-    ("- {assert: x < 5, min_runs: true}", "true", "min_runs is a whole number, not true"),
-    ("- {assert: x < 5, tags: [a, a]}", "[", "tags names nothing twice"),
-    ("- {assert: x < 5, when: {a b: 1}}", "a b", "the name 'a b' has the wrong form"),
-    ("- {assert: x < 5, when: {}}", "{", "when has at least 1 field(s)"),
-    ("- {assert: x < 5, why: " + "y" * 2001 + "}", "y" * 2001, "why has at most 2000 characters"),
-    ("- " + "y" * 2001, "y" * 2001, "has at most 2000 characters"),
-    ("- ''", "'", "has at least 1 character(s)"),
+    ("- {assert: x < 5, confidence: 100%}", "100%", "confidence must be between 50% and 100%"),
+    ("- {assert: x < 5, power: 20%}", "20%", "power must be between 50% and 100%"),
+    ("- {assert: x < 5, min_runs: 11}", "11", "min_runs must be at most 10, not 11"),
+    ("- {assert: x < 5, min_runs: 1.5}", "1.5", "min_runs must be a whole number, not 1.5"),
+    ("- {assert: x < 5, min_runs: true}", "true", "min_runs must be a whole number, not true"),
+    ("- {assert: x < 5, tags: [a, a]}", "[", "tags must not contain a value twice"),
+    ("- {assert: x < 5, when: {a b: 1}}", "a b", "the name 'a b' is not valid"),
+    ("- {assert: x < 5, when: {}}", "{", "when must have at least 1 field(s)"),
+    ("- {assert: x < 5, why: " + "y" * 2001 + "}", "y" * 2001, "why must have at most 2000 characters"),
+    ("- " + "y" * 2001, "y" * 2001, "must have at most 2000 characters"),
+    ("- ''", "'", "must have at least 1 character(s)"),
 ]
 
 
@@ -289,4 +289,4 @@ def test_a_wrong_field_is_said_in_words_where_it_stands(text, word, message):
 
 def test_no_message_repeats_a_whole_file():
     found = problems("- x under 1 s\n" * 10_001)
-    assert [p.message for p in found] == ["rules has at most 10000 items"]
+    assert [p.message for p in found] == ["rules must have at most 10000 items"]

@@ -173,8 +173,8 @@ BENT = [
     ("| x under 5 ms", "a leading | as a block of text"),
     ("> x under 5 ms", "a leading > as a block of text"),
     ("a: b: c under 5 ms", "`: ` inside a sentence"),
-    ("x #1 under 5 ms", "drops what follows ` #`"),
-    ("#1 under 5 ms", "drops what follows ` #`"),
+    ("x #1 under 5 ms", "ignores text after ` #`"),
+    ("#1 under 5 ms", "ignores text after ` #`"),
 ]
 
 
