@@ -21,7 +21,7 @@ import yaml
 from conftest import Done, Repository, steady, write_log, write_results, write_rules, write_run
 from emulator import ROOT, Commands, Result, Step, clean_environment, make_python, parse_file, run_action
 
-from perfgate import cli
+from perfgate.cli import entry
 
 Action = Callable[..., Result]
 Command = Callable[..., Done]
@@ -88,7 +88,7 @@ def in_process(elsewhere: Callable[..., Any]) -> Callable[..., Any]:
             return elsewhere(words, **options)
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            code = cli.run(words[4:])
+            code = entry.run(words[4:])
         if "stdout" in options:
             options["stdout"].write(out.getvalue().encode())
         elif not options.get("capture_output"):
