@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "workspace": {"core", "documents", "rules", "readers", "judge", "baselines", "reporters"},
     "baselines": {"core", "documents", "rules", "judge", "analysis", "workspace", "readers", "reporters", "commands"},
     "recorder": {"core"},
-    "measuring": {"core", "workspace", "judge", "recorder", "commands"},
+    "measuring": {"core", "workspace", "judge", "recorder"},
     "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents"},
     "commands": {

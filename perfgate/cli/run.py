@@ -15,6 +15,7 @@ from perfgate.workspace.options import CommandOptions
 if TYPE_CHECKING:
     from perfgate.core import MissingBaseline
     from perfgate.measuring.paired_run import PairRequest
+    from perfgate.measuring.until_settled import MeasuringOptions, StopRule
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -39,13 +40,15 @@ def words(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measurement:
+class _RunOptions:
     """The options about what is run, and how often."""
 
     command: tuple[str, ...]
     results: tuple[str, ...]
     most_runs: int
     every: bool
+    reruns: int | None
+    measured: tuple[str, ...]
     time_budget: float | None
     timeout: float
     keep: str
@@ -56,7 +59,21 @@ class _Measurement:
     build: tuple[str, ...] | None
     hook_timeout: float
 
-    def pairs(self) -> PairRequest | None:
+    def measuring(self) -> MeasuringOptions:
+        """Return how often to measure. Raises UsageError."""
+        from perfgate.measuring.until_settled import MeasuringOptions
+
+        if self.reruns is None:
+            if self.measured:
+                raise click.UsageError("--measured needs --reruns")
+            stop: StopRule = "never" if self.every else "final"
+            return MeasuringOptions(self.results, self.most_runs, stop, self.time_budget, self.timeout, self.keep)
+        if self.paired or self.every or not self.results:
+            raise click.UsageError("--reruns needs --results, and excludes --paired and --every")
+        most = 1 + self.reruns
+        return MeasuringOptions(self.results, most, "unless-suspect", self.time_budget, self.timeout, self.keep)
+
+    def pairs(self, format: str | None) -> PairRequest | None:
         """Return the two sides of pairs, or None without --paired. Raises UsageError."""
         from perfgate.measuring.paired_run import PairRequest
 
@@ -72,13 +89,13 @@ class _Measurement:
         if bool(self.new) == bool(self.command):
             raise click.UsageError("--paired needs one new side: a command after --, or --new COMMAND")
         new = self.new or self.command
-        return PairRequest(self.base or new, new, self.base_ref, self.build or (), self.hook_timeout)
+        return PairRequest(self.base or new, new, self.base_ref, self.build or (), self.hook_timeout, format)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @parsed(
-    "measurement",
-    _Measurement,
+    "asked",
+    _RunOptions,
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
     click.option(
@@ -90,6 +107,15 @@ class _Measurement:
         help="At most N runs. [default: 10]",
     ),
     click.option("--every", is_flag=True, help="Make all N runs, even if the rules have their answers earlier."),
+    click.option(
+        "--reruns",
+        type=click.IntRange(0, 100),
+        metavar="N",
+        help="Make one run; if it is suspect, make N more. Each match of --results is a run, and stays in place.",
+    ),
+    click.option(
+        "--measured", multiple=True, metavar="RUN", help="With --reruns: the first run was made already (repeatable)."
+    ),
     click.option("--time-budget", type=duration, metavar="TIME", help="Start no run that would end later than this."),
     click.option(
         "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
@@ -111,7 +137,7 @@ class _Measurement:
 @command_options(*JUDGING, *POLICY)
 @report_options
 def run(
-    measurement: _Measurement,
+    asked: _RunOptions,
     options: CommandOptions,
     missing_baseline: MissingBaseline,
     only: tuple[str, ...],
@@ -131,21 +157,11 @@ def run(
       perfgate run --paired --base-ref origin/main -- python train.py
     """
     from perfgate.commands.check import CheckRequest
-    from perfgate.measuring.paired_run import run_pairs
-    from perfgate.measuring.until_settled import RunRequest
-    from perfgate.measuring.until_settled import run as run_command
+    from perfgate.commands.run import RunRequest
+    from perfgate.commands.run import run as command
     from perfgate.workspace.output_files import check_outputs
 
-    pairs = measurement.pairs()
-    check_outputs(publication.outputs, (*options.rules, options.baselines, *options.env, measurement.keep))
-    request = RunRequest(
-        check=CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details),
-        results=measurement.results,
-        runs=measurement.most_runs,
-        every=measurement.every,
-        time_budget=measurement.time_budget,
-        timeout=measurement.timeout,
-        keep=measurement.keep,
-    )
-    report = run_command(request, measurement.command, tell) if pairs is None else run_pairs(request, pairs, tell)
-    return publish(report, publication)
+    measuring, pairs = asked.measuring(), asked.pairs(options.format)
+    check_outputs(publication.outputs, (*options.rules, options.baselines, *options.env, asked.keep))
+    check = CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details)
+    return publish(command(RunRequest(check, measuring, asked.command, asked.measured, pairs), tell), publication)

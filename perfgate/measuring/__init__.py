@@ -1,1 +1,1 @@
-"""Two versions of a program measured together: their processes, the turns they take, and pairs within one process."""
+"""Measure programs: their processes, the turns of two of them, repeated runs, and pairs within one process."""

@@ -1,8 +1,8 @@
-"""Whose turn it is: two programs take steps by turns, in the order base, new, new, base.
+"""The referee of interleaved runs: two programs take steps by turns, in the order base, new, new, base.
 
-The other end of `perfgate.recorder.turns`. A side is ready when all its processes wait at a boundary. The first step
-of each side is its own affair, so that both may set up at the same time; from the first boundary on, one side runs at
-a time. When a side has left, the other goes on alone.
+This is the other end of `perfgate.recorder.turns`. A side is ready when all its processes wait at a step boundary. The
+first step of each side is free, so that both may set up at the same time. From the first boundary on, one side runs at
+a time. When a side has ended, the other goes on alone.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ import selectors
 import socket
 import tempfile
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from perfgate.measuring.programs import Program, described, last_words
+from perfgate.measuring.programs import Program, ending
 from perfgate.recorder.turns import DONE, GO, LEAVE
 
 SIDES = ("base", "new")
-#: How often the processes are looked at while nobody says anything, in seconds.
+#: The fault of programs that take no turns.
+NO_HOOK = "the program does not take turns: it makes no step of a perfgate.Recorder"
+#: The time between two looks at the processes while no message arrives, in seconds.
 _LOOK_EVERY_S = 0.05
 _LONGEST_HELLO = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long is waited, in seconds: for both programs to say that they take turns, and for anything to happen."""
+    """How long to wait, in seconds: for the first messages of both programs, and for any message."""
 
     hook: float = 60.0
     silence: float = 600.0
@@ -35,7 +38,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How it went: whether both sides took turns, their steps, and what went wrong, in words."""
+    """How a pair went: whether both sides took turns, the steps of each, and what went wrong, in words."""
 
     by_turns: bool
     steps: dict[str, int]
@@ -43,8 +46,8 @@ class Played:
 
 
 @dataclass(slots=True)
-class _Side:
-    """One program: its process, who speaks for it, and who of them waits."""
+class _SideState:
+    """One program: its process, the connections of its ranks, and which of them wait."""
 
     name: str
     program: Program
@@ -53,7 +56,7 @@ class _Side:
     waiting: set[int] = field(default_factory=set)
     joined: bool = False
     steps: int = 0
-    #: What the program had ended with when it was last looked at; None while it runs.
+    #: Its exit code at the last look; None while it runs.
     code: int | None = None
 
     @property
@@ -72,7 +75,7 @@ class _Side:
             _say(self.members[rank], GO)
 
 
-class Referee:
+class Referee(AbstractContextManager["Referee"]):
     """A socket at which programs take turns; `play` watches one pair of them to its end."""
 
     def __init__(self) -> None:
@@ -83,9 +86,6 @@ class Referee:
         self._socket.listen()
         self._socket.setblocking(False)
 
-    def __enter__(self) -> Referee:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -93,14 +93,10 @@ class Referee:
         self._folder.cleanup()
 
     def play(self, programs: dict[str, Program], base_first: bool, patience: Patience) -> Played:
-        """Let two programs, `base` and `new`, take turns until both have ended; a fault ends the watch, not them."""
+        """Let two programs, `base` and `new`, take turns until both have ended. A fault ends the watch, not them."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
-            game = _Game(selector, self._socket, programs, base_first, patience)
-            try:
-                return game.play()
-            finally:
-                game.dismiss()
+            return _Game(selector, self._socket, programs, base_first, patience).play()
 
 
 class _Game:
@@ -116,62 +112,55 @@ class _Game:
     ) -> None:
         self._selector = selector
         self._listener = listener
-        self._sides = {name: _Side(name, programs[name]) for name in SIDES}
+        self._sides = {name: _SideState(name, programs[name]) for name in SIDES}
         self._base_first = base_first
         self._patience = patience
         self._heard = time.monotonic()
-        #: The turns given so far; None before both sides were ready.
+        #: The number of turns so far; None before both sides were ready.
         self._turn: int | None = None
-        self._current: _Side | None = None
+        self._current: _SideState | None = None
 
     def play(self) -> Played:
+        """Give turns until both programs have ended or something goes wrong; close all connections in the end."""
         fault, looked = None, time.monotonic()
-        while fault is None and any(side.code is None for side in self._sides.values()):
-            for key, _ in self._selector.select(_LOOK_EVERY_S):
-                self._hear(key)
-            self._give()
-            # Asking after a process costs more than a turn, so it is not done at every one.
-            if time.monotonic() - looked > _LOOK_EVERY_S:
-                fault, looked = self._look(), time.monotonic()
-        steps = {side.name: side.steps for side in self._sides.values()}
-        return Played(self._turn is not None, steps, fault or self._failed())
-
-    def dismiss(self) -> None:
-        """Let go of everybody: who still waits takes no more turns."""
-        for side in self._sides.values():
-            for connection in side.members.values():
-                connection.close()
-            side.members.clear()
-
-    def is_hookless(self) -> bool:
-        """Whether it is certain that the programs do not take turns."""
-        silent = [side for side in self._sides.values() if not side.joined]
-        late = any(side.program.seconds > self._patience.hook for side in silent)
-        return bool(silent) and (late or any(side.code == 0 for side in silent))
+        sides = self._sides.values()
+        try:
+            while fault is None and any(side.code is None for side in sides):
+                for key, _ in self._selector.select(_LOOK_EVERY_S):
+                    self._hear(key)
+                self._give()
+                # To look at a process takes longer than a turn, so it is not done at every turn.
+                if time.monotonic() - looked > _LOOK_EVERY_S:
+                    fault, looked = self._look(), time.monotonic()
+        finally:
+            for side in sides:
+                for connection in side.members.values():
+                    connection.close()
+                side.members.clear()
+        return Played(self._turn is not None, {side.name: side.steps for side in sides}, fault)
 
     def _look(self) -> str | None:
-        """Look at the processes and the clock: why it is no use to go on, if so."""
-        for side in self._sides.values():
+        """Look at the processes and the clock; return why the watch ends early, or None."""
+        sides = self._sides.values()
+        for side in sides:
             side.code = side.program.exit_code()
-        if failed := self._failed():
-            return failed
-        if self._turn is None and self.is_hookless():
+        for side in sides:
+            if side.code:
+                return f"the {side.name} side {ending(side.code, side.program.log)}"
+        now = time.monotonic()
+        silent = [side for side in sides if not side.joined]
+        is_late = any(side.code == 0 or now - side.program.began > self._patience.hook for side in silent)
+        if self._turn is None and is_late:
             return NO_HOOK
-        if time.monotonic() - self._heard > self._patience.silence:
-            side = self._current or next(s for s in self._sides.values() if s.code is None)
+        if now - self._heard > self._patience.silence:
+            side = self._current or next(s for s in sides if s.code is None)
             return f"the {side.name} side hangs: nothing for {self._patience.silence:g} s after step {side.steps}"
         return None
 
-    def _failed(self) -> str | None:
-        for side in self._sides.values():
-            if side.code:
-                words = last_words(side.program.log)
-                return f"the {side.name} side {described(side.code)}" + (f": {words}" if words else "")
-        return None
-
-    # --- what they say ---------------------------------------------------------------------------------------------
+    # --- messages ------------------------------------------------------------------------------------------------
 
     def _hear(self, key: selectors.SelectorKey) -> None:
+        """Take a message: a new process, the end of a step, or the end of a process."""
         self._heard = time.monotonic()
         if key.fileobj is self._listener:
             self._welcome()
@@ -179,10 +168,10 @@ class _Game:
         side, rank = key.data
         connection = side.members[rank]
         try:
-            said = connection.recv(1)
+            message = connection.recv(1)
         except OSError:
-            said = b""
-        if said == DONE:
+            message = b""
+        if message == DONE:
             side.waiting.add(rank)
             return
         self._selector.unregister(connection)
@@ -192,14 +181,14 @@ class _Game:
         side.size -= 1
 
     def _welcome(self) -> None:
-        """Seat a process at its side; one that has no place there need not wait."""
+        """Add a process to its side. One without a place there need not wait."""
         connection, _ = self._listener.accept()
         connection.settimeout(1.0)
         try:
             who = json.loads(_line(connection))
             side, rank = self._sides[who["side"]], int(who["rank"])
             if rank in side.members or side.has_left:
-                raise ValueError("the seat is taken")
+                raise ValueError("the place is taken")
         except (OSError, ValueError, KeyError, TypeError):
             _say(connection, LEAVE)
             connection.close()
@@ -209,10 +198,10 @@ class _Game:
         side.joined = True
         self._selector.register(connection, selectors.EVENT_READ, (side, rank))
 
-    # --- whose turn it is ------------------------------------------------------------------------------------------
+    # --- turns ---------------------------------------------------------------------------------------------------
 
     def _give(self) -> None:
-        """Give the next turn, if the last one is over; a side whose other has left goes on alone."""
+        """Give the next turn if the last one is over. A side goes on alone after the other has ended."""
         sides = self._sides.values()
         if any(side.has_left for side in sides):
             for side in sides:
@@ -230,18 +219,14 @@ class _Game:
         self._current.go()
 
 
-#: The fault of programs that do not say that they take turns.
-NO_HOOK = "the program does not take turns: it makes no step of a perfgate.Recorder"
-
-
 def whose(turn: int, base_first: bool) -> str:
-    """The side of a turn, from 0: base new, new base, ... where base goes first in even steps, and step 0 is over."""
+    """Return the side of a turn, from 0. With `base_first`, base is first in even steps; step 0 is free."""
     step, second = turn // 2 + 1, turn % 2 == 1
     return SIDES[((step % 2 == 0) == base_first) == second]
 
 
 def _line(connection: socket.socket) -> bytes:
-    """A line of a connection, byte by byte, for what follows it is not ours to take."""
+    """Read a line byte by byte: the bytes after it are messages of their own. Raises OSError."""
     line = b""
     while not line.endswith(b"\n") and len(line) < _LONGEST_HELLO:
         byte = connection.recv(1)
@@ -255,4 +240,4 @@ def _say(connection: socket.socket, word: bytes) -> None:
     try:
         connection.sendall(word)
     except OSError:
-        return  # it is gone, which its exit code or its silence tells, too
+        return  # the process has ended: its exit code or its silence shows that, too

@@ -1,167 +1,203 @@
 """`perfgate run --paired`: base and new take steps by turns, in fresh processes for every pair.
 
-A program without a `perfgate.Recorder` on either side takes no turns, and two that do not fit into the memory of a
-device cannot; then whole runs alternate instead, in the order base, new, new, base, and the report says so.
+Without a `perfgate.Recorder` on both sides there are no turns, and two programs may not fit into the memory of a
+device. Then whole runs alternate, in the order base, new, new, base, and the report says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from perfgate.core import Report
-from perfgate.judge.pairs import base_goes_first
+from perfgate.core import Key, Report, Run, Series
+from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.lockstep import NO_HOOK, Patience, Referee
-from perfgate.measuring.one_run import Place, Side, Unfinished, Written, kept, run_once, start
-from perfgate.measuring.pair_files import write_pair
-from perfgate.measuring.programs import Program, end_all, ran_out_of_memory
-from perfgate.measuring.until_settled import RunRequest, Stopped, Tell, folder_of, signals, until_settled
+from perfgate.measuring.programs import (
+    NewFiles,
+    Program,
+    ProgramSide,
+    RunFailed,
+    end_all,
+    ran_out_of_memory,
+    run_folder,
+    run_once,
+)
+from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
 from perfgate.recorder.turns import SIDE, TURN
-from perfgate.workspace.errors import Refused
+from perfgate.workspace.inputs import read_runs
+from perfgate.workspace.output_files import replace_file
 
 
 @dataclass(frozen=True, slots=True)
 class PairRequest:
-    """What makes the sides: commands, the ref that base is checked out from, and a command that builds each side."""
+    """The two sides of pairs: their commands, the ref that base is checked out from, and the build command."""
 
     base: tuple[str, ...]
     new: tuple[str, ...]
     base_ref: str | None = None
     build: tuple[str, ...] = ()
-    #: How long both programs have to say that they take turns, in seconds.
+    #: How long both programs have for their first step, in seconds.
     hook_timeout: float = 60.0
+    #: How to read what the sides write; None to detect it.
+    format: str | None = None
 
 
-def run_pairs(request: RunRequest, pairs: PairRequest, tell: Tell) -> Report:
-    """Run pairs until the verdicts are settled. Raises Refused for usage errors, and where the base cannot be had."""
-    folder = folder_of(request)
-    request = replace(request, check=replace(request.check, own_pairs=True))
-    try:
-        with signals(), _sides(pairs) as sides, Referee() as referee:
-            measuring = _Measuring(request, pairs, folder, sides, referee, tell)
-            return until_settled(request, measuring.pair, "pair", tell)
-    except Stopped as stopped:  # before the first pair, or while the base was cleared away
-        raise Refused(str(stopped), 3) from None
-
-
-@contextmanager
-def _sides(pairs: PairRequest) -> Iterator[dict[str, Side]]:
-    """Both sides; the base of a ref has a worktree of its own."""
+def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell) -> Report:
+    """Run pairs until every verdict is final. Raises Refused for usage errors, and if the base cannot be read."""
+    folder = options.new_folder()
     with ExitStack() as stack:
-        base = Side(pairs.base)
+        base, new = ProgramSide(pairs.base), ProgramSide(pairs.new)
         if pairs.base_ref is not None:
             tree = stack.enter_context(checked_out(pairs.base_ref))
-            base = Side(pairs.base, tree.folder, tree.environment)
-        yield {"base": base, "new": Side(pairs.new)}
+            base = ProgramSide(pairs.base, tree.folder, tree.environment)
+        referee = stack.enter_context(Referee())
+        maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, referee, tell, [])
+        return until_settled(options, maker.measure, judge_runs, "pair", tell)
 
 
 class _NoTurns(Exception):
-    """Why both sides cannot take steps by turns."""
+    """Why the two sides cannot take steps by turns."""
 
 
-class _Measuring:
-    """Pairs as they are made; once a program has taken no turns, it is not asked again."""
+@dataclass(slots=True)
+class _PairMaker:
+    """Makes pairs. A program that took no turns once is not asked again."""
 
-    def __init__(
-        self,
-        request: RunRequest,
-        pairs: PairRequest,
-        folder: Path,
-        sides: dict[str, Side],
-        referee: Referee,
-        tell: Tell,
-    ) -> None:
-        self._request = request
-        self._pairs = pairs
-        self._folder = folder
-        self._sides = sides
-        self._referee = referee
-        self._tell = tell
-        self._by_turns = True
-        self._built = not pairs.build
+    options: MeasuringOptions
+    pairs: PairRequest
+    folder: Path
+    sides: dict[str, ProgramSide]
+    referee: Referee
+    tell: Tell
+    made: list[Path]
+    by_turns: bool = True
 
-    def pair(self, number: int) -> Path:
-        """Make the pair of a number, and write it. Raises Unfinished."""
-        self._build()
-        if self._by_turns:
+    def measure(self, number: int) -> list[Path]:
+        """Make the pair of a number; return the files of all pairs so far. Raises RunFailed."""
+        if number == 1 and self.pairs.build:
+            self._build()
+        path = self.folder / f"pair-{number:03d}.json"
+        if self.by_turns:
             try:
-                return self._written(number, self._steps_by_turns(number), by_turns=True)
+                found = self._steps_by_turns(number)
             except _NoTurns as why:
-                self._by_turns = False
-                self._tell(f"{why}; whole runs of both sides alternate instead")
-        return self._written(number, self._whole_runs(number), by_turns=False)
+                self.by_turns = False
+                self.tell(f"{why}; whole runs of both sides alternate instead")
+        if not self.by_turns:
+            found = self._whole_runs(number)
+        pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
+        for line in _write_pair(path, found, number, pairing, self.pairs.format):
+            self.tell(line)
+        self.made.append(path)
+        return self.made
 
     def _build(self) -> None:
-        """Build each side where it runs, once."""
-        for name, side in self._sides.items() if not self._built else ():
-            place = Place.made(self._folder / f"build-{name}")
+        """Build each side in its folder."""
+        for name, side in self.sides.items():
             try:
-                run_once(
-                    Side(self._pairs.build, side.folder, side.environment).command(place, 0), self._request.timeout
-                )
-            except Unfinished as error:
-                raise Unfinished(f"the {name} side does not build: {error}; see {place.log.name}") from None
-        self._built = True
+                with run_folder(self.folder / f"build-{name}") as place:
+                    build = ProgramSide(self.pairs.build, side.folder, side.environment)
+                    run_once(build.command(place, 0), self.options.timeout)
+            except RunFailed as error:
+                raise RunFailed(f"the {name} side does not build: {error}; see build-{name}.log") from None
 
     def _steps_by_turns(self, number: int) -> dict[str, Path]:
-        """Both sides at once, by turns: where each wrote. Raises _NoTurns where they cannot, and Unfinished."""
-        places = self._places(number, "")
+        """Run both sides at once, by turns; return the results of each. Raises _NoTurns and RunFailed."""
+        top, results = self.folder / f"pair-{number:03d}", self.options.results
         with ExitStack() as stack:
-            for place in places.values():
-                stack.enter_context(kept(place))
-            written = {name: self._before(side) for name, side in self._sides.items()}
+            places = {name: stack.enter_context(run_folder(top / name)) for name in self.sides}
+            files = {name: NewFiles(results, side.folder) for name, side in self.sides.items()}
             programs: dict[str, Program] = {}
             stack.callback(lambda: end_all(list(programs.values())))
-            for name, side in self._sides.items():
-                turns = {TURN: self._referee.address, SIDE: name}
-                told = Side(side.words, side.folder, {**side.environment, **turns})
-                programs[name] = start(told.command(places[name], number))
-            patience = Patience(self._pairs.hook_timeout, self._request.timeout)
-            played = self._referee.play(programs, base_goes_first(str(number)), patience)
+            for name, side in self.sides.items():
+                turns = {TURN: self.referee.address, SIDE: name}
+                programs[name] = Program(side.command(places[name], number, turns))
+            patience = Patience(self.pairs.hook_timeout, self.options.timeout)
+            played = self.referee.play(programs, base_goes_first(str(number)), patience)
             if not played.by_turns and played.fault in (None, NO_HOOK):
                 raise _NoTurns(NO_HOOK)
             if played.fault is not None and any(ran_out_of_memory(place.log) for place in places.values()):
                 raise _NoTurns(f"both sides do not fit into memory at once ({played.fault})")
             if played.fault is not None:
-                raise Unfinished(played.fault)
-            end_all(list(programs.values()))  # what they left behind may still write
-            return {name: _collected(name, written[name], places[name]) for name in places}
+                raise RunFailed(played.fault)
+            end_all(list(programs.values()))  # processes that they started may still write
+            found = {}
+            for name, place in places.items():
+                with _naming(name):
+                    found[name] = files[name].collect(place)
+            return found
 
     def _whole_runs(self, number: int) -> dict[str, Path]:
-        """One side after the other: where each wrote."""
-        places = self._places(number, "-whole")
+        """Run one side after the other; return the results of each. Raises RunFailed."""
         found = {}
-        order = ("base", "new") if base_goes_first(str(number)) else ("new", "base")
-        for name in order:
-            with kept(places[name]):
-                written = self._before(self._sides[name])
-                try:
-                    run_once(self._sides[name].command(places[name], number), self._request.timeout)
-                except Unfinished as error:
-                    raise Unfinished(f"the {name} side: {error}") from None
-                found[name] = _collected(name, written, places[name])
+        for name in ("base", "new") if base_goes_first(str(number)) else ("new", "base"):
+            side = self.sides[name]
+            with _naming(name), run_folder(self.folder / f"pair-{number:03d}-whole" / name) as place:
+                files = NewFiles(self.options.results, side.folder)
+                run_once(side.command(place, number), self.options.timeout)
+                found[name] = files.collect(place)
         return found
 
-    def _places(self, number: int, suffix: str) -> dict[str, Place]:
-        return {name: Place.made(self._folder / f"pair-{number:03d}{suffix}" / name) for name in self._sides}
 
-    def _before(self, side: Side) -> Written:
-        return Written.before_run(self._request.results, side.folder)
-
-    def _written(self, number: int, found: dict[str, Path], *, by_turns: bool) -> Path:
-        path = self._folder / f"pair-{number:03d}.json"
-        way = "in-turn" if by_turns else "whole-runs"
-        format = self._request.check.options.format
-        for line in write_pair(path, found["base"], found["new"], number, way, format):  # type: ignore[arg-type]
-            self._tell(line)
-        return path
-
-
-def _collected(name: str, written: Written, place: Place) -> Path:
+@contextmanager
+def _naming(side: str) -> Iterator[None]:
+    """Say in the message of RunFailed which side it is about."""
     try:
-        return written.collect(place)
-    except Unfinished as error:
-        raise Unfinished(f"the {name} side: {error}") from None
+        yield
+    except RunFailed as error:
+        raise type(error)(f"the {side} side: {error}") from None
+
+
+# --- the file of a pair ------------------------------------------------------------------------------------------
+
+
+def _write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pairing, format: str | None) -> list[str]:
+    """Write a pair as one `perfgate.results/1` document with the labels side and pair; return warnings.
+
+    Steps that only one side took were not interleaved, so each series is cut to the length that both sides have.
+    Raises RunFailed if a side cannot be read.
+    """
+    runs = {side: _read(found[side], side, format) for side in ("base", "new")}
+    lengths: dict[Key, int] = {}
+    for run in runs.values():
+        for series in run.series:
+            lengths[series.key] = min(lengths.get(series.key, len(series.values)), len(series.values))
+    rows = []
+    lines = [f"pair {number}: {problem}" for run in runs.values() for problem in run.problems]
+    for side, run in runs.items():
+        for series in run.series:
+            labels = {**dict(series.key.labels), "side": side, "pair": str(number), "pairing": pairing}
+            cut = lengths[series.key] if pairing == "in-turn" else None
+            rows.append({"metric": series.key.metric, "labels": labels, "unit": series.unit, **_values(series, cut)})
+        longer = [series for series in run.series if len(series.values) > lengths[series.key]]
+        if longer:
+            one = longer[0]
+            counts = f"{len(one.values)} steps of {one.key.metric}, the other side {lengths[one.key]}"
+            lines.append(f"pair {number}: the {side} side took {counts}: using as many steps as both have")
+    document = {"schema": "perfgate.results/1", "environment": dict(runs["new"].environment), "series": rows}
+    replace_file(str(path), (json.dumps(document) + "\n").encode())
+    return lines
+
+
+def _read(path: Path, side: str, format: str | None) -> Run:
+    runs = read_runs([str(path)], format)
+    if len(runs) != 1:
+        raise RunFailed(f"the {side} side wrote {len(runs)} runs: one process is one run")
+    bad = [problem for problem in runs[0].problems if problem.severity == "error"]
+    if bad or not runs[0].series:
+        raise RunFailed(f"the {side} side wrote nothing that can be read" + (f": {bad[0]}" if bad else ""))
+    return runs[0]
+
+
+def _values(series: Series, most: int | None) -> dict[str, object]:
+    """The values of a series as `perfgate.results/1` has them; at most `most` samples."""
+    if series.kind == "aggregate":
+        return {"aggregate": dict(series.aggregate)}
+    if series.kind == "value":
+        return {"value": float(series.values[0])}
+    steps = {} if series.steps is None else {"steps": series.steps[:most].tolist()}
+    return {"values": series.values[:most].tolist(), **steps}

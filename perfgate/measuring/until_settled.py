@@ -1,183 +1,149 @@
-"""`perfgate run`: the user's command in fresh processes, one after the other, until the rules have their answers.
+"""Measure and judge by turns, until the rules have their answers or runs or time are used up.
 
-All verdicts are looked at after every run. Each of at most N looks uses 1/N of every rule's error rate (Bonferroni),
-so the chance that any look is wrong stays what the rule allows. A suspicion ends nothing: it counts at the last look.
+All verdicts are judged after every run. Each of at most N looks uses 1/N of every rule's error rate (Bonferroni), so
+the chance that any look is wrong stays below what the rule allows. A suspect result ends nothing before the last look.
 """
 
 from __future__ import annotations
 
 import json
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
+from typing import Literal
 
-from perfgate.commands.check import CheckRequest, check
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.judge.report import with_problems
-from perfgate.measuring.one_run import Place, Side, Unfinished, Written, kept, run_once
-from perfgate.workspace import inputs
+from perfgate.measuring.programs import NewFiles, ProgramSide, RunFailed, run_folder, run_once
 from perfgate.workspace.errors import Refused
+from perfgate.workspace.inputs import shown_path
 from perfgate.workspace.machine import machine_facts
-from perfgate.workspace.options import typed_path
-from perfgate.workspace.rule_source import policy_source, read_rules
 
-#: Reasons of an error that one run more may settle.
+StopRule = Literal["final", "never", "unless-suspect"]
+#: Reasons of an error that another run may remove.
 _CURABLE = ("too-few-runs",)
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Everything that `perfgate run` is told. Times are in seconds."""
+class MeasuringOptions:
+    """How often `perfgate run` measures, and where its files are. Times are in seconds."""
 
-    check: CheckRequest
-    #: Globs of what the command writes, relative to where it runs, beside `$PERFGATE_RESULTS`.
+    #: Globs of the files that the command writes, relative to its folder, beside `$PERFGATE_RESULTS`.
     results: tuple[str, ...] = ()
-    runs: int = 10
-    #: Whether all of them are made, whatever the answers, which are then one look at the end.
-    every: bool = False
+    most_runs: int = 10
+    #: When to stop before `most_runs`: if every verdict is final, never, or unless the first run is suspect.
+    stop: StopRule = "final"
     time_budget: float | None = None
-    #: How long a process may be silent (take no step), or a whole run may take where it takes none.
+    #: How long a process may take for a step, or for a whole run that has no steps.
     timeout: float = 600.0
-    #: Where the runs are kept.
+    #: The folder in which the runs are kept.
     keep: str = "perfgate-runs"
 
+    @property
+    def looks(self) -> int:
+        """The number of looks that may end the runs, each with its share of the error rate."""
+        return self.most_runs if self.stop == "final" else 1
 
-#: Makes the run or pair of a number, and returns the file or folder that holds it. Raises Unfinished.
-Measure = Callable[[int], Path]
+    def is_look(self, number: int) -> bool:
+        """Return whether the runs are judged after the run of this number."""
+        return self.stop != "unless-suspect" or number in (1, self.most_runs)
+
+    def new_folder(self) -> Path:
+        """Make the folder of the runs. Raises Refused if it is not empty or cannot be made."""
+        folder = Path(self.keep)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise Refused(f"--keep {self.keep}: is not empty: remove it, or name another folder")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Refused(f"--keep {self.keep}: cannot be made: {error.strerror or error}") from None
+        return folder
+
+    def fact_files(self) -> list[Path]:
+        """Return the files with the facts of the machine, as far as they exist."""
+        return [path for when in ("before", "after") if (path := Path(self.keep) / f"machine-{when}.json").exists()]
+
+
+#: Makes the run or pair of a number; returns the files or folders of all so far. Raises RunFailed.
+MeasureRun = Callable[[int], Sequence[Path]]
+#: Judges the runs so far.
+JudgeRuns = Callable[[Sequence[Path]], Report]
+#: Shows a line to the user.
 Tell = Callable[[str], None]
 
 
-class Stopped(Unfinished):
-    """A signal has asked for the end."""
+def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
+    """Run a command until every verdict is final. Raises Refused for usage errors."""
+    side, folder = ProgramSide(words), options.new_folder()
+    made: list[Path] = []
+
+    def measure(number: int) -> list[Path]:
+        with run_folder(folder / f"run-{number:03d}") as place:
+            files = NewFiles(options.results, side.folder)
+            run_once(side.command(place, number), options.timeout)
+            made.append(files.collect(place))
+        return made
+
+    return until_settled(options, measure, judge_runs, "run", tell)
 
 
-def run(request: RunRequest, words: tuple[str, ...], tell: Tell) -> Report:
-    """Run a command until its verdicts are settled. Raises Refused for usage errors."""
-    side, folder = Side(words), folder_of(request)
+def until_settled(
+    options: MeasuringOptions, measure: MeasureRun, judge_runs: JudgeRuns, noun: str, tell: Tell
+) -> Report:
+    """Measure and judge until every verdict is final, or runs or time are used up. A failed run is exit 3.
 
-    def measure(number: int) -> Path:
-        place = Place.made(folder / f"run-{number:03d}")
-        with kept(place):
-            written = Written.before_run(request.results, side.folder)
-            run_once(side.command(place, number), request.timeout)
-            return written.collect(place)
-
-    return until_settled(request, measure, "run", tell)
-
-
-def until_settled(request: RunRequest, measure: Measure, noun: str, tell: Tell) -> Report:
-    """Measure and judge until every verdict is settled, or runs or time are spent; a fault is exit 3 with why."""
-    if early := _rules_in_error(request):
-        return early
+    Parameters
+        measure: makes one `noun`, a run or a pair.
+        judge_runs: judges all of them so far.
+    """
     began, longest = time.monotonic(), 0.0
-    paths: list[Path] = []
     report, fault = None, None
-    _note_facts(request, "before")
-    with signals():
-        for number in range(1, request.runs + 1):
-            spent = time.monotonic() - began
-            if request.time_budget is not None and number > 1 and spent + longest > request.time_budget:
-                tell(f"the time budget of {request.time_budget:g} s has no room for {noun} {number}")
-                break
-            try:
-                paths.append(measure(number))
-                _note_facts(request, "after")
-                report = _look(request, paths)
-            except Unfinished as error:
-                fault = f"{noun} {number}: {error}"
-                break
-            longest = max(longest, time.monotonic() - began - spent)
-            tell(progress(report, noun, number, request.runs))
-            if is_settled(report) and not request.every:
-                break
-    return _with_fault(request, report, fault, noun)
-
-
-def is_settled(report: Report) -> bool:
-    """Whether one run more could not change any answer but by accident."""
-    broken = any(problem.severity == "error" and problem.key is None for problem in report.problems)
-    return broken or not any(map(is_open, report.verdicts))
+    _note_facts(options, "before")
+    for number in range(1, options.most_runs + 1):
+        spent = time.monotonic() - began
+        if options.time_budget is not None and number > 1 and spent + longest > options.time_budget:
+            tell(f"{noun} {number} would exceed the time budget of {options.time_budget:g} s")
+            break
+        try:
+            paths = measure(number)
+            _note_facts(options, "after")
+            if not options.is_look(number):
+                continue
+            report = judge_runs(paths)
+        except RunFailed as error:
+            fault = f"{noun} {number}: {error}; what was measured is kept"
+            break
+        longest = max(longest, time.monotonic() - began - spent)
+        waiting = [verdict for verdict in report.verdicts if is_open(verdict)]
+        tell(_progress(f"{noun} {number} of at most {options.most_runs}", len(report.verdicts), waiting))
+        is_broken = any(problem.severity == "error" and problem.key is None for problem in report.problems)
+        is_final = is_broken or not waiting
+        if {"final": is_final, "never": False, "unless-suspect": report.outcome != "suspect"}[options.stop]:
+            break
+    report = report or judge_runs(())
+    if fault is None:
+        return report
+    return with_problems(report, [Problem("error", fault, Location(shown_path(options.keep)))])
 
 
 def is_open(verdict: Verdict) -> bool:
-    """Whether a verdict may still be settled by runs; a suspicion is open until the last one."""
+    """Return whether more runs may change a verdict. A suspect one is open until the last run."""
     if verdict.outcome == "error":
         return verdict.reason in _CURABLE
     return verdict.suspect or verdict.outcome in ("inconclusive", "suspect")
 
 
-def progress(report: Report, noun: str, number: int, most: int) -> str:
-    """What is open after a run, and what it would take."""
-    waiting = [verdict for verdict in report.verdicts if is_open(verdict)]
-    head = f"{noun} {number} of at most {most}: {len(report.verdicts) - len(waiting)} settled, {len(waiting)} open"
-    lines = [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {v.next_step}" for v in waiting[:5]]
-    more = [f"  and {len(waiting) - 5} more"] if len(waiting) > 5 else []
-    return "\n".join([head, *lines, *more])
+def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
+    """Return how many verdicts are final, and what the others need."""
+    lines = [f"{head}: {count - len(waiting)} final, {len(waiting)} open"]
+    lines += [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {v.next_step}" for v in waiting[:5]]
+    lines += [f"  and {len(waiting) - 5} more"] if len(waiting) > 5 else []
+    return "\n".join(lines)
 
 
-def _look(request: RunRequest, paths: list[Path]) -> Report:
-    """The verdicts of all runs so far, at the share of the error rate that a look has which may end them."""
-    names = tuple(typed_path(str(path)) for path in paths)
-    facts = tuple(str(Path(request.keep) / f"machine-{when}.json") for when in ("before", "after"))
-    options = replace(request.check.options, runs=names, env=(*facts, *request.check.options.env))
-    return check(replace(request.check, options=options, looks=1 if request.every else request.runs))
-
-
-def _rules_in_error(request: RunRequest) -> Report | None:
-    """The report of rules that cannot be used: nothing is run for them. Raises Refused."""
-    options = request.check.options
-    ruleset, _, _ = read_rules(policy_source(options.policy_ref), options.rules, options.suite)
-    return None if ruleset is not None else check(request.check)
-
-
-def folder_of(request: RunRequest) -> Path:
-    """Where runs are kept: a new or empty folder. Raises Refused."""
-    folder = Path(request.keep)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Refused(f"--keep {request.keep}: holds something already: remove it, or name another folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused(f"--keep {request.keep}: cannot be made: {error.strerror or error}") from None
-    return folder
-
-
-def _note_facts(request: RunRequest, when: str) -> None:
-    """The facts of the machine, beside the runs."""
+def _note_facts(options: MeasuringOptions, when: str) -> None:
+    """Write the facts of the machine beside the runs."""
     facts, _ = machine_facts()
-    path = Path(request.keep) / f"machine-{when}.json"
+    path = Path(options.keep) / f"machine-{when}.json"
     path.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _with_fault(request: RunRequest, report: Report | None, fault: str | None, noun: str) -> Report:
-    """The last report, with why there were no more runs; without any run the report of the rules alone."""
-    if report is None:
-        report = replace(check(request.check), verdicts=(), problems=())
-    if fault is None:
-        return report
-    kept_in = inputs.shown_path(request.keep)
-    return with_problems(report, [Problem("error", f"{fault}; what was measured is kept", Location(kept_in))])
-
-
-@contextmanager
-def signals() -> Iterator[None]:
-    """SIGTERM and SIGINT end the measurement in order, with what was measured; a second one changes nothing."""
-
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        for known in before:
-            signal.signal(known, signal.SIG_IGN)
-        raise Stopped(f"stopped by {signal.Signals(number).name}")
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        for number in before:
-            signal.signal(number, stop)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

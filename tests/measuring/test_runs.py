@@ -41,7 +41,7 @@ def test_runs_go_on_until_every_verdict_is_settled(perfgate: Command, folder: Pa
     write_rules(folder, "forward under 90 ms")
     done = perfgate("run", "--runs", "5", "--", *plain(folder, 100.0))
     assert done.code == 1
-    assert "run 1 of at most 5: 1 settled, 0 open" in done.err
+    assert "run 1 of at most 5: 1 final, 0 open" in done.err
     assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == [
         "machine-after.json",
         "machine-before.json",
@@ -54,7 +54,7 @@ def test_every_run_is_made_and_the_last_look_is_the_only_one(perfgate: Command, 
     write_rules(folder, "forward under 90 ms")
     done = perfgate("run", "--every", "--runs", "2", "--json", "r.json", "--", *plain(folder, 100.0))
     assert done.code == 1
-    assert "run 2 of at most 2: 1 settled, 0 open" in done.err
+    assert "run 2 of at most 2: 1 final, 0 open" in done.err
     assert json.loads((folder / "r.json").read_text())["verdicts"][0]["confidence"] == 0.95
 
 
@@ -63,7 +63,7 @@ def test_an_open_verdict_gets_all_runs_and_says_what_it_would_take(perfgate: Com
     base = [write_log(folder / f"base{i}.log", forward=[100.0 + 0.01 * i] * 50 + [100.1] * 50) for i in range(2)]
     assert perfgate("baseline", "approve", *base, "--reason", "first").code == 0
     done = perfgate("run", "--runs", "2", "--", *plain(folder, 99.9))
-    assert "run 2 of at most 2: 0 settled, 1 open" in done.err
+    assert "run 2 of at most 2: 0 final, 1 open" in done.err
     assert "forward median: inconclusive; " in done.err
     assert "of baseline" in done.out
 
@@ -104,7 +104,7 @@ def test_results_may_lie_outside_the_folder_of_the_command(
 def test_the_time_budget_begins_no_run_that_would_end_later(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward p99 under 102 ms")
     done = perfgate("run", "--runs", "9", "--time-budget", "0.1s", "--", *plain(folder))
-    assert "has no room for run 2" in done.err
+    assert "run 2 would exceed the time budget" in done.err
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_earlier_runs_are_not_overwritten(perfgate: Command, folder: Path) -> No
     Path("perfgate-runs/run-001").mkdir(parents=True)
     done = perfgate("run", "--", *plain(folder))
     assert done.code == 2
-    assert "--keep perfgate-runs: holds something already" in done.err
+    assert "--keep perfgate-runs: is not empty" in done.err
 
 
 def test_rules_in_error_are_said_before_anything_runs(perfgate: Command, folder: Path) -> None:
@@ -206,7 +206,7 @@ def test_fewer_steps_on_one_side_are_said_and_cut(perfgate: Command, folder: Pat
     write_rules(folder, "step.time within 60% of baseline")
     words = hooked(folder)
     done = perfgate(*PAIRED, "--runs", "1", "--base", shlex.join(["env", "STEPS=20", *words]), "--", *words)
-    assert "the new side took 30 steps of step.time, the other side 20: the shorter one decides" in done.err
+    assert "the new side took 30 steps of step.time, the other side 20: using as many steps as both have" in done.err
     series = json.loads(Path("perfgate-runs/pair-001.json").read_text())["series"]
     assert [len(one["values"]) for one in series] == [20, 20]
 

@@ -1,0 +1,56 @@
+"""`perfgate run`: make runs or pairs, and judge them by the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfgate.commands.check import CheckRequest, check
+from perfgate.core import Report
+from perfgate.measuring.paired_run import PairRequest, run_pairs
+from perfgate.measuring.programs import Stopped, stopped_by_signals
+from perfgate.measuring.reruns import run_again_if_suspect
+from perfgate.measuring.until_settled import MeasuringOptions, Tell, run_until_settled
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import typed_path
+from perfgate.workspace.rule_source import policy_source, read_rules
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A request to measure and judge."""
+
+    check: CheckRequest
+    measuring: MeasuringOptions
+    #: The words of the command.
+    command: tuple[str, ...] = ()
+    #: The results of a first run that was made already.
+    measured: tuple[str, ...] = ()
+    #: The two sides, to make pairs instead of runs.
+    pairs: PairRequest | None = None
+
+
+def run(request: RunRequest, tell: Tell) -> Report:
+    """Measure until the rules have their answers. Raises Refused for usage errors."""
+    options, measuring = request.check.options, request.measuring
+    ruleset, _, _ = read_rules(policy_source(options.policy_ref), options.rules, options.suite)
+    if ruleset is None:  # nothing is run for rules with mistakes
+        return check(request.check)
+    own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
+
+    def judge_runs(paths: Sequence[Path]) -> Report:
+        names = tuple(typed_path(str(path)) for path in paths)
+        env = (*map(str, measuring.fact_files()), *options.env)
+        report = check(replace(own, options=replace(options, runs=names, env=env)))
+        return report if paths else replace(report, verdicts=(), problems=())
+
+    try:
+        with stopped_by_signals():
+            if request.pairs is not None:
+                return run_pairs(measuring, request.pairs, judge_runs, tell)
+            if measuring.stop == "unless-suspect":
+                return run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
+            return run_until_settled(measuring, request.command, judge_runs, tell)
+    except Stopped as stopped:  # before the first run, or after the last one
+        raise Refused(str(stopped), 3) from None
