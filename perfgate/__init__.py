@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfgate.judge.limit import judge_limit
     from perfgate.judge.pairs import judge_pairs
     from perfgate.measuring.in_process import pair
-    from perfgate.recorder.errors import RecorderError, RecorderWarning
+    from perfgate.recorder import RecorderError, RecorderWarning
     from perfgate.recorder.recorder import Recorder
     from perfgate.stats.history import calibrate_prior
     from perfgate.stats.statistics import measure_run
@@ -47,8 +47,8 @@ __all__ = [
 #: Where each public name lives.
 _HOMES = {
     "Recorder": "perfgate.recorder.recorder",
-    "RecorderError": "perfgate.recorder.errors",
-    "RecorderWarning": "perfgate.recorder.errors",
+    "RecorderError": "perfgate.recorder",
+    "RecorderWarning": "perfgate.recorder",
     "calibrate_prior": "perfgate.stats.history",
     "judge_change": "perfgate.judge.change",
     "judge_limit": "perfgate.judge.limit",

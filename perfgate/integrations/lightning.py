@@ -1,4 +1,4 @@
-"""A callback for Lightning, `lightning` and `pytorch_lightning` alike.
+"""A callback for Lightning; it works with both `lightning` and `pytorch_lightning`.
 
 from perfgate.integrations.lightning import RecorderCallback
 
@@ -7,23 +7,20 @@ Trainer(callbacks=[RecorderCallback("run/results.json")]).fit(model)
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from perfgate.core.runs import Fact
-from perfgate.integrations.phases import Phases
-from perfgate.recorder.recorder import STEP_TIME, Recorder
+from perfgate.integrations.callback import RecordingCallback
+from perfgate.recorder.recorder import STEP_TIME
 
 _ON_GPU = ("forward", "backward", "optimizer_step")
 _LIGHTNINGS = ("lightning.pytorch", "pytorch_lightning")
 
 
-class RecorderCallback:
-    """Records the steps of `Trainer.fit`: every rank into a file of its own, made when fitting begins.
+class LightningCallback(RecordingCallback):
+    """Records the steps of `Trainer.fit`. Each rank writes its own file, which is created when fitting begins.
 
     | metric | from | to |
     |---|---|---|
@@ -35,71 +32,52 @@ class RecorderCallback:
     | `epoch` | the start of a training epoch | its end, validation included |
 
     Each batch is a step, numbered from 0. On a CUDA device, `forward`, `backward` and `optimizer_step` are times on the
-    GPU (`Recorder.cuda_span`); nothing is synchronised. Of several optimizers, only the last one's step has an end that
-    Lightning tells of, so the others are not recorded. A fit that ends in an exception leaves the recording unclosed,
-    and reading warns. One callback records one fit. `path`, `environment` and `commit` are those of
-    `perfgate.Recorder`; `recorder` is open while fitting, for spans and values of your own.
+    GPU (`Recorder.cuda_span`), without synchronisation. With several optimizers, only the last one is recorded, because
+    Lightning does not report the end of the others. After an exception the recording stays unclosed, and reading warns.
+    One callback records one fit. `path`, `environment` and `commit` are those of `perfgate.Recorder`; `recorder` is
+    open while fitting, for your own spans and values.
 
-    An instance is a Callback of the Lightning that the program has imported. Raises ModuleNotFoundError if none is
-    installed, RecorderError if the file cannot be had when fitting begins.
+    An instance is a Callback of the imported Lightning. Raises ModuleNotFoundError if none is installed, and
+    RecorderError if the file cannot be written when fitting begins.
     """
 
-    recorder: Recorder
-
-    def __new__(cls, *_: object, **__: object) -> RecorderCallback:
-        """An instance that is a Callback, too, of every Lightning in use: a Trainer takes no other one's."""
+    def __new__(cls, *_: object, **__: object) -> LightningCallback:
+        """Make the instance a Callback of every imported Lightning: a Trainer accepts only its own."""
         bases = tuple(module.Callback for module in _lightnings())
         return object.__new__(type(cls.__name__, (cls, *bases), {"__module__": cls.__module__}))
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        environment: Mapping[str, Fact] | None = None,
-        commit: str | None = None,
-    ) -> None:
-        self._path = path
-        self._environment = environment
-        self._commit = commit
-
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Open the recording of this rank."""
-        self.recorder = Recorder(
-            self._path,
-            rank=trainer.global_rank,
-            world_size=trainer.world_size,
-            environment=self._environment,
-            commit=self._commit,
-        )
-        self._phases = Phases(self.recorder, _ON_GPU if trainer.strategy.root_device.type == "cuda" else ())
+        is_cuda = trainer.strategy.root_device.type == "cuda"
+        self._open(trainer.global_rank, trainer.world_size, _ON_GPU if is_cuda else ())
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin an epoch, and to load its first batch."""
+        """Begin an epoch, and the loading of its first batch."""
         self._phases.begin("epoch")
         self._phases.begin("data_load")
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """The batch is loaded; the step begins."""
+        """Begin the step: the batch is loaded."""
         self._phases.end("data_load")
         self._phases.begin(STEP_TIME)
         self._phases.begin("forward")
 
     def on_before_backward(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """The forward pass has ended."""
+        """End the forward pass."""
         self._phases.drop("optimizer_step")
         self._phases.end("forward")
         self._phases.begin("backward")
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        """The backward pass has ended."""
+        """End the backward pass."""
         self._phases.end("backward")
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """The optimizer is about to step."""
+        """Begin the optimizer's step."""
         self._phases.begin("optimizer_step")
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """The step ends."""
+        """End the step."""
         self._phases.drop("forward")
         self._phases.end("optimizer_step")
         self._phases.end(STEP_TIME)
@@ -107,11 +85,11 @@ class RecorderCallback:
         self._phases.begin("data_load")
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Validation between two batches is no loading of data."""
+        """Restart the loading of data: validation between two batches does not count."""
         self._phases.begin_again("data_load")
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """The epoch ends."""
+        """End the epoch."""
         self._phases.drop("data_load")
         self._phases.end("epoch")
 
@@ -120,13 +98,17 @@ class RecorderCallback:
         self.recorder.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """Keep what was recorded, and leave it unclosed: the fit has not come to its end."""
+        """Keep the recorded values, and leave the recording unclosed."""
         if hasattr(self, "recorder"):
             self.recorder.abort()
 
 
+#: The public name, the same for each framework.
+RecorderCallback = LightningCallback
+
+
 def _lightnings() -> list[Any]:
-    """The Lightnings that the program has imported; else the one that is installed."""
+    """The imported Lightnings, or else the installed one."""
     found = [sys.modules[name] for name in _LIGHTNINGS if name in sys.modules]
     if found:
         return found

@@ -1,14 +1,14 @@
-"""A plugin for pytest: the fixture `perfgate_benchmark`, and its times in a file for perfgate.
+"""A plugin for pytest: the fixtures `perfgate_benchmark` and `perfgate_pair`, which record times for perfgate.
 
     def test_tokenize(perfgate_benchmark):
         tokens = perfgate_benchmark(tokenize, "a long text")
         assert len(tokens) == 3
 
-`pytest --perfgate-json results.json` measures: warm-up rounds, then rounds, one value a round in seconds, under the
-name of the test (`tests/test_text.py::test_tokenize`). Without the option the function is called once, so a suite costs
-no more than before. Only tests that pass are recorded.
+`pytest --perfgate-json results.json` measures warm-up rounds, then rounds. It records one value a round in seconds. The
+name of the test is the metric (`tests/test_text.py::test_tokenize`). Without the option the function is called once, so
+the tests take no longer. Only tests that pass are recorded.
 
-pytest loads this module at every start, so it imports nothing that is not needed then.
+pytest loads this module at every start, so it imports only what is needed then.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-#: A round takes at least so long: the clock's own time is a thousandth of it.
+#: The least time of a round; reading the clock takes a thousandth of it.
 _ROUND_NS = 100_000
 
-#: The name under which the recording is known to pytest.
+#: The name of the recording in pytest's plugin manager.
 _NAME = "perfgate-recording"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Add the options."""
     group = parser.getgroup("perfgate", "recording times for perfgate")
     group.addoption("--perfgate-json", metavar="FILE", help="Measure, and write perfgate.results/1 to FILE.")
     group.addoption(
-        "--perfgate-rounds", type=_positive, default=30, metavar="N", help="Values a benchmark. [default: 30]"
+        "--perfgate-rounds", type=_positive, default=30, metavar="N", help="Values for each benchmark. [default: 30]"
     )
     group.addoption(
         "--perfgate-warmup",
         type=_count,
         default=5,
         metavar="N",
-        help="Rounds that are not recorded, after a first one. [default: 5]",
+        help="Warm-up rounds after the first one; not recorded. [default: 5]",
     )
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
     return int(text)
 
 
@@ -64,36 +64,36 @@ def _positive(text: str) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Open the recording, if one is asked for."""
+    """Open the recording if the option is given."""
     path = config.getoption("--perfgate-json")
     if path is None:
         return
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
-        raise pytest.UsageError("--perfgate-json: tests that run side by side slow each other: leave out -n")
-    from perfgate.recorder.errors import RecorderError
+        raise pytest.UsageError("--perfgate-json: parallel tests slow each other down: run pytest without -n")
+    from perfgate.recorder import RecorderError
     from perfgate.recorder.recorder import Recorder
 
     try:
         recorder = Recorder(path)
     except RecorderError as error:
         raise pytest.UsageError(f"--perfgate-json: {error}") from None
-    config.pluginmanager.register(_Recording(recorder), _NAME)
+    config.pluginmanager.register(_RecordingPlugin(recorder), _NAME)
 
 
-class _Recording:
-    """What happens beside the tests while times are recorded."""
+class _RecordingPlugin:
+    """The hooks that record times."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._ended_early = False
-        #: Seconds of the test that runs now, one a round.
+        #: The times of the current test in seconds, one for each round.
         self.times: list[float] = []
-        #: The pairs of the test that runs now.
+        #: The pair of the current test.
         self.pairs: list[Pair] = []
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-        """Record the times of a test that has passed: one that failed has not done its work."""
+        """Record the times of a test that has passed. A failed test has not done all its work."""
         outcome = yield
         if call.when == "call":
             if outcome.get_result().passed:
@@ -110,11 +110,11 @@ class _Recording:
             record_pair(self._recorder, name, self.pairs[0])
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """An interrupt is no end."""
+        """Note whether the tests were interrupted."""
         self._ended_early = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
     def pytest_unconfigure(self) -> None:
-        """Close the recording; one without any benchmark says so, and no rule on it passes."""
+        """Close the recording. Without any benchmark it has no series, so no rule on it passes."""
         if self._ended_early:
             self._recorder.abort()
         else:
@@ -122,25 +122,27 @@ class _Recording:
 
 
 class Benchmark:
-    """What the fixture `perfgate_benchmark` is: call it with a function and its arguments."""
+    """The fixture `perfgate_benchmark`: call it with a function and its arguments."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._option = item.config.getoption
-        self._recording: _Recording | None = item.config.pluginmanager.get_plugin(_NAME)
+        self._recording: _RecordingPlugin | None = item.config.pluginmanager.get_plugin(_NAME)
         self._has_measured = False
 
     def __call__(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Time a function, if times are recorded, and return what it returned last.
+        """Time a function if times are recorded, and return its last result.
 
-        Short functions are called several times a round, and the round's time is divided by that. The garbage collector
-        rests meanwhile, as it does in timeit. Raises what the function raises; a test that measures twice fails.
+        A short function is called several times in a round, and the time is divided by that number. The garbage
+        collector is off meanwhile, as in timeit. Raises what the function raises; a second measurement fails the test.
         """
         if self._recording is None:
             return function(*args, **kwargs)
         if self._has_measured:
-            pytest.fail("perfgate_benchmark is called twice: a test has one name, so it measures once", pytrace=False)
+            pytest.fail(
+                "perfgate_benchmark is called twice: a test has one name, so it can measure once", pytrace=False
+            )
         self._has_measured = True
         calls = 1
         was_on = gc.isenabled()
@@ -161,7 +163,7 @@ class Benchmark:
 def _round(
     calls: int, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> tuple[Result, int]:
-    """What the last of some calls returned, and the nanoseconds of all."""
+    """Return the last result of some calls, and the nanoseconds of all of them."""
     began = perf_counter_ns()
     for _ in range(calls):
         result = function(*args, **kwargs)
@@ -169,25 +171,25 @@ def _round(
 
 
 class PairedBenchmark:
-    """What the fixture `perfgate_pair` is: call it with two functions that do the same work."""
+    """The fixture `perfgate_pair`: call it with two functions that do the same work."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._steps: int = item.config.getoption("--perfgate-rounds")
         self._name = item.nodeid
-        self._recording: _Recording | None = item.config.pluginmanager.get_plugin(_NAME)
+        self._recording: _RecordingPlugin | None = item.config.pluginmanager.get_plugin(_NAME)
         self._has_measured = False
 
     def __call__(self, base: Callable[[], object], new: Callable[[], object]) -> None:
-        """Call both by turns and record both sides as one pair, if times are recorded; else call each once.
+        """Call both functions in turn and record a pair if times are recorded; otherwise call each once.
 
-        Raises what the functions raise; a test that measures twice, or with fewer than 8 rounds, fails.
+        Raises what the functions raise. A second measurement or fewer than 8 rounds fails the test.
         """
         if self._recording is None:
             base()
             new()
             return
         if self._has_measured:
-            pytest.fail("perfgate_pair is called twice: a test has one name, so it measures once", pytrace=False)
+            pytest.fail("perfgate_pair is called twice: a test has one name, so it can measure once", pytrace=False)
         if self._steps < 8:
             pytest.fail("perfgate_pair needs --perfgate-rounds 8 or more", pytrace=False)
         from perfgate.measuring.in_process import timed_by_turns
@@ -198,7 +200,7 @@ class PairedBenchmark:
 
 @pytest.fixture
 def perfgate_pair(request: pytest.FixtureRequest) -> PairedBenchmark:
-    """Time two functions by turns for perfgate: `perfgate_pair(base, new)`."""
+    """Time two functions in turn for perfgate: `perfgate_pair(base, new)`."""
     return PairedBenchmark(request.node)
 
 

@@ -1,4 +1,4 @@
-"""A handler for torch.profiler: the trace of every rank in a file, and the profiler's steps in a recording.
+"""A handler for torch.profiler: writes the trace of every rank to a file, and records the profiler's steps.
 
 from perfgate import Recorder
 from perfgate.integrations.torch_profiler import trace_handler
@@ -18,19 +18,19 @@ from typing import Any
 
 from perfgate.recorder.recorder import Recorder
 
-#: The metric: how long each profiled step took on the host, which the profiler's own work slows down.
+#: The metric: the time of each profiled step on the host, which includes the profiler's own work.
 PROFILED_STEP = "profiled_step"
 
-#: What `torch.profiler.profile.step` names its steps.
+#: The names that `torch.profiler.profile.step` gives to its steps.
 _STEP = re.compile(r"ProfilerStep#(\d+)")
 
 
 def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callable[[Any], None]:
-    """A function for `on_trace_ready`.
+    """Return a function for `on_trace_ready`.
 
-    For each cycle of the profiler's schedule it writes a Chrome trace, `folder/trace-rank0-step12.json.gz`, named after
-    the rank (none in a job of one process) and the step that comes next, and records `profiled_step` in seconds, with
-    the profiler's number of each step. Without a schedule the profiler has no steps: then the trace alone is written.
+    For each cycle of the profiler's schedule it writes a Chrome trace, `folder/trace-rank0-step12.json.gz`, with the
+    rank (none in a job of one process) and the next step in its name. It also records `profiled_step` in seconds, with
+    the profiler's step numbers. Without a schedule the profiler has no steps, so only the trace is written.
     """
     labels = () if recorder.rank is None or recorder.world_size == 1 else (f"rank{recorder.rank}",)
 
@@ -45,10 +45,7 @@ def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callabl
 
 
 def _steps(profiler: Any) -> list[tuple[int, float]]:
-    """(number, microseconds) of each step of a cycle that `step` has ended, in order.
-
-    They are the host's events of that name; the GPU has some, too.
-    """
+    """(number, microseconds) of each finished step of a cycle, in order, from the host's events."""
     found: dict[int, float] = {}
     for event in profiler.events():
         named = _STEP.fullmatch(event.trace_name or "")

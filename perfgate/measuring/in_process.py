@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from perfgate.recorder.recorder import STEP_TIME, Recorder
-from perfgate.recorder.turns import settle
+from perfgate.recorder.turns import wait_for_gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def timed_by_turns(base_step: Callable[[], Any], new_step: Callable[[], Any], st
             for side in (first, 1 - first):
                 began = perf_counter_ns()
                 functions[side]()
-                settle()
+                wait_for_gpu()
                 times[side].append((perf_counter_ns() - began) / 1e9)
     finally:
         if was_on:

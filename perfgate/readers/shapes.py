@@ -16,9 +16,9 @@ def results(shape: Shape) -> str | None:
 
 
 def recording(shape: Shape) -> str | None:
-    """`{"schema": "perfgate.recorder/1", ...}`, and more documents on the lines after it."""
+    """`{"schema": "perfgate.recording/1", ...}`, and more documents on the lines after it."""
     schema = shape.text("schema")
-    return f"a JSON document of schema {schema}" if schema and schema.startswith("perfgate.recorder/") else None
+    return f"a JSON document of schema {schema}" if schema and schema.startswith("perfgate.recording/") else None
 
 
 #: What Kineto writes at the top of a trace, before or after the events, which may come last.

@@ -1,6 +1,14 @@
-"""What is measured while a program runs, written so that perfgate reads it: `Recorder`.
+"""Measurements of a running program, written to a file that perfgate reads.
 
-`recorder` is what users call, `journal` the file, `form` its lines and the document that they become, `process` which
-process of a job this is, `cuda` the clock of the GPU. Everything here runs inside somebody's training: it imports the
-standard library alone, never synchronises, and what fails after the start is a warning.
+`recorder` has the public class, `journal` writes the file, `process` finds the rank of this process, and `turns` waits
+for the other side of a paired run. All of this runs inside a user's training, so it imports only the standard library
+and does not synchronise with the GPU. After the start, its errors are warnings.
 """
+
+
+class RecorderError(RuntimeError):
+    """The recorder cannot be used like this: the file is taken, the recording is closed, or the rank is unknown."""
+
+
+class RecorderWarning(UserWarning):
+    """A problem that must not stop a training: a full disk, a value that is not a valid measurement."""

@@ -1,7 +1,19 @@
-"""The file of a recording: lines are appended while it runs, and it becomes one results document when it is closed.
+"""The file of a recording: lines are appended while it runs, and `finish` turns them into a results document.
 
-The file has its final name from the start, so that no older results can be taken for those of a run that died. What
-has been appended survives the death of the process; a line that the disk has no room for is taken back as a whole.
+The first line is the run without its series. Every other line is a piece of the run in the words of
+`perfgate.results/1`. The last line of a closed recording says that it is closed:
+
+    {"schema":"perfgate.recording/1","environment":{"world_size":8},"commit":null}
+    {"metric":"forward","labels":{"rank":"0"},"unit":"ns","values":[361000123,362000456],"steps":[10,11]}
+    {"metric":"memory.peak","labels":{"rank":"0"},"unit":"B","value":24589934592.0}
+    {"environment":{"gpu":"NVIDIA H200"}}
+    {"closed":true}
+
+The pieces of a series are in order of time. A piece without `steps` belongs to step 0; a series recorded only in step
+0 has no steps. The last of several single values or facts counts. A killed program leaves at most one incomplete line.
+
+The file has its final name from the start, so nobody mistakes older results for those of a run that died. Appended
+lines survive the death of the process; if the disk has no room for a line, the whole line is removed.
 """
 
 from __future__ import annotations
@@ -11,28 +23,33 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from perfgate.recorder.errors import RecorderError
-from perfgate.recorder.form import assemble, document_lines, line
+from perfgate.recorder import RecorderError
+from perfgate.recorder.recorded_series import Entry, RecordedSeries
 
 try:
     import fcntl
-except ImportError:  # Windows, where nobody is kept from recording into one file twice
+except ImportError:  # Windows, where two recorders can write to one file
     fcntl = None  # type: ignore[assignment]
 
-#: A longer recording stays in lines when it is closed: readers take results as a whole, and refuse them above 64 MiB.
+RECORDING = "perfgate.recording/1"
+RESULTS = "perfgate.results/1"
+
+#: A longer recording stays in lines: readers refuse a results document above 64 MiB.
 MAX_DOCUMENT = 56 << 20
+#: Readers split a longer line, and it would use much memory.
+_VALUES_IN_A_LINE = 10_000
 
 _OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"perfgate\.(?:recording|results)/')
 
 
 class Journal:
-    """An open file of a recording, which nobody else records into.
+    """The open file of a recording, locked for this process.
 
-    Raises RecorderError if the file cannot be written, is recorded by somebody else, or holds something else.
+    Raises RecorderError if the file cannot be written, is locked, or has other contents.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,7 +58,7 @@ class Journal:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
-            raise RecorderError(f"{path}: cannot record there: {error.strerror or error}") from None
+            raise RecorderError(f"{path}: cannot write the recording: {error.strerror or error}") from None
         try:
             self._take(path)
         except BaseException:
@@ -50,25 +67,29 @@ class Journal:
         self._size = 0
 
     def _take(self, path: str) -> None:
-        """Make the file this recording's own, and empty."""
+        """Lock the file and empty it."""
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
-            raise RecorderError(f"{path}: is no regular file: record into a file")
+            raise RecorderError(f"{path}: not a regular file: record into a file")
         try:
             if fcntl:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"{path}: is being recorded already: close that Recorder first, or give each a file of its own"
+            message = f"{path}: another Recorder writes this file: close it first, or use another file"
             raise RecorderError(message) from None
         except OSError:
             pass  # a file system without locks
         head = os.read(self._file, 256)
         if head.strip() and not _OURS.match(head):
-            raise RecorderError(f"{path}: holds something that is no recording: give another name, or remove it")
+            raise RecorderError(f"{path}: the file is not a recording: use another name, or remove it")
         os.ftruncate(self._file, 0)
 
     def append(self, contents: Iterable[object]) -> None:
-        """Add lines. Raises OSError, and the file is as it was before."""
-        rest = memoryview(b"".join(map(line, contents)))
+        """Append lines. Raises OSError and leaves the file unchanged if that fails.
+
+        NaN and infinity are written as such: readers refuse them with the name of the metric.
+        """
+        lines = (json.dumps(content, separators=(",", ":")).encode() + b"\n" for content in contents)
+        rest = memoryview(b"".join(lines))
         size = self._size + len(rest)
         try:
             os.lseek(self._file, self._size, os.SEEK_SET)
@@ -80,22 +101,26 @@ class Journal:
             raise
         self._size = size
 
-    def finish(self) -> None:
-        """Close the file, as a results document if it is not too large.
+    def append_values(self, entries: Iterable[Entry]) -> None:
+        """Append recorded values. Raises OSError as `append` does."""
+        self.append(_pieces(entries))
 
-        Raises OSError if the disk has no room for that: then the recording is whole, and says so, but stays in lines.
+    def finish(self) -> None:
+        """Close the file and make it a results document, unless that is too large.
+
+        Raises OSError if the disk has no room for the document: then the file stays a closed recording in lines.
         """
         try:
             self.append([{"closed": True}])
-            document = assemble(self._lines()) if self._size <= MAX_DOCUMENT else None
+            document = _document(self._lines()) if self._size <= MAX_DOCUMENT else None
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
         finally:
             self.release()
         if document and document["series"]:
-            self._replace(b"".join(document_lines(document)), mode)
+            self._replace(b"".join(_document_lines(document)), mode)
 
     def release(self) -> None:
-        """Leave the file as it is. In a child process this leaves the parent's lock alone, too."""
+        """Close the file as it is. In a child process, the parent keeps its lock."""
         os.close(self._file)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
@@ -104,7 +129,7 @@ class Journal:
             yield from map(json.loads, file)
 
     def _replace(self, data: bytes, mode: int) -> None:
-        """In one step: a reader sees the lines or the document."""
+        """Replace the file in one step, so a reader sees either the lines or the document."""
         folder, name = os.path.split(self.path)
         handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
         try:
@@ -118,3 +143,56 @@ class Journal:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def _pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    """Yield the values as pieces, one or more for each series."""
+    recorded: dict[RecordedSeries, tuple[list[int], list[float]]] = {}
+    for series, step, number in entries:
+        found = recorded.get(series)
+        if found is None:
+            found = recorded[series] = ([], [])
+        found[0].append(step)
+        found[1].append(number)
+    for series, (steps, values) in recorded.items():
+        if series.single:
+            yield {**series.head(), "value": values[-1]}
+            continue
+        for start in range(0, len(values), _VALUES_IN_A_LINE):
+            part = slice(start, start + _VALUES_IN_A_LINE)
+            in_steps = {"steps": steps[part]} if any(steps[part]) else {}
+            yield {**series.head(), "values": values[part], **in_steps}
+
+
+def _document(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The lines of a recording as one results document."""
+    document: dict[str, Any] = {"schema": RESULTS, "environment": {}, "commit": None}
+    all_series: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, Any]] = {}
+    for piece in lines:
+        if "metric" in piece:
+            key = piece["metric"], tuple(sorted(piece.get("labels", {}).items()))
+            series = all_series.setdefault(key, {})
+            # Extend in place: a recording may have a million pieces.
+            if "values" not in series or "value" in piece:
+                series.update(piece)
+                series.setdefault("steps", [0] * len(piece.get("values", ())))
+            else:
+                series["values"].extend(piece["values"])
+                series["steps"].extend(piece.get("steps", [0] * len(piece["values"])))
+        else:
+            document["environment"] |= piece.get("environment", {})
+            document["commit"] = piece.get("commit", document["commit"])
+    for series in all_series.values():
+        if not any(series.get("steps", ())):
+            series.pop("steps", None)
+    document["series"] = [*all_series.values()]
+    return document
+
+
+def _document_lines(document: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield a results document as text with one series a line, so the line of a problem leads to its series."""
+    head = {name: part for name, part in document.items() if name != "series" and part}
+    yield json.dumps(head).encode()[:-1] + b', "series": [\n'
+    for number, series in enumerate(document["series"]):
+        yield (b",\n" if number else b"") + json.dumps(series, separators=(",", ":")).encode()
+    yield b"\n]}\n"

@@ -1,4 +1,4 @@
-"""`perfgate.Recorder`: times and numbers of a running program, in the form that perfgate reads."""
+"""`perfgate.Recorder`: times and numbers of a running program, in a file that perfgate reads."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
-from perfgate.core.runs import Fact
-from perfgate.recorder.columns import (
-    Columns,
-    Labels,
-    as_number,
-    can_be_measured,
-    check_step,
-    checked_commit,
-    checked_facts,
-)
-from perfgate.recorder.form import RECORDING, SPAN_UNIT, Column
+from perfgate.recorder.journal import RECORDING
 from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
-from perfgate.recorder.spans import CudaSpan, Span, StepSpan, TurnSpan
+from perfgate.recorder.recorded_series import (
+    SPAN_UNIT,
+    Fact,
+    Labels,
+    RecordedSeries,
+    SeriesTable,
+    as_number,
+    check_facts,
+    check_step,
+)
+from perfgate.recorder.spans import CudaSpan, Span, StepSpan
 from perfgate.recorder.turns import Turns
 from perfgate.recorder.writer import Writer, warn
 
@@ -32,28 +32,37 @@ Result = TypeVar("Result")
 #: The metric of `Recorder.step_span`.
 STEP_TIME = "step.time"
 
+_RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
 
 class Recorder:
-    """Records one process of one run into a file, which is `perfgate.results/1` once it is closed.
+    """Records one process of one run into a file; after `close` the file is a `perfgate.results/1` document.
 
         with perfgate.Recorder("results.json", environment={"gpu": "NVIDIA H200"}) as rec:
             for batch in loader:
                 with rec.step_span(), rec.span("forward"):
                     loss = model(batch)
 
-    In a job of several processes each writes its own file, and every series is labelled with the rank: the name
-    `run/results.json` becomes `run/results-rank3.json`, and `{rank}` in a path is filled in. `rank` and `world_size`
-    are asked of torch.distributed if that is initialised, else of RANK, LOCAL_RANK and WORLD_SIZE. `environment` are
-    facts about the run; world size and, where torch is imported, its version and the GPU's name are added. `commit`
-    names the code that is measured.
+    In a job of several processes, each writes its own file, and every series has the label rank. Threads may share a
+    recorder; a forked process needs its own. A process can record a file only once.
 
-    Until it is closed, the file holds a recording that perfgate reads with a warning: after a crash, even by SIGKILL,
-    all is there but what was recorded in the last second. An exception that leaves the `with` block, or a recorder that
-    nobody closes, leaves such a file. A disk without room is a warning and is tried again; the program goes on. Threads
-    may share a recorder; a forked process needs its own, and a process records a file once.
+    Until `close`, the file is a recording, which perfgate reads with a warning. After a crash or SIGKILL it contains
+    all but the last second. An exception that leaves the `with` block leaves such a file, too. A full disk is a warning
+    and is tried again; the program continues.
 
-    Raises RecorderError if the file cannot be had or the rank is not known, ValueError for a fact or commit that
-    cannot be.
+    Parameters
+    ----------
+    path : the file. Rank 3 writes `run/results-rank3.json` for `run/results.json`; `{rank}` in a path is replaced.
+    rank, world_size : of this process. The default is torch.distributed if initialised, else the environment variables
+        RANK or LOCAL_RANK, and WORLD_SIZE.
+    environment : facts about the run, by name. World size, and torch's version and the GPU if torch is imported, are
+        added.
+    commit : of the measured code.
+
+    Raises
+    ------
+    RecorderError : if the file cannot be written, or the rank is unknown or impossible.
+    ValueError : for an invalid fact or commit.
     """
 
     def __init__(
@@ -66,16 +75,16 @@ class Recorder:
         commit: str | None = None,
     ) -> None:
         self.rank, self.world_size = place_in_job(rank, world_size)
-        self._given = checked_facts(environment or {})
+        self._given = dict(environment or {})
+        check_facts(self._given, commit)
         self._written = self._facts()
         label = None if self.rank is None or self.world_size == 1 else str(self.rank)
-        self._columns = Columns({} if label is None else {"rank": label})
-        self._times = self._columns.times  # looked up for every span
-        self._doubted: set[Column] = set()
+        self._series = SeriesTable({} if label is None else {"rank": label})
+        self._times = self._series.times  # every span looks here
+        self._doubted: set[RecordedSeries] = set()
         #: The file of this process.
         self.path = path_of_rank(os.fspath(path), label)
-        head = {"schema": RECORDING, "environment": self._written, "commit": checked_commit(commit)}
-        self._writer = Writer(self.path, head)
+        self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
         self._turns = Turns.joined(self.rank, self.world_size)
 
     def _facts(self) -> dict[str, Fact]:
@@ -85,19 +94,19 @@ class Recorder:
     def span(self, metric: str, labels: Labels | None = None) -> Span:
         """Time a `with` block on the host's monotonic clock, as a value of `metric` in nanoseconds.
 
-        What a GPU does meanwhile is not waited for: see `cuda_span`. A span can also be started and stopped by hand.
-        Raises ValueError for a name that no series of times can have.
+        It does not wait for the GPU: see `cuda_span`. A span can also be started and stopped by hand. Raises ValueError
+        for an invalid name or label.
         """
-        column = self._times.get(metric) if labels is None else None
-        return Span(self._writer, column or self._columns.find(metric, SPAN_UNIT, labels))
+        series = self._times.get(metric) if labels is None else None
+        return Span(self._writer, series or self._series.find(metric, SPAN_UNIT, labels))
 
     def cuda_span(self, metric: str, labels: Labels | None = None) -> Span:
-        """Time on the GPU what a `with` block queues in the current CUDA stream, in nanoseconds, by two CUDA events.
+        """Time the work that a `with` block queues in the current CUDA stream, in nanoseconds on the GPU.
 
-        Nothing waits for the GPU before `close`. Entering raises RecorderError where torch is not imported or has no
-        GPU.
+        Two CUDA events mark the beginning and the end; nothing waits for the GPU before `close`. Entering raises
+        RecorderError if torch is not imported or has no GPU.
         """
-        return CudaSpan(self._writer, self._columns.find(metric, SPAN_UNIT, labels))
+        return CudaSpan(self._writer, self._series.find(metric, SPAN_UNIT, labels))
 
     def time(
         self, metric: str, labels: Labels | None = None
@@ -126,64 +135,71 @@ class Recorder:
         labels: Labels | None = None,
         step: int | None = None,
     ) -> None:
-        """Record the next value of a metric, in a unit that rules know (`1` for a plain number).
+        """Record the next value of a metric.
 
-        NaN, infinity and times below zero are recorded with a warning: reading refuses them, so that no rule on that
-        metric passes. Raises ValueError for an unknown unit, for another unit than before, and for a name, label or
-        step that cannot be; TypeError for what is no number.
+        NaN, infinity and negative times are recorded with a warning. perfgate refuses them, so no rule on the metric
+        passes.
+
+        Parameters
+        ----------
+        metric : the name.
+        value : a number in `unit`.
+        unit : a unit that rules know, or `1` for a plain number; always the same for one metric.
+        labels : texts by name.
+        step : the number of the step; the default is the current step.
+
+        Raises
+        ------
+        ValueError : for an unknown or different unit, and for an invalid name, label or step.
+        TypeError : if the value is not a number.
         """
         if step is not None:
             check_step(step)
-        self._add(self._columns.find(metric, unit, labels), value, step)
+        self._add(self._series.find(metric, unit, labels), value, step)
 
     def value(self, metric: str, value: SupportsFloat, *, unit: str, labels: Labels | None = None) -> None:
-        """Record the one value that a metric has in the whole run, such as peak memory; of several the last one counts.
+        """Record the only value of a metric in the whole run, such as peak memory; the last call counts.
 
-        Raises as `record` does.
+        Takes and raises the same as `record`.
         """
-        self._add(self._columns.find(metric, unit, labels, single=True), value, None)
+        self._add(self._series.find(metric, unit, labels, single=True), value, None)
 
-    def _add(self, column: Column, value: SupportsFloat, step: int | None) -> None:
+    def _add(self, series: RecordedSeries, value: SupportsFloat, step: int | None) -> None:
         number = as_number(value)
-        if not can_be_measured(column, number) and column not in self._doubted:
-            self._doubted.add(column)
-            warn(f"{column.metric}: {number} {column.unit} is no measurement: no rule on this metric will pass")
-        self._writer.add(column, number, perf_counter_ns(), step)
+        if not series.accepts(number) and series not in self._doubted:
+            self._doubted.add(series)
+            warn(f"{series.metric}: {number} {series.unit} is not a valid measurement: no rule on this metric passes")
+        self._writer.add(series, number, perf_counter_ns(), step)
 
     def step(self, number: int | None = None) -> None:
-        """The boundary between two steps: what follows belongs to step `number`, or else to the next one.
-
-        The first step is 0. Raises ValueError for what is no number of a step.
-        """
+        """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number."""
         if number is not None:
             check_step(number)
         self._writer.step = self._writer.step + 1 if number is None else number
-        self._writer.look(perf_counter_ns())
+        self._writer.write_if_due(perf_counter_ns())
         if self._turns is not None:
             self._turns.pass_on()
 
     def step_span(self) -> Span:
-        """Time a whole step as `step.time`; the step ends with the block."""
-        column = self._times.get(STEP_TIME) or self._columns.find(STEP_TIME, SPAN_UNIT)
-        if self._turns is not None:
-            return TurnSpan(self._writer, column, self.step)
-        return StepSpan(self._writer, column, self.step)
+        """Time a whole step as `step.time`, in nanoseconds; the step ends with the block."""
+        series = self._times.get(STEP_TIME) or self._series.find(STEP_TIME, SPAN_UNIT)
+        return StepSpan(self._writer, series, self.step, takes_turns=self._turns is not None)
 
     def close(self) -> None:
-        """Wait for the spans on the GPU, and make the file a results document; again, or in a fork, it does nothing.
+        """Wait for the spans on the GPU, and make the file a results document. Does nothing again, or in a fork.
 
-        What cannot be written is a warning, and the file keeps what it has.
+        If the document cannot be written, that is a warning, and the file stays as it is.
         """
         if self._turns is not None:
             self._turns.leave()
         if self._writer.is_open:
-            if not len(self._columns):
+            if not len(self._series):
                 warn(f"{self.path}: nothing was recorded")
             facts = self._facts()
             self._writer.finish(facts if facts != self._written else {})
 
     def abort(self) -> None:
-        """End without closing: all is kept, and readers are told that the program ended early."""
+        """End without closing: the file keeps all values, and readers warn that the program ended early."""
         if self._turns is not None:
             self._turns.leave()
         self._writer.abort()
@@ -201,7 +217,4 @@ class Recorder:
             self.abort()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Recorder cannot be sent to another process: make one there, with a file of its own")
-
-
-_RUN_LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        raise TypeError("a Recorder cannot be sent to another process: create one there, with its own file")

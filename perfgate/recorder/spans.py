@@ -1,32 +1,30 @@
-"""What `Recorder.span` and its like return: context managers that can be started and stopped by hand, too."""
+"""The context managers that `Recorder.span` and its variants return. They can also be started and stopped by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from perfgate.recorder.turns import settle
-
-if TYPE_CHECKING:
-    from perfgate.recorder.form import Column
-    from perfgate.recorder.writer import Writer
+from perfgate.recorder.recorded_series import RecordedSeries
+from perfgate.recorder.turns import wait_for_gpu
+from perfgate.recorder.writer import Writer
 
 Timed = TypeVar("Timed", bound="Span")
 
 
 class Span:
-    """A span of time on the host's monotonic clock; work that raises is not recorded, for it was not done.
+    """A span of time on the host's monotonic clock. If the work raises, nothing is recorded.
 
-    This is the hot path: `benchmarks/recorder.py` says what it costs.
+    Every span runs this code: `benchmarks/recorder.py` measures its cost.
     """
 
-    __slots__ = ("_began", "_column", "_writer")
+    __slots__ = ("_began", "_series", "_writer")
 
-    def __init__(self, writer: Writer, column: Column) -> None:
+    def __init__(self, writer: Writer, series: RecordedSeries) -> None:
         self._writer = writer
-        self._column = column
+        self._series = series
 
     def start(self: Timed) -> Timed:
         """Begin now."""
@@ -37,7 +35,7 @@ class Span:
         """End now, and record the time since `start`."""
         now = perf_counter_ns()
         writer = self._writer
-        writer.pending.append((self._column, writer.step, now - self._began))  # as Writer.add, without a call
+        writer.pending.append((self._series, writer.step, now - self._began))  # Writer.add without the cost of a call
         if now >= writer.due:
             writer.write(now)
 
@@ -51,33 +49,27 @@ class Span:
 
 
 class StepSpan(Span):
-    """A whole step; `boundary` ends it."""
+    """A whole step; `boundary` begins the next one. With `takes_turns` it waits for the GPU before it ends."""
 
-    __slots__ = ("_boundary",)
+    __slots__ = ("_boundary", "_takes_turns")
 
-    def __init__(self, writer: Writer, column: Column, boundary: Callable[[], None]) -> None:
-        super().__init__(writer, column)
+    def __init__(
+        self, writer: Writer, series: RecordedSeries, boundary: Callable[[], None], *, takes_turns: bool
+    ) -> None:
+        super().__init__(writer, series)
         self._boundary = boundary
+        self._takes_turns = takes_turns
 
     def stop(self) -> None:
-        """End now, record the time since `start`, and go on to the next step."""
+        """End now, record the time since `start`, and begin the next step."""
+        if self._takes_turns:
+            wait_for_gpu()
         super().stop()
         self._boundary()
 
 
-class TurnSpan(StepSpan):
-    """A step of a program that takes turns: what the GPU still does of it belongs to it, for nothing else follows."""
-
-    __slots__ = ()
-
-    def stop(self) -> None:
-        """Wait for the GPU, then end the step."""
-        settle()
-        super().stop()
-
-
 class CudaSpan(Span):
-    """A span of time on the GPU: between what its stream does at `start` and what it does at `stop`."""
+    """A span of time on the GPU, between two marks in a CUDA stream."""
 
     __slots__ = ("_event",)
 
@@ -87,7 +79,7 @@ class CudaSpan(Span):
         return self
 
     def stop(self) -> None:
-        """Mark the end in the current stream; the time between is recorded when the GPU has passed both."""
-        self._writer.add_cuda(self._column, self._event)
+        """Mark the end in the current stream. The time is recorded after the GPU has passed both marks."""
+        self._writer.add_cuda(self._series, self._event)
 
     __enter__ = start

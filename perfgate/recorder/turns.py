@@ -1,8 +1,8 @@
-"""Steps by turns: a program that `perfgate run --paired` has started waits at each boundary until it is its turn.
+"""Turns of a paired run: a program started by `perfgate run --paired` waits at each step boundary for its turn.
 
-`PERFGATE_TURN` names the socket of the referee and `PERFGATE_SIDE` the side, `base` or `new`. Each process of a side
-says once, in a line of JSON, who it is; then a byte at each boundary says that it is done, and a byte in answer that it
-may go on. Whatever goes wrong with that ends the turns, never the program.
+`PERFGATE_TURN` names the socket of the referee and `PERFGATE_SIDE` the side, `base` or `new`. Each process first sends
+one line of JSON with its side and rank. At each boundary it sends one byte, and waits for one byte before it continues.
+An error of the connection ends the turns, never the program.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import suppress
 
 from perfgate.recorder.process import torch_module
 
-#: The environment variables that a program is started with.
+#: The environment variables of a program that takes turns.
 TURN, SIDE = "PERFGATE_TURN", "PERFGATE_SIDE"
-#: What is said at a boundary, and what is answered: go on, or nobody waits for you.
+#: The byte that is sent at a boundary, and the two answers: continue, or take no more turns.
 DONE, GO, LEAVE = b".", b"+", b"-"
 
-#: The process that takes turns here: its first recorder does, and neither its forks nor its other recorders.
+#: The processes that take turns: only the first recorder of a process does, and none of its forks.
 _taken: set[int] = set()
 
 
@@ -32,7 +32,7 @@ class Turns:
 
     @classmethod
     def joined(cls, rank: int | None, world_size: int | None) -> Turns | None:
-        """The turns of this process, or None where it was not started to take any."""
+        """Connect to the referee; None if this process takes no turns."""
         address, side = os.environ.get(TURN), os.environ.get(SIDE)
         if not address or side is None or os.getpid() in _taken:
             return None
@@ -41,17 +41,17 @@ class Turns:
             connection.connect(address)
             who = {"side": side, "rank": rank or 0, "size": world_size or 1}
             connection.sendall(json.dumps(who).encode() + b"\n")
-        except (OSError, AttributeError):  # the referee is gone, or a system without such sockets
+        except (OSError, AttributeError):  # the referee has ended, or the system has no such sockets
             return None
         _taken.add(os.getpid())
         return cls(connection)
 
     def pass_on(self) -> None:
-        """End a step and wait until the next one may begin; the GPU's work of the step is waited for first."""
+        """End a step: wait for its work on the GPU, then for the next turn."""
         connection = self._connection
         if connection is None or os.getpid() != self._process:
             return
-        settle()
+        wait_for_gpu()
         try:
             connection.sendall(DONE)
             if connection.recv(1) != GO:
@@ -60,17 +60,17 @@ class Turns:
             self.leave()
 
     def leave(self) -> None:
-        """Take no more turns: the other side need not wait."""
+        """Take no more turns; the other side no longer waits."""
         if self._connection is not None and os.getpid() == self._process:
-            # A fork that outlives this process may hold the same socket: closing it alone would tell nobody.
+            # A fork may keep the same socket open, so closing alone would not reach the referee.
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
             self._connection.close()
         self._connection = None
 
 
-def settle() -> None:
-    """Wait for the GPU if the program uses one, so that no work of this side runs in the other's turn."""
+def wait_for_gpu() -> None:
+    """Wait for the GPU if the program uses one, so that work of this side does not run in the other side's turn."""
     torch = torch_module()
     if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
         torch.cuda.synchronize()

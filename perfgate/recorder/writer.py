@@ -1,4 +1,4 @@
-"""Values on their way to the file: kept in memory for a second at most, then appended in one write."""
+"""Values on their way to the file: they wait in memory for at most a second, and are appended in one write."""
 
 from __future__ import annotations
 
@@ -7,61 +7,59 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from perfgate.recorder.cuda import CudaClock
-from perfgate.recorder.errors import RecorderError, RecorderWarning
-from perfgate.recorder.form import Column, Entry, pieces
+from perfgate.recorder import RecorderError, RecorderWarning
 from perfgate.recorder.journal import Journal
+from perfgate.recorder.process import torch_module
+from perfgate.recorder.recorded_series import Entry, RecordedSeries
 
-#: How often is written, and how long a full disk is left alone, in nanoseconds.
+#: The time between two writes, and the pause after a write to a full disk, in nanoseconds.
 _WRITE_EVERY, _TRY_AGAIN_AFTER = 1_000_000_000, 10_000_000_000
-#: More values than these do not wait for room on the disk.
+#: How many values may wait for room on the disk.
 _MOST_WAITING = 200_000
 
-#: The writers of this process whose files are open.
+#: The writers of this process with an open file.
 _open: set[Writer] = set()
 #: Every file that this process has recorded.
 _recorded: set[str] = set()
 
 
 class Writer:
-    """The values of one recording, and its file. Several threads may add to it; the first that is late writes."""
+    """The values of one recording, and its file. Several threads may add values; the first that is late writes."""
 
     def __init__(self, path: str, head: Mapping[str, object]) -> None:
         if os.path.realpath(path) in _recorded and os.path.exists(path):
-            message = "this process has recorded that file before: give each recording a file of its own, or remove it"
+            message = "this process has already recorded this file: use another file, or remove it"
             raise RecorderError(f"{path}: {message}")
         self.path = path
         #: The number of the current step.
         self.step = 0
-        #: What is not yet written, and when to write it (perf_counter_ns).
+        #: The values that are not written yet, and when to write them (perf_counter_ns).
         self.pending: list[Entry] = []
         self.due = perf_counter_ns() + _WRITE_EVERY
-        self._cuda = CudaClock()
+        self._cuda = _CudaClock()
         self._lost = 0
         self._warned = False
-        self._writing = threading.RLock()  # a signal handler may close in the middle of a write
+        self._writing = threading.RLock()  # a signal handler may close the recorder during a write
         self._journal = Journal(path)
-        self._start(head)
-
-    def _start(self, head: Mapping[str, object]) -> None:
         try:
             self._journal.append([head])
         except OSError as error:
             self._journal.release()
-            raise RecorderError(f"{self.path}: cannot record there: {error.strerror or error}") from None
-        _recorded.add(os.path.realpath(self.path))
+            raise RecorderError(f"{path}: cannot write the recording: {error.strerror or error}") from None
+        _recorded.add(os.path.realpath(path))
         _open.add(self)
 
     # --- while the program runs ------------------------------------------------------------------------------------
 
-    def add(self, column: Column, number: float, now: int, step: int | None = None) -> None:
-        """The next value of a series, at `now` (perf_counter_ns), in the current step unless one is given."""
-        self.pending.append((column, self.step if step is None else step, number))
+    def add(self, series: RecordedSeries, number: float, now: int, step: int | None = None) -> None:
+        """Add the next value of a series at `now` (perf_counter_ns); the default is the current step."""
+        self.pending.append((series, self.step if step is None else step, number))
         if now >= self.due:
             self.write(now)
 
@@ -69,22 +67,22 @@ class Writer:
         """A mark in the current CUDA stream."""
         return self._cuda.now()
 
-    def add_cuda(self, column: Column, began: object) -> None:
-        """A span on the GPU that ends in the stream here."""
+    def add_cuda(self, series: RecordedSeries, began: object) -> None:
+        """Add a span on the GPU that ends here in the stream."""
         self.check_open()
-        self._cuda.add(column, self.step, began, self._cuda.now())
-        self.look(perf_counter_ns())
+        self._cuda.waiting.append((series, self.step, began, self._cuda.now()))
+        self.write_if_due(perf_counter_ns())
 
-    def look(self, now: int) -> None:
-        """Write if it is time to."""
+    def write_if_due(self, now: int) -> None:
+        """Write if the last write is long enough ago."""
         if now >= self.due:
             self.write(now)
 
     def write(self, now: int) -> None:
-        """Append what is waiting to the file; if that fails, it waits on. Raises RecorderError after the end."""
+        """Append the waiting values to the file; after a failure they wait on. Raises RecorderError if closed."""
         self.check_open()
         if not self._writing.acquire(blocking=False):
-            return  # another thread is at it
+            return  # another thread writes
         try:
             self.due = now + _WRITE_EVERY
             self._fetch(wait=False)
@@ -93,24 +91,25 @@ class Writer:
             self._writing.release()
 
     def _append(self) -> None:
-        taken = self.pending[:]  # others may add to the list meanwhile
+        taken = self.pending[:]  # other threads may append meanwhile
         try:
             if taken:
-                self._journal.append(pieces(taken))
+                self._journal.append_values(taken)
             del self.pending[: len(taken)]
         except OSError as error:
             self.due += _TRY_AGAIN_AFTER
             self._lost += max(0, len(self.pending) - _MOST_WAITING)
             del self.pending[_MOST_WAITING:]
-            self._warn_once(f"cannot be written, its values wait in memory: {error.strerror or error}")
+            self._warn_once(f"cannot be written; the values wait in memory: {error.strerror or error}")
 
     def _fetch(self, *, wait: bool) -> None:
         try:
             self._cuda.fetch(self.pending, wait=wait)
         except RuntimeError as error:
-            lost = self._cuda.forget()
+            lost = len(self._cuda.waiting)
+            self._cuda.waiting.clear()
             self._lost += lost
-            self._warn_once(f"{lost} spans on the GPU are lost, for CUDA failed: {error}")
+            self._warn_once(f"CUDA failed, so {lost} spans on the GPU are lost: {error}")
 
     def _warn_once(self, message: str) -> None:
         if not self._warned:
@@ -121,36 +120,37 @@ class Writer:
 
     @property
     def is_open(self) -> bool:
-        """Whether values can be added."""
+        """True if values can be added."""
         return self in _open
 
     def finish(self, facts: Mapping[str, object]) -> None:
-        """Wait for the GPU's spans, write the rest and these facts, and close the file as a results document."""
+        """Wait for the spans on the GPU, write everything and these facts, and make the file a results document."""
         left = self._drain("is closed", facts, wait=True)
         if left:
             self._journal.release()
-            warn(f"{self.path}: {left} values could not be written: the recording is not complete")
+            warn(f"{self.path}: the recording is incomplete: {left} values could not be written")
             return
         try:
             self._journal.finish()
         except OSError as error:
-            warn(f"{self.path}: stays a recording in lines, which perfgate reads: {error.strerror or error}")
+            reason = error.strerror or error
+            warn(f"{self.path}: could not become a results document; perfgate reads it as it is: {reason}")
 
     def abort(self) -> None:
-        """Write the rest, and leave the file unclosed; the GPU is not waited for, for it may be what has failed."""
+        """Write everything and leave the file unclosed. Do not wait for the GPU, which may have failed."""
         if self.is_open:
             self._drain("was aborted", {}, wait=False)
             self._journal.release()
 
     def _drain(self, why: str, facts: Mapping[str, object], *, wait: bool) -> int:
-        """Write what is waiting and accept nothing more; returns how many values are lost."""
+        """Write everything and accept no more values; return how many values are lost."""
         with self._writing:
             self._fetch(wait=wait)
             self._append()
             left = len(self.pending) + self._lost
             with suppress(OSError):
                 self._journal.append([{"environment": facts}] if facts else [])
-            self._end(f"the recording {self.path} {why}: make another Recorder")
+            self._end(f"the recording {self.path} {why}: create another Recorder")
         return left
 
     def _end(self, why: str) -> None:
@@ -159,18 +159,18 @@ class Writer:
         _open.discard(self)
 
     def check_open(self) -> None:
-        """Raises RecorderError after the end."""
+        """Raises RecorderError if the recording has ended."""
         if isinstance(self.pending, _Ended):
             self.pending.refuse()
 
     def in_child(self) -> None:
-        """What a fork leaves of the writer in the child: the file and the values are the parent's."""
-        self._end(f"{self.path} is recorded by the parent process: make a Recorder of its own in the forked one")
+        """End the writer in a forked process: the file and the values belong to the parent."""
+        self._end(f"{self.path} is recorded by the parent process: create another Recorder in the forked process")
         self._journal.release()
 
 
 class _Ended(list[Entry]):
-    """Where values go after the end: nowhere, and the caller is told."""
+    """Replaces the list of values after the end: adding a value raises RecorderError."""
 
     def __init__(self, why: str) -> None:
         super().__init__()
@@ -183,8 +183,43 @@ class _Ended(list[Entry]):
         raise RecorderError(self._why)
 
 
+class _CudaClock:
+    """Time on the GPU from pairs of CUDA events.
+
+    An event marks a place in the stream that is current when it is recorded (torch.cuda.Event). The time between two
+    events is known after the GPU has passed both. It is fetched then, in order, without waiting for the GPU.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[RecordedSeries, int, Any, Any]] = deque()
+        self._event: Callable[..., Any] | None = None
+
+    def now(self) -> object:
+        """An event in the current stream. Raises RecorderError without a GPU, because no other clock is comparable."""
+        if self._event is None:
+            torch = torch_module()
+            if torch is None or not torch.cuda.is_available():
+                raise RecorderError("cuda_span needs torch (imported) and a CUDA device: use span on the CPU")
+            self._event = torch.cuda.Event
+        event = self._event(enable_timing=True)
+        event.record()
+        return event
+
+    def fetch(self, into: list[Entry], *, wait: bool) -> None:
+        """Move finished spans to a list, in nanoseconds; with `wait`, all of them.
+
+        Raises RuntimeError if CUDA has failed: then the waiting spans are lost.
+        """
+        while self.waiting and (wait or self.waiting[0][3].query()):
+            series, step, began, ended = self.waiting[0]
+            if wait:
+                ended.synchronize()
+            into.append((series, step, began.elapsed_time(ended) * 1e6))
+            self.waiting.popleft()
+
+
 def warn(message: str) -> None:
-    """A warning at the line of the program that called the recorder."""
+    """Warn at the line of the program that called the recorder."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and str(frame.f_globals.get("__name__")).startswith("perfgate."):
         level, frame = level + 1, frame.f_back

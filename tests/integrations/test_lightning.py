@@ -146,7 +146,7 @@ def test_one_callback_records_one_fit(lightning: ModuleType) -> None:
 
     callback = RecorderCallback("run.json")
     fit(lightning, callback, model_of(lightning), max_steps=1)
-    with pytest.raises(RecorderError, match=r"run\.json: this process has recorded that file before"):
+    with pytest.raises(RecorderError, match=r"run\.json: this process has already recorded this file"):
         fit(lightning, callback, model_of(lightning), max_steps=1)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import errors, run_of, said, steps_of, values_of
 
-HEAD = '{"schema":"perfgate.recorder/1","environment":{"gpu":"H200"},"commit":"4f2a9c1"}\n'
+HEAD = '{"schema":"perfgate.recording/1","environment":{"gpu":"H200"},"commit":"4f2a9c1"}\n'
 FORWARD = '{"metric":"forward","labels":{"rank":"0"},"unit":"ms","values":[361.0,362],"steps":[0,1]}\n'
 MORE = '{"metric":"forward","labels":{"rank":"0"},"unit":"ms","values":[363],"steps":[2]}\n'
 NOT_CLOSED = (
@@ -81,7 +81,7 @@ def test_problems_have_a_line_and_reading_goes_on(line, problem):
 def test_a_later_version_is_refused_by_name():
     run = run_of(HEAD.replace("/1", "/2") + FORWARD)
     assert errors(run) == [
-        "train.log:1: error: schema 'perfgate.recorder/2' is not read; known is 'perfgate.recorder/1'"
+        "train.log:1: error: schema 'perfgate.recording/2' is not read; known is 'perfgate.recording/1'"
     ]
 
 

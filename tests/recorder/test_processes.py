@@ -123,7 +123,7 @@ def test_a_forked_process_cannot_use_it_and_harms_nothing(tmp_path: Path) -> Non
             rec.record("a", 3, unit="1")
         """,
     )
-    assert done.stdout == "run.json is recorded by the parent process: make a Recorder of its own in the forked one\n"
+    assert done.stdout == "run.json is recorded by the parent process: create another Recorder in the forked process\n"
     assert done.stderr == ""
     assert read(tmp_path / "run.json") == ({"a": [1.0, 3.0]}, [])
     assert read(tmp_path / "child.json") == ({"b": [2.0]}, [])
@@ -134,7 +134,7 @@ def test_two_processes_cannot_record_one_file(tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.json") as rec:
         rec.record("a", 1, unit="1")
         done = run_program(tmp_path, 'Recorder("run.json")')
-        assert "run.json: is being recorded already: close that Recorder first" in done.stderr
+        assert "run.json: another Recorder writes this file: close it first" in done.stderr
     assert read(tmp_path / "run.json") == ({"a": [1.0]}, [])
 
 
@@ -158,10 +158,10 @@ def test_a_full_disk_is_a_warning_and_loses_nothing_that_was_written(tmp_path: P
     assert done.returncode == 0
     assert done.stdout == '{"metric":"a","unit":"1","values":[1.0]}\n'
     assert (
-        done.stderr.count("RecorderWarning: run.json: cannot be written, its values wait in memory: File too large")
+        done.stderr.count("RecorderWarning: run.json: cannot be written; the values wait in memory: File too large")
         == 1
     )
-    assert "7 values could not be written: the recording is not complete" in done.stderr
+    assert "the recording is incomplete: 7 values could not be written" in done.stderr
     found, problems = read(tmp_path / "run.json")
     assert found == {"a": [1.0]}
     assert "the recording was not closed" in problems[0]
@@ -200,7 +200,9 @@ def test_no_room_for_the_document_leaves_a_closed_recording(tmp_path: Path, monk
     rec = Recorder(tmp_path / "run.json")
     rec.record("a", 1, unit="1")
     monkeypatch.setattr(journal.tempfile, "mkstemp", full)
-    with pytest.warns(UserWarning, match="stays a recording in lines, which perfgate reads: No space left"):
+    with pytest.warns(
+        UserWarning, match="could not become a results document; perfgate reads it as it is: No space left"
+    ):
         rec.close()
     assert read(tmp_path / "run.json") == ({"a": [1.0]}, [])
 
@@ -239,10 +241,10 @@ def test_the_ranks_of_a_job_are_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "arguments", "said"),
     [
-        ({"RANK": "first"}, {}, "RANK is 'first', which is no number: give rank="),
-        ({"WORLD_SIZE": "8"}, {}, "the job has 8 processes, and this one's rank is not known: give rank="),
-        ({}, {"rank": 8, "world_size": 8}, "rank 8 of 8 processes cannot be: ranks count from 0"),
-        ({}, {"rank": -1}, "rank -1 cannot be: ranks count from 0"),
+        ({"RANK": "first"}, {}, "RANK is 'first', not a number: give rank="),
+        ({"WORLD_SIZE": "8"}, {}, "the job has 8 processes, but the rank of this one is unknown: give rank="),
+        ({}, {"rank": 8, "world_size": 8}, "rank 8 of 8 processes is impossible: ranks count from 0"),
+        ({}, {"rank": -1}, "rank -1 is impossible: ranks count from 0"),
     ],
 )
 def test_a_rank_that_is_not_clear_is_refused(

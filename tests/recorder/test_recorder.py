@@ -122,19 +122,19 @@ def test_steps_can_be_numbered_and_values_given_a_step_of_their_own() -> None:
     ("arguments", "kind", "said"),
     [
         ({"unit": "mss"}, ValueError, "unknown unit 'mss'; did you mean 'ms'?"),
-        ({"unit": "1"}, ValueError, "a is recorded in s; it cannot be in '1', too"),
-        ({"unit": None}, ValueError, "the unit is None, which is no text"),
+        ({"unit": "1"}, ValueError, "a is recorded in s, so it cannot have the unit '1'"),
+        ({"unit": None}, ValueError, "the unit is None, not text"),
         ({"metric": ""}, ValueError, "the name of a metric is empty"),
-        ({"metric": 3}, ValueError, "the name of a metric is 3, which is no text"),
+        ({"metric": 3}, ValueError, "the name of a metric is 3, not text"),
         ({"metric": "\ud800"}, ValueError, "half a surrogate pair"),
-        ({"labels": {"rank": 0}}, ValueError, "the label rank is 0, which is no text"),
+        ({"labels": {"rank": 0}}, ValueError, "the label rank is 0, not text"),
         ({"labels": {"": "0"}}, ValueError, "the name of a label is empty"),
-        ({"value": "3"}, TypeError, "'3' is text, no number"),
-        ({"value": None}, TypeError, "a value of type NoneType is no number"),
-        ({"value": np.zeros(2)}, TypeError, "a value of type ndarray is no number"),
-        ({"step": -1}, ValueError, "-1 is no number of a step"),
-        ({"step": 2**63}, ValueError, "is no number of a step"),
-        ({"step": True}, ValueError, "is no number of a step"),
+        ({"value": "3"}, TypeError, "'3' is text, not a number"),
+        ({"value": None}, TypeError, "a value of type NoneType is not a number"),
+        ({"value": np.zeros(2)}, TypeError, "a value of type ndarray is not a number"),
+        ({"step": -1}, ValueError, "-1 is not a step number"),
+        ({"step": 2**63}, ValueError, "is not a step number"),
+        ({"step": True}, ValueError, "is not a step number"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_at_once(arguments: dict, kind: type[Exception], said: str) -> None:
@@ -142,9 +142,9 @@ def test_what_cannot_be_recorded_is_refused_at_once(arguments: dict, kind: type[
         rec.record("a", 1, unit="s")
         with pytest.raises(kind) as refused:
             rec.record(**{"metric": "a", "value": 1, "unit": "s", **arguments})
-        with pytest.raises(ValueError, match="a metric has samples, or one value"):
+        with pytest.raises(ValueError, match="a metric has samples or a single value"):
             rec.value("a", 1, unit="s")
-        with pytest.raises(ValueError, match="no number of a step"):
+        with pytest.raises(ValueError, match="not a step number"):
             rec.step(-3)
     assert said in str(refused.value)
     assert values(read("run.json")) == {"a": [1.0]}
@@ -158,7 +158,7 @@ def test_facts_that_none_can_be_are_refused(facts: dict) -> None:
 
 
 def test_a_commit_is_text() -> None:
-    with pytest.raises(ValueError, match="the commit is 3, which is no text"):
+    with pytest.raises(ValueError, match="the commit is 3, not text"):
         Recorder("run.json", commit=3)  # type: ignore[arg-type]
 
 
@@ -166,7 +166,7 @@ def test_labels_in_any_order_and_a_rank_of_ones_own_are_one_series() -> None:
     with Recorder("run.json", rank=1, world_size=2) as rec:
         rec.record("a", 1, unit="1", labels={"x": "1", "y": "2"})
         rec.record("a", 2, unit="1", labels={"y": "2", "rank": "1", "x": "1"})
-        with pytest.raises(ValueError, match="it cannot be in 's', too"):
+        with pytest.raises(ValueError, match="it cannot have the unit 's'"):
             rec.record("a", 3, unit="s", labels={"y": "2", "x": "1"})
     assert values(read(rec.path)) == {'a{rank="1", x="1", y="2"}': [1.0, 2.0]}
 
@@ -174,7 +174,7 @@ def test_labels_in_any_order_and_a_rank_of_ones_own_are_one_series() -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0])
 def test_numbers_that_are_no_measurement_are_said_and_no_rule_can_pass(number: float, perfgate_command) -> None:
     rec = Recorder("run.json")
-    with pytest.warns(RecorderWarning, match="is no measurement: no rule on this metric will pass") as warned:
+    with pytest.warns(RecorderWarning, match="is not a valid measurement: no rule on this metric passes") as warned:
         rec.record("a", number, unit="s")
     assert warned[0].filename == __file__
     for value in (1.0, number, 1.0, 1.0, 1.0):  # said once
@@ -203,7 +203,7 @@ def test_a_closed_recorder_is_not_used_again() -> None:
         rec.record("a", 1, unit="1")
     rec.close()
     for use in (rec.__enter__, rec.step, rec.span("b").__enter__().stop, lambda: rec.record("a", 1, unit="1")):
-        with pytest.raises(RecorderError, match=r"run\.json is closed: make another Recorder"):
+        with pytest.raises(RecorderError, match=r"run\.json is closed: create another Recorder"):
             use()
     assert values(read("run.json")) == {"a": [1.0]}
 
@@ -211,9 +211,9 @@ def test_a_closed_recorder_is_not_used_again() -> None:
 def test_a_file_is_recorded_once_at_a_time_and_once_in_a_process() -> None:
     with Recorder("run.json") as rec:
         rec.record("a", 1, unit="1")
-        with pytest.raises(RecorderError, match="has recorded that file before"):
+        with pytest.raises(RecorderError, match="has already recorded this file"):
             Recorder("./run.json")
-    with pytest.raises(RecorderError, match=r"give each recording a file of its own, or remove it"):
+    with pytest.raises(RecorderError, match=r"use another file, or remove it"):
         Recorder("run.json")
     Path("run.json").unlink()
     with Recorder("run.json") as rec:
@@ -229,14 +229,14 @@ def test_older_results_are_replaced_and_other_files_are_not() -> None:
     assert "no measurements" in str(read("old.json").problems)
     rec.abort()
     Path("notes.txt").write_text("dear diary")
-    with pytest.raises(RecorderError, match="holds something that is no recording: give another name, or remove it"):
+    with pytest.raises(RecorderError, match="the file is not a recording: use another name, or remove it"):
         Recorder("notes.txt")
     assert Path("notes.txt").read_text() == "dear diary"
-    with pytest.raises(RecorderError, match="cannot record there: File exists"):
+    with pytest.raises(RecorderError, match="cannot write the recording: File exists"):
         Recorder("notes.txt/run.json")
-    with pytest.raises(RecorderError, match="cannot record there: Is a directory"):
+    with pytest.raises(RecorderError, match="cannot write the recording: Is a directory"):
         Recorder(".")
-    with pytest.raises(RecorderError, match="is no regular file"):
+    with pytest.raises(RecorderError, match="not a regular file"):
         Recorder("/dev/null")
 
 
@@ -258,7 +258,7 @@ def test_a_recording_of_nothing_is_said_and_never_passes(perfgate_command) -> No
 def test_a_recorder_cannot_be_pickled() -> None:
     with Recorder("run.json") as rec:
         rec.record("a", 1, unit="1")
-        with pytest.raises(TypeError, match="cannot be sent to another process: make one there"):
+        with pytest.raises(TypeError, match="cannot be sent to another process: create one there"):
             pickle.dumps(rec)
 
 
@@ -275,6 +275,14 @@ def test_threads_share_a_recorder(at_once: None) -> None:
         for thread in threads:
             thread.join()
     assert sorted(values(read("run.json"))["a"]) == sorted(float(n) for n in [*range(300)] * 4)
+
+
+def test_a_recording_that_was_not_closed_is_replaced() -> None:
+    Path("run.json").write_text('{"schema":"perfgate.recording/1","environment":{},"commit":null}\n')
+    with Recorder("run.json") as rec:
+        rec.record("a", 1, unit="1")
+        assert Path("run.json").read_text().startswith('{"schema":"perfgate.recording/1"')
+    assert values(read("run.json")) == {"a": [1.0]}
 
 
 def test_a_recording_too_large_for_one_document_stays_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""A recording that was not closed, `perfgate.recorder/1`: what `perfgate.Recorder` had written when its program died.
+"""A recording that was not closed, `perfgate.recording/1`: what `perfgate.Recorder` had written when its program died.
 
-Lines of JSON: the run, then pieces of its series in the words of `perfgate.results/1`, as `perfgate.recorder.form`
+Lines of JSON: the run, then pieces of its series in the words of `perfgate.results/1`, as `perfgate.recorder.journal`
 says. A recording that still runs, and a closed one too large for one document, are read, too. A last line that is cut
 short is what killing a program leaves.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfgate.readers.recorded.results_form import SeriesForm
 
 NAME = "recording"
-SCHEMA = "perfgate.recorder/1"
+SCHEMA = "perfgate.recording/1"
 
 _OPEN = "the recording was not closed: the program ended early, or still runs; what it wrote until then is read"
 
