@@ -23,8 +23,8 @@ MAY_IMPORT = {
     "readers": {"core", "documents"},
     "judge": {"core", "rules", "stats"},
     "analysis": {"core", "rules", "stats", "judge"},
-    "workspace": {"core", "documents", "rules", "readers", "judge", "baselines", "reporters"},
-    "baselines": {"core", "documents", "rules", "judge", "analysis", "workspace", "readers", "reporters", "commands"},
+    "workspace": {"core", "documents", "rules", "readers"},
+    "baselines": {"core", "documents", "stats", "rules", "judge", "workspace"},
     "recorder": {"core"},
     "measuring": {"core", "workspace", "judge", "recorder"},
     "integrations": {"core", "recorder", "measuring"},
@@ -49,8 +49,8 @@ HOMES = {
     "markupsafe": {"reporters.html.page"},
     "matplotlib": {"reporters.html.canvas"},
     "rich": {"reporters"},
-    "msgspec": {"baselines", "readers", "reporters"},
-    "fsspec": {"baselines.stores.bucket"},
+    "msgspec": {"documents.signed_files", "baselines", "readers", "reporters"},
+    "fsspec": {"baselines.bucket"},
     "pynvml": {"workspace.machine"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
@@ -62,7 +62,7 @@ ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning
 
 #: What reads or changes the world, and the only places that may.
 WORLD = {
-    *("workspace", "commands", "cli", "baselines", "measuring", "recorder"),
+    *("workspace", "baselines.stores", "measuring", "commands", "cli", "recorder"),
     *("readers.nvidia.sqlite_file", "integrations.pytest_plugin"),
 }
 WORLDLY_NAMES = {"open", "print", "input"}

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate import calibrate_prior
-from perfgate.baselines.priors import PriorFile, StoredPrior, decode, encode
+from perfgate.baselines.files import PRIOR, PriorFile, StoredPrior
 
 Command = Callable[..., Done]
 RUNS = [f"run{i}.log" for i in range(8)]
@@ -313,11 +313,11 @@ def test_runs_of_two_machines_are_no_calibration(perfgate: Command, folder: Path
     [
         (lambda data: data[: len(data) // 2], "is damaged"),
         (lambda data: b"", "is damaged"),
-        (lambda data: b"\xff\xfe", "decode"),
+        (lambda data: b"\xff\xfe", "not UTF-8"),
         (lambda data: data.replace(b'"d0": 8', b'"d0": 7'), "was altered after it was written"),
         (lambda data: data.replace(b"prior/1", b"prior/2"), "this perfgate reads perfgate.prior/1"),
         (lambda data: b"[]", "has the schema None"),
-        (lambda data: data.replace(b'"metric": "step"', b'"metric": 7'), "Expected `str`"),
+        (lambda data: data.replace(b'"metric": "step"', b'"metric": 7'), "'metric' is a whole number, not text"),
     ],
 )
 def test_a_damaged_prior_is_named_and_never_skipped(
@@ -337,11 +337,11 @@ def test_a_damaged_prior_is_named_and_never_skipped(
 
 def test_a_prior_of_another_machine_or_suite_is_refused(gate: Command, folder: Path) -> None:
     gate("calibrate", *RUNS)
-    stored, _ = decode("prior.json", prior_file(folder).read_bytes())
+    stored, _ = PRIOR.decode("prior.json", prior_file(folder).read_bytes())
     assert stored is not None
     for change, said in (({"identity": {"gpu": "H200"}}, "another environment"), ({"suite": "other"}, "was moved")):
         fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
-        prior_file(folder).write_bytes(encode(PriorFile(**{**fields, **change})))
+        prior_file(folder).write_bytes(PRIOR.encode(PriorFile(**{**fields, **change})))
         done = gate("check", RUNS[7])
         assert (done.code, said in " ".join(done.out.split())) == (3, True)
 
@@ -372,7 +372,7 @@ ROWS = st.lists(
 @given(ROWS)
 def test_what_was_written_is_read_back(rows: list[StoredPrior]) -> None:
     stored = PriorFile("perfgate.prior/1", "perfgate", "default", "2026-01-01T00:00:00Z", {"gpu": None}, [], rows)
-    found, problems = decode("prior.json", encode(stored))
+    found, problems = PRIOR.decode("prior.json", PRIOR.encode(stored))
     assert not problems
     assert found is not None
     assert found.priors == rows
@@ -380,9 +380,9 @@ def test_what_was_written_is_read_back(rows: list[StoredPrior]) -> None:
 
 @given(ROWS, st.integers(0), st.binary(max_size=3))
 def test_no_damage_goes_unnoticed_or_raises(rows: list[StoredPrior], at: int, bytes_: bytes) -> None:
-    data = encode(PriorFile("perfgate.prior/1", "perfgate", "default", "now", {}, [], rows))
+    data = PRIOR.encode(PriorFile("perfgate.prior/1", "perfgate", "default", "now", {}, [], rows))
     at %= len(data)
-    found, problems = decode("prior.json", data[:at] + bytes_ + data[at + len(bytes_) :])
+    found, problems = PRIOR.decode("prior.json", data[:at] + bytes_ + data[at + len(bytes_) :])
     assert (found is None) == bool(problems)
     if found is not None:  # the damage was none, or only between the values
         assert found.priors == rows

@@ -20,9 +20,6 @@ from perfgate.stats.history import FEWEST_RUNS, Prior, freedom, prior_of_levels,
 from perfgate.stats.moderated import has_logarithm
 from perfgate.stats.statistics import RunMeasure
 
-#: Fewer unchanged runs than this measure no noise.
-RUNS_NEEDED = FEWEST_RUNS
-
 
 def calibrate(case: Case, levels: Sequence[str] = ()) -> tuple[list[CalibratedPrior], list[str]]:
     """The noise between the new runs of a case, or between its pairs, for every metric that a rule compares.

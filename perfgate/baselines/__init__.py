@@ -1,5 +1,6 @@
-"""Stored baselines: one file a run, in levels, kept apart by environment.
+"""Stored baselines: one file for each run, in levels, one folder for each environment.
 
-`files` is the form of one file, `identity` tells environments apart, `levels` orders the runs of an environment and
-says which are current, and `stores` reads and writes them.
+`files` is the form of the files, `places` their paths and environments, `levels` the history of an environment,
+`stores` reads and writes files, and `repository` loads what `check` compares with. `approvals`, `candidates` and
+`allow` change a store, `listing` shows it, and `upkeep` checks and prunes it.
 """

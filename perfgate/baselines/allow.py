@@ -1,4 +1,4 @@
-"""`perfgate baseline allow`: a commit may be so much worse, says somebody who may write to the base."""
+"""`perfgate baseline allow`: record that a commit may regress a metric by up to a percentage."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 import perfgate
-from perfgate.baselines.allowances import FULL_SHA, SCHEMA, AllowanceFile, encode
-from perfgate.baselines.candidates import plain, write
-from perfgate.baselines.layout import ALLOWANCES
+from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile, utf8_text
+from perfgate.baselines.places import ALLOWANCES
+from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.core import RelativeChange, Verdict
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, command_line, place_words
-from perfgate.workspace.rule_source import WorkingTree, locked, open_store, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
-    """What is allowed to which commit, in the words of the command line."""
+class AllowanceRequest:
+    """The allowance to record, as the command line gives it."""
 
     head: str
     metric: str
@@ -34,9 +34,9 @@ class Permission:
 
 
 def allow_command(options: CommandOptions, head: str | None, failed: Sequence[Verdict]) -> str | None:
-    """The commands that would allow this commit what was seen of it, for a month: a command for each metric.
+    """Return the commands that allow the commit these regressions for a month, one command for each metric.
 
-    None where nothing moved by a share that can be allowed, as from zero.
+    Returns None if no metric has a relative change, for example because it was zero.
     """
     expires = surroundings.today() + timedelta(days=30)
     worst: dict[str, float] = {}
@@ -57,47 +57,46 @@ def allow_command(options: CommandOptions, head: str | None, failed: Sequence[Ve
 
 
 def _worsening(verdict: Verdict) -> float:
-    """How far a metric may have moved, as far as the interval tells."""
+    """Return the largest worsening that the interval includes."""
     change = verdict.change or RelativeChange(None, None, None)
     end = change.low if (change.estimate or 0.0) < 0 else change.high
     return abs(end or change.estimate or 0.0)
 
 
-def allow(given: Permission, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:
-    """Record an allowance; returns the lines to print. Raises Refused."""
-    if not given.reason.strip():
+def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:
+    """Record an allowance; returns the lines to print. Raises Refused.
+
+    Parameters
+    ----------
+    rules: the rule files, which name the suite if `suite` is None.
+    baselines: the directory or URL to write to.
+    """
+    if not request.reason.strip():
         raise Refused('an allowance needs a reason: --reason "..."')
-    if not FULL_SHA.fullmatch(given.head):
-        raise Refused(f"--head {given.head}: give the whole commit, 40 hexadecimal digits (git rev-parse)")
-    stored = AllowanceFile(
-        schema=SCHEMA,
+    if not FULL_SHA.fullmatch(request.head):
+        raise Refused(f"--head {request.head}: give the whole commit, 40 hexadecimal digits (git rev-parse)")
+    content = AllowanceFile(
+        schema=ALLOWANCE.schema,
         tool=f"perfgate {perfgate.__version__}",
-        suite=suite or _suite(rules),
-        head=given.head,
-        metric=plain(given.metric),
-        up_to=_share(given.up_to),
-        reason=plain(given.reason),
-        by=plain(given.by or surroundings.who()),
-        pr=given.pr,
+        suite=suite or read_ruleset(WORKING_TREE, rules, None).suite,
+        head=request.head,
+        metric=utf8_text(request.metric),
+        up_to=_share(request.up_to),
+        reason=utf8_text(request.reason),
+        by=utf8_text(request.by or surroundings.who()),
+        pr=request.pr,
         time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
-        expires=_date(given.expires),
+        expires=_date(request.expires),
     )
-    store, data = open_store(baselines), encode(stored)
-    path = f"{stored.suite}/{ALLOWANCES}/{given.head[:12]}-{hashlib.sha256(data).hexdigest()[:8]}.json"
+    store, data = open_store(baselines), ALLOWANCE.encode(content)
+    path = f"{content.suite}/{ALLOWANCES}/{request.head[:12]}-{hashlib.sha256(data).hexdigest()[:8]}.json"
     with locked(store):
-        write(store, path, data)
+        write_file(store, path, data)
     return [
         f"wrote {store.location(path)}",
-        f"until {stored.expires}, {given.head[:12]} may be up to {given.up_to} worse in {given.metric}; "
-        f"it counts once it is on the base that `check --policy-ref` reads",
+        f"until {content.expires}, {request.head[:12]} may be up to {request.up_to} worse in {request.metric}, "
+        "once this file is on the base that `check --policy-ref` reads",
     ]
-
-
-def _suite(rules: tuple[str, ...]) -> str:
-    ruleset, problems, _ = read_rules(WorkingTree(), rules, None)
-    if ruleset is None:
-        raise Refused("\n".join(map(str, problems)))
-    return ruleset.suite
 
 
 def _share(text: str) -> float:

@@ -1,14 +1,14 @@
-"""`perfgate baseline approve` and `add`: runs become baselines, or the command says why not."""
+"""`perfgate baseline approve` and `add`, and `check --propose`: store runs as baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from perfgate.baselines.candidates import Candidates, plain, read_candidates
-from perfgate.baselines.files import Level
+from perfgate.baselines.candidates import Candidates, read_candidates
+from perfgate.baselines.files import StoredLevel, utf8_text
 from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.repository import compared_runs
+from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.judge.health import unhealthy
 from perfgate.judge.verdicts import Case, judge
@@ -16,12 +16,12 @@ from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, approve_command
-from perfgate.workspace.rule_source import locked, open_store, policy_source
+from perfgate.workspace.rule_source import policy_source
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Who says that runs are the new normal, and why."""
+class Approval:
+    """Who approves runs as the new normal, and why."""
 
     reason: str
     by: str | None = None
@@ -32,35 +32,39 @@ class Decision:
     keep_all: bool = False
 
 
-def approve(options: CommandOptions, decision: Decision) -> list[str]:
+def approve(options: CommandOptions, approval: Approval) -> list[str]:
     """Open a new level with these runs; returns the lines to print. Raises Refused."""
-    if not decision.reason.strip():
+    if not approval.reason.strip():
         raise Refused('an approval needs a reason: --reason "..."')
-    return open_level(read_candidates(options), decision)
+    return open_level(read_candidates(options), approval)
 
 
-def open_level(found: Candidates, decision: Decision) -> list[str]:
+def open_level(found: Candidates, approval: Approval) -> list[str]:
     """Open a new level with runs that were read; returns the lines to print. Raises Refused."""
     with locked(found.store):
         found = found.reloaded()
-        level = _level(found, decision)
-        return found.write(level, found.store, keep_all=decision.keep_all, only=level.adopts)
+        level = _level(found, approval)
+        return found.write(level, found.store, keep_all=approval.keep_all, only=level.adopts)
 
 
 def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]) -> list[str]:
-    """Write the files that an approval would add to another folder; returns the lines to print. Raises Refused.
+    """Write the files of an approval to another folder; returns the lines to print. Raises Refused.
 
-    The level follows the one of the policy, so that the files fit into the base. The runs are read once more: what is
-    proposed is what was `judged`, or nothing.
+    The level follows the one of the policy, so the files fit into the base. The runs are read again.
+
+    Parameters
+    ----------
+    folder: the folder to write to.
+    judged: the files that the check judged; nothing is written if one of them has changed.
     """
     if "-" in options.runs:
-        raise Refused("--propose reads the runs a second time, which standard input does not allow: give a file")
+        raise Refused("--propose reads the runs twice, which standard input does not allow: give a file")
     found, target = read_candidates(options, policy_source(options.policy_ref)).reloaded(), open_store(folder)
     changed = [file.path for run in found.runs for file in run.files if file not in judged]
     if changed:
         raise Refused(f"{changed[0]} has changed since it was judged: nothing was proposed; check it again", 3)
     commit = options.head or surroundings.head_commit()
-    level = _level(found, Decision(f"as measured at {commit[:12]}" if commit else "as measured"))
+    level = _level(found, Approval(f"as measured at {commit[:12]}" if commit else "as measured"))
     with locked(target):
         return found.write(level, target)
 
@@ -73,9 +77,14 @@ def add(
     keep_all: bool = False,
     merged: str | None = None,
 ) -> list[str]:
-    """Add runs to the current level; refused when they fail their own rules. Raises Refused.
+    """Add runs to the current level; returns the lines to print. Raises Refused, also if the runs fail their rules.
 
-    `merged` is the head of the pull request whose merge was measured: what was allowed to it opens a new level.
+    Parameters
+    ----------
+    by: the user who adds the runs.
+    rotate: remove the oldest runs of a full level.
+    keep_all: store every metric, not only those that a rule reads.
+    merged: the head of the pull request whose merge was measured; its allowances open a new level.
     """
     found = read_candidates(options, head=merged)
     with locked(found.store):
@@ -95,65 +104,65 @@ def add(
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
-    """Add to the current level, whose oldest runs make room where that was asked for."""
+    """Add to the current level, and remove its oldest runs if that was asked for."""
     head = history.heads()[0]
     held = history.levels[head]
     room = RUNS_KEPT - len(held)
     if len(found.runs) > room and not rotate:
-        raise Refused(f"level {head} holds {len(held)} runs of {RUNS_KEPT}: replace the oldest with --rotate", 1)
+        raise Refused(f"level {head} has {len(held)} of {RUNS_KEPT} runs: replace the oldest with --rotate", 1)
     lines = found.write(history.level(head), found.store, keep_all=keep_all, by=by)
-    anchored = {run.run.path for run in history.anchor(head)}
+    anchored = {run.stored.path for run in history.anchor(head)}
     for run in held[: max(0, len(found.runs) - room)]:
-        if run.path not in anchored:  # no longer compared with, but what budgets are counted from
+        if run.path not in anchored:  # budgets are counted from these
             found.store.remove(run.path)
             lines.append(f"removed {found.store.location(run.path)}")
     return lines
 
 
-def _level(found: Candidates, decision: Decision) -> Level:
-    """The level that a decision opens. Raises Refused for one that drifts too far from the anchor."""
+def _level(found: Candidates, approval: Approval) -> StoredLevel:
+    """Return the level that an approval opens. Raises Refused if the runs are too far from the anchor."""
     history = found.loaded.history
     heads = history.heads()
     parent = heads[-1] if heads else None
-    adopts = _adopted(found, decision.adopt)
+    adopts = _adopted(found, approval.adopt)
     if adopts and parent is None:
-        raise Refused("there is no level yet that could adopt a metric: approve the first one whole", 1)
-    if parent is not None and not decision.reset_anchor:
+        raise Refused("no level exists yet: approve the first one without --adopt", 1)
+    if parent is not None and not approval.reset_anchor:
         _refuse_beyond_anchor(found, parent, adopts)
     name, reason, who = (
-        found.level_name(parent, decision.reason),
-        plain(decision.reason),
-        plain(decision.by or surroundings.who()),
+        found.level_name(parent, approval.reason),
+        utf8_text(approval.reason),
+        utf8_text(approval.by or surroundings.who()),
     )
-    anchor = parent is None or decision.reset_anchor
-    return Level(name, parent, reason, who, decision.pr, anchor, heads[:-1], adopts)
+    anchor = parent is None or approval.reset_anchor
+    return StoredLevel(name, parent, reason, who, approval.pr, anchor, heads[:-1], adopts)
 
 
 def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
-    """The metrics that `--adopt` names, globs spelt out. Raises Refused for one that the runs do not hold."""
+    """Return the metrics that `--adopt` names or matches. Raises Refused for a metric that no run has."""
     held = {series.key.metric for run in found.runs for series in run.series}
     adopted: set[str] = set()
     for name in names:
         matching = {metric for metric in held if metric == name or glob_matches(name, metric)}
         if not matching:
-            raise Refused(f"--adopt {name}: no run holds such a metric; see `perfgate inspect`", 1)
+            raise Refused(f"--adopt {name}: no run has such a metric; see `perfgate inspect`", 1)
         adopted |= matching
     return sorted(adopted)
 
 
 def _refuse_beyond_anchor(found: Candidates, parent: str, adopts: list[str]) -> None:
-    """A chain of small steps ends where the rules say so, however it is cut. Raises Refused."""
-    anchor = compared_runs(found.loaded.history.anchor(parent))
+    """Raise Refused if the runs are further from the anchor than the rules allow, for a chain of small steps."""
+    anchor = tuple(run.run() for run in found.loaded.history.anchor(parent))
     verdicts = judge(_case(found, Baseline(anchor=anchor)))
     beyond = [v for v in verdicts if v.against == "anchor" and (v.metric in adopts or not adopts) and _is_beyond(v)]
     if beyond:
         words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in beyond)
-        step = "if the anchor itself is to move, say so: approve with --reset-anchor and the reason"
-        raise Refused(f"not approved, for it is further from the anchor than the rules allow:\n{words}\n{step}", 1)
+        step = "to move the anchor itself, approve with --reset-anchor and the reason"
+        raise Refused(f"not approved: the runs are further from the anchor than the rules allow\n{words}\n{step}", 1)
 
 
 def _is_beyond(verdict: Verdict) -> bool:
-    """Whether runs lie beyond a tolerance, whatever their noise: a chain of doubtful steps is a chain, too."""
+    """Return whether runs are beyond a tolerance, whatever their noise: doubtful steps add up, too."""
     estimate = verdict.change.estimate if verdict.change else None
     if estimate is None or verdict.tolerance is None:
         return verdict.outcome == "fail"
@@ -162,27 +171,27 @@ def _is_beyond(verdict: Verdict) -> bool:
 
 
 def _judged(found: Candidates) -> tuple[Verdict, ...]:
-    """The verdicts of the runs. Raises Refused where they fail their own rules."""
+    """Return the verdicts of the runs. Raises Refused if they fail their own rules."""
     verdicts = judge(_case(found, found.loaded.baseline))
     bad = [verdict for verdict in verdicts if verdict.exit_code and verdict.reason != "no-baseline"]
     if bad:
         words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
         command = approve_command(found.options)
-        raise Refused(f"not added, for it does not pass its own rules:\n{words}\nif that is meant: {command}", 1)
+        raise Refused(f"not added: the runs do not pass their own rules\n{words}\nto accept them: {command}", 1)
     return verdicts
 
 
 def _widening(verdicts: Iterable[Verdict]) -> list[str]:
-    """A warning for each comparison that such noisy runs leave open: as a base they leave later ones open, too."""
+    """Return a warning for each inconclusive comparison: such noisy runs make later comparisons inconclusive, too."""
     return [
-        f"warning: {v.message}: such a run widens every later interval; if it was disturbed, remove its file"
+        f"warning: {v.message}: this run widens every later interval; if it was disturbed, remove its file"
         for v in verdicts
         if v.kind == "change" and v.outcome == "inconclusive"
     ]
 
 
-def _allowed_level(found: Candidates, eased: list[Verdict]) -> Level:
-    """The level that an allowance made beforehand opens, for the metrics that it was used for."""
+def _allowed_level(found: Candidates, eased: list[Verdict]) -> StoredLevel:
+    """Return the level that allowances open, for the metrics that they were used for."""
     parent = found.loaded.history.heads()[0]
     metrics = sorted({verdict.metric for verdict in eased})
     used = [
@@ -192,13 +201,13 @@ def _allowed_level(found: Candidates, eased: list[Verdict]) -> Level:
     ]
     reason = "; ".join(dict.fromkeys(f"allowed up to {100 * a.up_to:g}%: {a.reason}" for a in used))
     who = ", ".join(dict.fromkeys(a.by for a in used))
-    return Level(found.level_name(parent, reason), parent, reason, who, adopts=metrics)
+    return StoredLevel(found.level_name(parent, reason), parent, reason, who, adopts=metrics)
 
 
 def _refuse_unhealthy(found: Candidates) -> None:
     reasons = unhealthy(found.facts)
     if reasons:
-        raise Refused(f"not added, for the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
+        raise Refused(f"not added: the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
 
 
 def _case(found: Candidates, baseline: Baseline) -> Case:

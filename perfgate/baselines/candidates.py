@@ -1,4 +1,4 @@
-"""Runs that may become baselines: read, held against what is stored, and written."""
+"""Runs that may become baselines: read, compared with the stored ones, and written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import perfgate
-from perfgate.baselines.files import BaselineFile, Level, StoredSource, context_of, encode, stored_series
-from perfgate.baselines.identity import identity_of
+from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource, stored_series, utf8_text
 from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.repository import Loaded, find_environment, load_baseline, naming
-from perfgate.baselines.stores import Store, UnsafeName, WritableStore
+from perfgate.baselines.places import identity_of
+from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
+from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
 from perfgate.core import Baseline, Fact, Key, Problem, Run
 from perfgate.judge.evidence import Evidence, find_subjects
 from perfgate.judge.pairs import is_paired
@@ -19,34 +19,34 @@ from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, approve_command
-from perfgate.workspace.rule_source import PolicySource, WorkingTree, open_store, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Runs that may become baselines, with everything that was read beside them."""
+    """Runs that may become baselines, with everything that was read for them."""
 
     options: CommandOptions
     ruleset: Ruleset
     runs: tuple[Run, ...]
     facts: dict[str, Fact]
-    #: The store that they are for, and the one that tells what is there already; they differ for a proposal.
+    #: The store to write to, and the store that they are compared with; these differ for a proposal.
     store: WritableStore
     known: Store
-    loaded: Loaded
+    loaded: LoadedBaseline
     #: The commit whose allowances count.
     head: str | None
-    #: What whoever approves should know: facts that contradict each other.
+    #: Warnings: facts that contradict each other.
     noticed: tuple[Problem, ...] = ()
 
     @property
     def environment(self) -> str:
-        """The folder of the runs' environment."""
+        """The folder of their environment."""
         identity = identity_of(self.facts, self.ruleset.identity)
         return find_environment(self.known, self.ruleset.suite, identity)[0]
 
     def reloaded(self) -> Candidates:
-        """The same with what is stored now. Raises Refused where a stored file is damaged."""
+        """Read the store again. Raises Refused if a stored file is damaged."""
         loaded = load_baseline(self.known, self.ruleset, self.facts, approve_command(self.options), self.head)
         if loaded.damaged:
             words = "\n".join(str(problem) for problem in loaded.problems)
@@ -54,19 +54,19 @@ class Candidates:
         return replace(self, loaded=loaded)
 
     def level_name(self, parent: str | None, reason: str) -> str:
-        """The name of a level that these runs open: never a bare counter, so that two branches never agree on one.
+        """Return the name of the level that these runs open; it has a hash, so two branches never choose the same.
 
-        Raises Refused where there is such a level already.
+        Raises Refused if there is such a level already.
         """
         sources = [file.sha256 for run in self.runs for file in run.files]
-        stamp = hashlib.sha256("\0".join([parent or "", plain(reason), *sources]).encode()).hexdigest()[:8]
+        stamp = hashlib.sha256("\0".join([parent or "", utf8_text(reason), *sources]).encode()).hexdigest()[:8]
         name = f"{surroundings.now():%Y-%m-%d}-{stamp}"
         if name in self.loaded.history.levels:
             raise Refused(f"the level {name} exists already, with the same runs and reason", 1)
         return name
 
     def refuse_known(self, history: History) -> None:
-        """The same file a second time is no second run. Raises Refused."""
+        """Raise Refused for a file that is stored already."""
         known = {
             source.sha256: run.path for level in history.levels.values() for run in level for source in run.file.sources
         }
@@ -76,7 +76,7 @@ class Candidates:
 
     def write(
         self,
-        level: Level,
+        level: StoredLevel,
         target: WritableStore,
         *,
         keep_all: bool = False,
@@ -85,7 +85,11 @@ class Candidates:
     ) -> list[str]:
         """Store every run in a level; returns the lines to print. Raises Refused.
 
-        `only` are the metrics to store: an approval of some metrics says nothing of the others.
+        Parameters
+        ----------
+        keep_all: store every metric, not only those that a rule reads.
+        by: the user who adds the runs.
+        only: the metrics to store, if a level adopts some only; empty means all.
         """
         lines = [*map(str, self.noticed), *self._absent_metrics()]
         is_named = naming(self.ruleset)
@@ -99,61 +103,65 @@ class Candidates:
                 f"warning: a level keeps {RUNS_KEPT} runs: of {len(self.runs)} the last {RUNS_KEPT} are stored"
             )
         for number, run in enumerate(self.runs[-RUNS_KEPT:], 1):
-            data = encode(self._stored(run, level, by, is_kept))
-            # The number keeps runs of one second in their order.
+            data = STORED_RUN.encode(self._file(run, level, by, is_kept))
+            # The number keeps the order of runs that are written in the same second.
             name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{number:02d}-{hashlib.sha256(data).hexdigest()[:8]}.json"
             path = f"{self.ruleset.suite}/{environment}/{level.name}/{name}"
-            write(target, path, data)
+            write_file(target, path, data)
             lines.append(f"wrote {target.location(path)} ({len(data) / 1024:.0f} KiB, {run.name})")
         return lines
 
     def _absent_metrics(self) -> list[str]:
-        """A warning for each rule that names nothing in these runs: most likely a misspelt metric."""
+        """Return a warning for each rule without a metric in these runs, which is probably misspelt."""
         evidence = Evidence.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
         absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, evidence)]
-        return [f"warning: no run holds what this rule names: {rule.name} ({rule.at})" for rule in absent]
+        return [f"warning: no run has the metric of this rule: {rule.name} ({rule.at})" for rule in absent]
 
-    def _stored(self, run: Run, level: Level, by: str | None, wanted: Callable[[Key], bool]) -> BaselineFile:
+    def _file(self, run: Run, level: StoredLevel, by: str | None, wanted: Callable[[Key], bool]) -> BaselineFile:
         rows = stored_series(run, wanted)
         if not rows:
-            raise Refused(f"{run.name} holds none of the metrics that the rules name; keep every metric with --all", 3)
+            raise Refused(f"{run.name} has none of the metrics that the rules name; store every metric with --all", 3)
         identity = identity_of(self.facts, self.ruleset.identity)
         return BaselineFile(
-            schema="perfgate.baseline/1",
+            schema=STORED_RUN.schema,
             tool=f"perfgate {perfgate.__version__}",
             suite=self.ruleset.suite,
             time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
-            commit=plain(self.options.head or run.commit or surroundings.head_commit() or "") or None,
+            commit=utf8_text(self.options.head or run.commit or surroundings.head_commit() or "") or None,
             level=level,
-            added_by=plain(by or surroundings.who()),
+            added_by=utf8_text(by or surroundings.who()),
             identity=identity,
-            context=context_of(self.facts, identity),
+            context={name: self.facts[name] for name in sorted(self.facts) if name not in identity},
             format=run.format,
-            sources=[StoredSource(plain(file.path), file.format, file.sha256) for file in run.files],
+            sources=[StoredSource(utf8_text(file.path), file.format, file.sha256) for file in run.files],
             series=rows,
         )
 
 
 def read_candidates(
-    options: CommandOptions, source: PolicySource | None = None, head: str | None = None, *, pairs: bool = False
+    options: CommandOptions, source: PolicySource = WORKING_TREE, head: str | None = None, *, pairs: bool = False
 ) -> Candidates:
-    """Read the runs, the rules and where baselines are. Raises Refused for what cannot become a baseline.
+    """Read the runs and the rules, and open the store. Raises Refused for runs that cannot become a baseline.
 
-    `pairs` are no baseline, but show noise.
+    Parameters
+    ----------
+    source: the source of the rules and of the baselines that the runs are compared with.
+    head: the commit whose allowances count.
+    pairs: accept pairs, which cannot become a baseline but show noise.
     """
-    source = source or WorkingTree()
-    ruleset, problems, _ = read_rules(source, options.rules, options.suite)
-    if ruleset is None:
-        raise Refused("\n".join(str(problem) for problem in problems))
+    ruleset = read_ruleset(source, options.rules, options.suite)
     runs, facts, noticed = read_measured(options, ruleset.identity, pairs=pairs)
-    store, known = open_store(options.baselines), source.store(options.baselines)
-    return Candidates(options, ruleset, runs, facts, store, known, Loaded(Baseline(), History({})), head, noticed)
+    store, known = open_store(options.baselines), store_of(source, options.baselines)
+    return Candidates(options, ruleset, runs, facts, store, known, LoadedBaseline(), head, noticed)
 
 
 def read_measured(
     options: CommandOptions, identity: Sequence[str], *, pairs: bool = False
 ) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
-    """The runs, the facts of their machine, and warnings of these. Raises Refused for what cannot become a baseline."""
+    """Read the runs; returns them, the facts of their machine, and warnings about the facts.
+
+    Raises Refused for runs that cannot become a baseline.
+    """
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), identity)
     found = [*(problem for run in runs for problem in run.problems), *clashes]
@@ -162,29 +170,16 @@ def read_measured(
         words = "\n".join(str(problem) for problem in damaged)
         raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
     if not pairs and any(map(is_paired, runs)):
-        raise Refused("pairs hold a base of their own, and cannot become a baseline: give runs of the new code alone")
+        raise Refused("pairs have their own base and cannot become a baseline: give runs of the new code alone")
     _refuse_ranks_as_runs(runs)
     return runs, facts, tuple(clashes)
 
 
 def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:
-    """The files of one run, one for each rank, are no independent runs."""
+    """Raise Refused for the files of one run, one file for each rank: they are not independent runs."""
     ranks = [{series.key.member() for series in run.series} for run in runs]
     for i, one in enumerate(ranks):
         for other in ranks[i + 1 :]:
             if one and other and not one & other:
-                message = "these files hold different ranks, so they look like one run: give their folder"
+                message = "these files have different ranks, so they look like one run: give their folder"
                 raise Refused(message, 1)
-
-
-def write(store: WritableStore, path: str, data: bytes, *, replace: bool = False) -> None:
-    """Write a file, or say why that was not possible. Raises Refused."""
-    try:
-        store.write(path, data, replace=replace)
-    except (OSError, UnsafeName) as error:
-        raise Refused(f"{store.location(path)}: cannot be written: {error}") from None
-
-
-def plain(text: str) -> str:
-    """Text that UTF-8 can hold: bytes of the command line that are none become visible escapes."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,33 +1,36 @@
-"""The form of one baseline file, `perfgate.baseline/1`: one run, why it was approved, and enough to judge by later.
+"""The files of a store: stored runs, calibrated priors and allowances. Each contains its own hash.
 
-History of the form:
+`perfgate.baseline/1` is one run, the decision about it, and enough to judge by later. It keeps up to KEEP_WHOLE values
+of a series. A longer series is thinned: one value is kept of each of KEEP_WHOLE equal stretches, at positions of a
+low-discrepancy sequence, so that no period in the data can hide from it. The smallest and the largest value are always
+kept. `thinned_from` is the number of values before.
 
-* 1: the first. Samples are kept whole up to KEEP_WHOLE values a series. A longer series is thinned to as many, one
-  value of each of as many equal stretches, at positions of a low-discrepancy sequence, so that no period in the data
-  can hide from it; the smallest and the largest value are always kept. `thinned_from` says how many there were.
+`perfgate.prior/1` is the noise that `perfgate calibrate` measured. It belongs to a machine and not to a level.
 
-The bytes are deterministic: keys in a fixed order, series sorted, the shortest text of every number. `content_sha256`
-is the SHA-256 of the file's own JSON without that field.
+`perfgate.allowance/1` says how much worse a commit may be in a metric, and who allowed it. `check --policy-ref` reads
+it from the base, so that a pull request cannot allow itself anything. It names one commit: a later one needs its own.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from perfgate.core import Fact, Key, Location, Problem, Run, Series, SourceFile, read_only
+from perfgate.core import Allowance, CalibratedPrior, Fact, Key, Run, Series, SourceFile, read_only
 from perfgate.core.units import BASE_UNITS
-from perfgate.documents.json import load_json
-from perfgate.documents.struct_errors import violation
+from perfgate.documents.signed_files import SignedFile
 
-SCHEMA = "perfgate.baseline/1"
 KEEP_WHOLE = 8192
-
-LabelPairs = dict[str, str]
+#: A whole commit: an abbreviated name could mean another commit tomorrow.
+FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+#: The pairing of single runs, which the file leaves out.
+NO_PAIRS = msgspec.UNSET
 
 
 class StoredSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,20 +42,32 @@ class StoredSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredSeries(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One series, in base units; `values` for samples and single values, `aggregate` for what was printed."""
+    """A series in base units: `values` of samples and of single values, `aggregate` of printed statistics."""
 
     metric: str
     unit: str
     kind: str
-    labels: LabelPairs = {}
+    labels: dict[str, str] = {}
     values: list[float] = []
     steps: list[int] | None = None
     aggregate: dict[str, float] = {}
     thinned_from: int | None = None
 
+    @property
+    def key(self) -> Key:
+        """The name of the series."""
+        return Key(self.metric, tuple(sorted(self.labels.items())))
 
-class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The level that a run belongs to: a decision somebody made."""
+    def is_sound(self) -> bool:
+        """Return whether unit and kind are known, and each value has a step of a plausible size."""
+        steps = self.steps if self.steps is not None else [0] * len(self.values)
+        amounts = {"samples": True, "aggregate": not self.values, "value": len(self.values) == 1}
+        fits = len(steps) == len(self.values) and all(abs(step) < 1 << 62 for step in steps)
+        return self.unit in BASE_UNITS and amounts.get(self.kind, False) and fits
+
+
+class StoredLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The level of a run: the decision that opened it, as each of its runs records it."""
 
     name: str
     parent: str | None = None
@@ -60,21 +75,21 @@ class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     by: str = ""
     pr: int | None = None
     anchor: bool = False
-    #: Other levels that stood beside the parent when this one was opened, and that it replaces, too.
+    #: Other heads at that time, which this level replaces like its parent.
     settles: list[str] = []
     #: The metrics that the level adopts; empty means all.
     adopts: list[str] = []
 
 
 class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One stored run."""
+    """The content of a stored run."""
 
     schema: str
     tool: str
     suite: str
     time: str
     commit: str | None
-    level: Level
+    level: StoredLevel
     added_by: str
     identity: dict[str, str | int | float | bool | None]
     context: dict[str, str | int | float | bool]
@@ -83,97 +98,149 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     series: list[StoredSeries]
     content_sha256: str = ""
 
+    def fault(self) -> str | None:
+        """Return what is wrong with the series, or None."""
+        keys = {row.key for row in self.series}
+        if len(keys) < len(self.series) or not all(row.is_sound() for row in self.series):
+            return "has a series twice, or a series that contradicts itself"
+        return None
 
-def encode(stored: BaselineFile) -> bytes:
-    """The bytes of a file, with its own hash in it."""
-    unsigned = msgspec.structs.replace(stored, content_sha256="")
-    return _json(msgspec.structs.replace(stored, content_sha256=hashlib.sha256(_json(unsigned)).hexdigest()))
-
-
-def _json(stored: BaselineFile) -> bytes:
-    """Indented down to the series, whose numbers stay on one line: readable, and small in a diff."""
-    plain = msgspec.to_builtins(stored)
-    rows = plain.pop("series")
-    digest = plain.pop("content_sha256")
-    head = msgspec.json.format(msgspec.json.encode(plain), indent=2)[:-2]
-    body = b",\n    ".join(msgspec.json.encode(row) for row in rows)
-    tail = msgspec.json.encode(digest)
-    return head + b',\n  "series": [\n    ' + body + b'\n  ],\n  "content_sha256": ' + tail + b"\n}\n"
+    def run(self, name: str) -> Run:
+        """Return the run as the judge sees it."""
+        series = tuple(map(_restored, self.series))
+        facts: dict[str, Fact] = {**self.context, **{k: v for k, v in self.identity.items() if v is not None}}
+        files = tuple(SourceFile(source.path, source.format, source.sha256) for source in self.sources)
+        return Run(name, self.format, series, environment=facts, files=files, commit=self.commit)
 
 
-def decode(name: str, data: bytes) -> tuple[BaselineFile | None, list[Problem]]:
-    """Read one file; a damaged, altered or newer one gives a problem that names it, and None."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None, [_damaged(name, "is not UTF-8 text")]
-    document = load_json(text, name)
-    if document.problems:
-        return None, [_damaged(name, f"is damaged: {document.problems[0].message}")]
-    schema = document.data.get("schema") if isinstance(document.data, dict) else None
-    if schema != SCHEMA:
-        return None, [
-            _damaged(
-                name,
-                f"has the schema {schema!r}; this perfgate reads {SCHEMA}: use the version that wrote it",
+def _restored(row: StoredSeries) -> Series:
+    values = read_only(np.array(row.values, dtype=np.float64))
+    steps = np.arange(len(values)) if row.steps is None and row.kind == "samples" else row.steps
+    restored = None if steps is None else np.array(steps, dtype=np.int64)
+    return Series(row.key, row.unit, row.kind, values, restored, row.aggregate, thinned_from=row.thinned_from)  # type: ignore[arg-type]
+
+
+class StoredPrior(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The noise of a metric: its relative standard deviation `s0` has `d0` prior degrees of freedom."""
+
+    metric: str
+    labels: dict[str, str]
+    statistic: str
+    rank: str
+    s0: float
+    d0: float
+    #: The number of runs, or pairs, that it was measured on.
+    runs: int
+
+    @classmethod
+    def of(cls, prior: CalibratedPrior) -> StoredPrior:
+        """Return a prior as its file contains it."""
+        key = prior.key
+        return cls(key.metric, dict(key.labels), prior.statistic, prior.rank, prior.s0, prior.d0, prior.runs)
+
+
+class PriorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of a prior: all that a calibration found, and the files that it was found in."""
+
+    schema: str
+    tool: str
+    suite: str
+    time: str
+    identity: dict[str, str | int | float | bool | None]
+    sources: list[StoredSource]
+    priors: list[StoredPrior]
+    content_sha256: str = ""
+    #: How the pairs were made, if this is the noise between pairs.
+    pairing: str | msgspec.UnsetType = NO_PAIRS
+
+    @property
+    def calibrated(self) -> tuple[CalibratedPrior, ...]:
+        """The priors as the judge looks them up."""
+        return tuple(
+            CalibratedPrior(
+                key=Key(row.metric, tuple(sorted(row.labels.items()))),
+                statistic=row.statistic,
+                rank=row.rank,
+                s0=row.s0,
+                d0=row.d0,
+                runs=row.runs,
+                pairing=self.pairing or None,
             )
-        ]
-    try:
-        stored = msgspec.convert(document.data, BaselineFile)
-    except msgspec.ValidationError as error:
-        return None, [_damaged(name, f"does not have the form of {SCHEMA}: {violation(error).message}")]
-    unsigned = msgspec.structs.replace(stored, content_sha256="")
-    if stored.content_sha256 != hashlib.sha256(_json(unsigned)).hexdigest():
-        return None, [
-            _damaged(name, "was altered after it was written: its content does not have the hash that it states")
-        ]
-    keys = [(row.metric, tuple(sorted(row.labels.items()))) for row in stored.series]
-    if len(set(keys)) < len(keys) or not all(map(_is_sound, stored.series)):
-        return None, [_damaged(name, "holds a series twice, or one that contradicts itself")]
-    return stored, []
+            for row in self.priors
+        )
+
+    def fault(self) -> str | None:
+        """Return what is wrong with the rows, or None."""
+        names = {(prior.key, prior.statistic, prior.rank) for prior in self.calibrated}
+        sound = all(0 < row.s0 < math.inf and 0 < row.d0 < math.inf and row.runs > 0 for row in self.priors)
+        if len(names) < len(self.priors) or not sound:
+            return "has a metric twice, or noise that is not a positive number"
+        return None
 
 
-def _is_sound(row: StoredSeries) -> bool:
-    """Whether a series has a known unit and kind, and as many steps as values, none of them beyond any count."""
-    steps = row.steps if row.steps is not None else [0] * len(row.values)
-    amounts = {"samples": True, "aggregate": not row.values, "value": len(row.values) == 1}
-    fits = len(steps) == len(row.values) and all(abs(step) < 1 << 62 for step in steps)
-    return row.unit in BASE_UNITS and amounts.get(row.kind, False) and fits
+class AllowanceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of an allowance."""
+
+    schema: str
+    tool: str
+    suite: str
+    #: The commit that may be worse.
+    head: str
+    #: A metric's name, or a glob.
+    metric: str
+    up_to: float
+    reason: str
+    by: str
+    pr: int | None
+    time: str
+    #: The last day on which it counts, YYYY-MM-DD.
+    expires: str
+    content_sha256: str = ""
+
+    def fault(self) -> str | None:
+        """Return what is wrong with the date, or None."""
+        try:
+            self.allowance()
+        except ValueError as error:
+            return f"does not have the form of {self.schema}: {error}"
+        return None
+
+    def allowance(self) -> Allowance:
+        """Return the allowance as the judge uses it. Raises ValueError for a wrong date."""
+        return Allowance(self.metric, self.up_to, self.by, self.reason, date.fromisoformat(self.expires))
 
 
-def _damaged(name: str, what: str) -> Problem:
-    step = "restore it from git, or remove it and approve again"
-    return Problem("error", f"{what}; {step}", Location(name))
+STORED_RUN = SignedFile(
+    "perfgate.baseline/1", BaselineFile, BaselineFile.fault, "remove it and approve again", rows="series"
+)
+PRIOR = SignedFile("perfgate.prior/1", PriorFile, PriorFile.fault, "measure the noise again with perfgate calibrate")
+ALLOWANCE = SignedFile("perfgate.allowance/1", AllowanceFile, AllowanceFile.fault, "remove it and allow again")
 
 
 def stored_series(run: Run, wanted: Callable[[Key], bool]) -> list[StoredSeries]:
-    """The series of a run that a baseline keeps, sorted, thinned where they are long."""
-    return [_store(series) for series in sorted(run.series, key=lambda s: s.key) if wanted(series.key)]
+    """Return the wanted series of a run as its file contains them: sorted, and thinned if they are long."""
+    return [_stored(series) for series in sorted(run.series, key=lambda s: s.key) if wanted(series.key)]
 
 
-def _store(series: Series) -> StoredSeries:
+def _stored(series: Series) -> StoredSeries:
     keep = kept_positions(series.values) if len(series.values) > KEEP_WHOLE else None
     values = series.values if keep is None else series.values[keep]
     steps = series.steps if series.steps is None or keep is None else series.steps[keep]
+    counts_up = steps is None or np.array_equal(steps, np.arange(len(steps)))  # 0, 1, 2, ... need not be written
     return StoredSeries(
         metric=series.key.metric,
         labels=dict(series.key.labels),
         unit=series.unit,
         kind=series.kind,
         values=[float(value) for value in values],
-        steps=None if steps is None or _counts_up(steps) else [int(step) for step in steps],
+        steps=None if steps is None or counts_up else [int(step) for step in steps],
         aggregate=dict(sorted(series.aggregate.items())),
         thinned_from=None if keep is None else len(series.values),
     )
 
 
-def _counts_up(steps: Any) -> bool:
-    """Whether steps are 0, 1, 2, ...: then they need no room in the file."""
-    return bool(np.array_equal(steps, np.arange(len(steps))))
-
-
 def kept_positions(values: Any) -> Any:
-    """Which of n > KEEP_WHOLE values are kept, ascending: one in each of KEEP_WHOLE equal stretches."""
+    """Return which of n > KEEP_WHOLE values are kept, ascending: one of each of KEEP_WHOLE equal stretches."""
     n = len(values)
     edges = np.linspace(0, n, KEEP_WHOLE + 1)
     golden = (np.sqrt(5) - 1) / 2  # its multiples, modulo 1, fill the unit interval most evenly
@@ -184,22 +251,6 @@ def kept_positions(values: Any) -> Any:
     return np.unique(chosen)
 
 
-def run_of(stored: BaselineFile, name: str) -> Run:
-    """A stored run as the judge sees it."""
-    series = tuple(_restore(row) for row in stored.series)
-    facts: dict[str, Fact] = {**stored.context, **{k: v for k, v in stored.identity.items() if v is not None}}
-    files = tuple(SourceFile(source.path, source.format, source.sha256) for source in stored.sources)
-    return Run(name, stored.format, series, environment=facts, files=files, commit=stored.commit)
-
-
-def _restore(row: StoredSeries) -> Series:
-    values = read_only(np.array(row.values, dtype=np.float64))
-    steps = np.arange(len(values)) if row.steps is None and row.kind == "samples" else row.steps
-    key = Key(row.metric, tuple(sorted(row.labels.items())))
-    restored = None if steps is None else np.array(steps, dtype=np.int64)
-    return Series(key, row.unit, row.kind, values, restored, row.aggregate, thinned_from=row.thinned_from)  # type: ignore[arg-type]
-
-
-def context_of(facts: Mapping[str, Fact], identity: Mapping[str, Fact | None]) -> dict[str, Fact]:
-    """The facts that are recorded and shown, but not compared."""
-    return {name: facts[name] for name in sorted(facts) if name not in identity}
+def utf8_text(text: str) -> str:
+    """Return text that can be written as UTF-8: other bytes of the command line become visible escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,21 +1,22 @@
-"""Levels: the runs of one environment, ordered by the decisions that were made about them.
+"""Levels: the runs of one environment, ordered by the decisions about them.
 
-A level is opened by `approve` and grows by `add`. It names its parent, so that two branches that each approve leave
-two heads, which somebody has to settle; runs of older levels are never compared with.
+`approve` opens a level and `add` adds runs to it. A level names its parent. Two branches that each approve leave two
+heads, until an approval replaces both. Runs of replaced levels are not compared with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from perfgate.baselines.files import BaselineFile, Level
+from perfgate.baselines.files import BaselineFile, StoredLevel
+from perfgate.core import Run
 
-#: How many runs of a level are compared with, and kept.
+#: The largest number of runs of a level that are compared with, and kept.
 RUNS_KEPT = 10
-#: How many runs of the anchor's level stand for it.
+#: The largest number of runs of the anchor that are compared with.
 ANCHOR_RUNS = 5
 
 
@@ -28,20 +29,27 @@ class StoredRun:
 
     @property
     def age(self) -> tuple[str, str]:
-        """Sorts runs from the oldest to the newest."""
+        """A sort key, from the oldest to the newest."""
         return (self.file.time, self.path)
 
     def metrics(self) -> set[str]:
-        """The names of the metrics that the run holds."""
+        """Return the names of the metrics that the run has."""
         return {row.metric for row in self.file.series}
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A stored run that new ones are compared with, whole or in some metrics alone."""
+class ComparedRun:
+    """A stored run that new ones are compared with: in all metrics, or in some only."""
 
-    run: StoredRun
+    stored: StoredRun
     metrics: frozenset[str] | None = None
+
+    def run(self) -> Run:
+        """Return the run as the judge sees it, with the metrics that it is compared in."""
+        run = self.stored.file.run(self.stored.path)
+        if self.metrics is None:
+            return run
+        return replace(run, series=tuple(s for s in run.series if s.key.metric in self.metrics), partial=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +66,18 @@ class History:
             levels.setdefault(run.file.level.name, []).append(run)
         return cls({name: tuple(found) for name, found in levels.items()})
 
-    def level(self, name: str) -> Level:
-        """What is recorded of a level: its runs all say the same."""
+    def level(self, name: str) -> StoredLevel:
+        """Return the record of a level, which is the same in all its runs."""
         return self.levels[name][0].file.level
 
     def heads(self) -> list[str]:
-        """The levels that no other names as its parent: one, or the history has forked."""
+        """Return the levels that no other level replaces: one, or more if the history has forked."""
         levels = [self.level(name) for name in self.levels]
         replaced = {level.parent for level in levels} | {name for level in levels for name in level.settles}
         return [name for name in self.levels if name not in replaced]
 
     def chain(self, head: str) -> list[str]:
-        """A level, its parent, and so on: the newest first."""
+        """Return a level, its parent, and so on: the newest first."""
         names: list[str] = []
         name: str | None = head
         while name in self.levels and name not in names:
@@ -77,19 +85,19 @@ class History:
             name = self.level(name).parent
         return names
 
-    def compared(self, head: str) -> tuple[Compared, ...]:
-        """The runs that new ones are compared with, oldest first: of each metric the newest of its own level.
+    def compared(self, head: str) -> tuple[ComparedRun, ...]:
+        """Return the runs that new ones are compared with, oldest first.
 
-        A level that adopts some metrics alone opens a new level of those; the others go on where they were.
+        A level that adopts some metrics replaces the runs of these only. So each metric has a newest level of its own.
         """
         chain = self.chain(head)
         whole = next((i for i, name in enumerate(chain) if not self.level(name).adopts), len(chain) - 1)
         if whole == 0:
-            return tuple(Compared(run) for run in self.levels[head][-RUNS_KEPT:])
+            return tuple(ComparedRun(run) for run in self.levels[head][-RUNS_KEPT:])
         return self._picked(chain[: whole + 1], self._current)
 
-    def anchor(self, head: str) -> tuple[Compared, ...]:
-        """The first runs after the anchor was last set, of each metric: what a chain of steps is held against."""
+    def anchor(self, head: str) -> tuple[ComparedRun, ...]:
+        """Return the first runs of each metric since its anchor was set; a chain of steps is compared with them."""
         chain = self.chain(head)
         levels = [self.level(name) for name in chain]
         whole = next((i for i, level in enumerate(levels) if level.anchor and not level.adopts), len(chain) - 1)
@@ -97,22 +105,22 @@ class History:
 
     def _picked(
         self, chain: Sequence[str], pick: Callable[[str, Sequence[str]], list[StoredRun]]
-    ) -> tuple[Compared, ...]:
-        """What `pick` takes for each metric from a chain of levels, put together run by run."""
-        held = {name for level in chain for run in self.levels[level] for name in run.metrics()}
+    ) -> tuple[ComparedRun, ...]:
+        """Return the runs that `pick` chooses from a chain of levels for any metric, each with its metrics."""
+        names = {name for level in chain for run in self.levels[level] for name in run.metrics()}
         chosen: dict[str, set[str]] = {}
-        for metric in held:
+        for metric in names:
             for run in pick(metric, chain):
                 chosen.setdefault(run.path, set()).add(metric)
         runs = sorted((run for level in chain for run in self.levels[level]), key=lambda run: run.age)
         return tuple(
-            Compared(run, None if chosen[run.path] == held else frozenset(chosen[run.path]))
+            ComparedRun(run, None if chosen[run.path] == names else frozenset(chosen[run.path]))
             for run in runs
             if run.path in chosen
         )
 
     def _current(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
-        """The newest runs that hold a metric, back to the level that adopted it."""
+        """Return the newest runs that have a metric, back to the level that adopted it."""
         found: list[StoredRun] = []
         for name in chain:
             found += [run for run in self.levels[name] if metric in run.metrics()]
@@ -121,7 +129,7 @@ class History:
         return sorted(found, key=lambda run: run.age)[-RUNS_KEPT:]
 
     def _since_anchor(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
-        """The first runs that hold a metric, in or after the nearest level that is an anchor of it."""
+        """Return the first runs that have a metric, in or after the nearest level that is an anchor of it."""
         anchored = [i for i, name in enumerate(chain) if self.level(name).anchor and self._adopts(name, metric)]
         for name in reversed(chain[: anchored[0] + 1] if anchored else ()):
             found = [run for run in self.levels[name] if metric in run.metrics()]
@@ -135,8 +143,8 @@ class History:
 
 
 def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:
-    """What the files of one environment say that cannot be true together, as (path, message)."""
-    levels: dict[str, Level] = {}
+    """Return, as (path, message), what the files of one environment state that cannot all be true."""
+    levels: dict[str, StoredLevel] = {}
     seen: dict[tuple[str, bytes], str] = {}
     found: list[tuple[str, str]] = []
     for run in runs:
@@ -146,15 +154,15 @@ def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str
         if run.file.suite != suite or run.path.split("/")[-2] != level.name:
             found.append((run.path, f"was moved: it belongs to {run.file.suite}/.../{level.name}"))
         if first != level:
-            found.append((run.path, f"tells of level {level.name} otherwise than its other runs"))
+            found.append((run.path, f"describes level {level.name} differently from its other runs"))
         if content in seen:
-            found.append((run.path, f"holds the same run as {seen[content]}: a run counts once"))
+            found.append((run.path, f"is a copy of {seen[content]}: one run may count once only"))
         seen.setdefault(content, run.path)
     found += [
-        (runs[0].path, f"level {level.name} names the parent {level.parent}, which is not there")
+        (runs[0].path, f"level {level.name} has the parent {level.parent}, which does not exist")
         for level in levels.values()
         if level.parent is not None and level.parent not in levels
     ]
     if runs and not History.of(runs).heads():
-        found.append((runs[0].path, "the levels name each other as parents: there is no newest"))
+        found.append((runs[0].path, "the levels name each other as parents: none is the newest"))
     return found

@@ -1,78 +1,76 @@
-"""`perfgate baseline list`, `show` and `diff`: what is stored, in words."""
+"""What is stored, for `perfgate baseline list`, `show` and `diff`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from perfgate.baselines import layout
-from perfgate.baselines.files import run_of
-from perfgate.baselines.ledger import Step, steps
-from perfgate.baselines.levels import Compared, History, StoredRun
-from perfgate.baselines.prior_store import read_priors
-from perfgate.baselines.repository import compared_runs, read_stored
-from perfgate.baselines.stores import Store, UnsafeName
-from perfgate.commands.compare import compare_runs
-from perfgate.core import Key, Problem, Report, Run, RunSummary
+from perfgate.baselines.levels import ComparedRun, History, StoredRun
+from perfgate.baselines.places import UnsafeName, folder_of, is_prior, is_run
+from perfgate.baselines.repository import environments, read_priors, read_stored_runs
+from perfgate.baselines.stores import Store, open_store
+from perfgate.core import Key, Problem, Run, RunSummary
+from perfgate.core.summaries import LevelSummary, PriorSummary, StoredRunSummary
 from perfgate.judge.measure import Measurer, NotAvailable, default_statistic, summary
-from perfgate.reporters.stored_baselines import LevelSummary, PriorSummary, StoredSummary
 from perfgate.workspace.errors import Refused
-from perfgate.workspace.rule_source import open_store
+
+#: One number for each metric of a stored run, the mean over ranks.
+ValuesOf = Callable[[StoredRun], Mapping[Key, float]]
+#: A place in the store, and the runs that are stored there.
+PlaceRuns = tuple[str, tuple[Run, ...]]
 
 
 def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
-    """Every level of a store, oldest first, with what it changed, and what is wrong with it. Raises Refused."""
+    """Return every level of a store with its changes, oldest first, and the problems of the store. Raises Refused."""
     found, problems = _runs(path, None)
+    values = {run.path: _values(run) for run in found}
     summaries = []
-    for place, runs in _by_folder(found, depth=2).items():
+    for place, runs in by_folder(found).items():
         history = History.of(runs)
-        values = {run.path: _values(run) for run in runs}
-        ledger = steps(history, lambda run, values=values: values[run.path])  # type: ignore[misc]
         heads = history.heads()
-        summaries += [
-            _level(f"{place}/{name}", held, ledger[name], name in heads) for name, held in history.levels.items()
-        ]
+        for name, held in history.levels.items():
+            step = _changes_of(history, name, lambda run: values[run.path])
+            summaries.append(_level(f"{place}/{name}", held, *step, current=name in heads))
     return summaries, problems
 
 
-def runs(path: str, place: str | None) -> tuple[list[StoredSummary], list[Problem]]:
-    """The stored runs at SUITE[/ENVIRONMENT[/LEVEL[/RUN]]], oldest first. Raises Refused."""
+def runs(path: str, place: str | None) -> tuple[list[StoredRunSummary], list[Problem]]:
+    """Return the stored runs at SUITE[/ENVIRONMENT[/LEVEL[/RUN]]], oldest first, and problems. Raises Refused."""
     found, problems = _runs(path, place)
     return [_summary(run) for run in found], problems
 
 
-def diff(path: str, old: str | None, new: str | None) -> Report:
-    """Two places of a store compared, metric by metric. Raises Refused.
+def priors(path: str, place: str | None = None) -> tuple[list[PriorSummary], list[Problem]]:
+    """Return the calibrated noise of a store, or of SUITE[/ENVIRONMENT...], and the problems of its files."""
+    store = open_store(path)
+    parts = (place or "").strip("/").split("/") if place else []
+    found: list[PriorSummary] = []
+    problems: list[Problem] = []
+    for suite in parts[:1] or _suites(store):
+        for environment in parts[1:2] or environments(store, suite)[0]:
+            stored, wrong, _ = read_priors(store, suite, environment)
+            problems += wrong
+            found += [PriorSummary(path, file.time, file.calibrated) for path, file in stored.items()]
+    return found, problems
 
-    NEW is the newest level where it is left out, and OLD the one that NEW replaced.
+
+def sides(path: str, old: str | None, new: str | None) -> tuple[PlaceRuns, PlaceRuns]:
+    """Return two places and their runs, the old one first. Raises Refused.
+
+    The default of `new` is the newest level, and that of `old` the level that it replaced.
     """
-    after_place, after = _side(path, new, None)
-    before_place, before = _side(path, old, after_place)
-    return compare_runs(before, after, f"{before_place} → {after_place}")
+    after = _side(path, new, None)
+    return _side(path, old, after[0]), after
 
 
-def _values(stored: StoredRun) -> dict[Key, float]:
-    """One number for each metric of a stored run: the mean over ranks of its usual statistic."""
-    measurer = Measurer()
-    found: dict[Key, list[float]] = {}
-    for series in run_of(stored.file, stored.path).series:
-        try:
-            value = measurer.measure(series, default_statistic(series), "auto", "lower").value
-        except NotAvailable:
-            continue
-        if value is not None:
-            found.setdefault(series.key.without_members(), []).append(value)
-    return {key: sum(values) / len(values) for key, values in found.items()}
-
-
-def _side(path: str, place: str | None, after: str | None) -> tuple[str, tuple[Run, ...]]:
-    """The runs of one side of a comparison, and where they are; without a place, a level that can be told."""
+def _side(path: str, place: str | None, after: str | None) -> PlaceRuns:
+    """Return a place and its runs; without a level in the place, the newest one, or the parent of `after`."""
     found, problems = _runs(path, place)
     if problems:
         raise Refused("the stored baselines are damaged:\n" + "\n".join(map(str, problems)), 3)
     if place is not None and len(place.strip("/").split("/")) >= 3:
-        return place.strip("/"), compared_runs(Compared(run) for run in found)
-    folders = _by_folder(found, depth=2)
+        return place.strip("/"), tuple(ComparedRun(run).run() for run in found)
+    folders = by_folder(found)
     if after is not None:
         folders = {name: runs for name, runs in folders.items() if after.startswith(f"{name}/")}
     if len(folders) != 1:
@@ -82,28 +80,14 @@ def _side(path: str, place: str | None, after: str | None) -> tuple[str, tuple[R
     name = history.level(after.split("/")[2]).parent if after else history.heads()[-1]
     if name is None or name not in history.levels:
         raise Refused(f"{after} replaced no level: name two places", 3)
-    return f"{folder}/{name}", compared_runs(history.compared(name))
-
-
-def priors(path: str, place: str | None = None) -> tuple[list[PriorSummary], list[Problem]]:
-    """The calibrated noise of every environment of a store, or of those at SUITE[/ENVIRONMENT...]."""
-    store = open_store(path)
-    parts = (place or "").strip("/").split("/") if place else []
-    found: list[PriorSummary] = []
-    problems: list[Problem] = []
-    for suite in parts[:1] or layout.suites(store):
-        for environment in parts[1:2] or layout.environments(store, suite)[0]:
-            stored, wrong, _ = read_priors(store, suite, environment)
-            problems += wrong
-            found += [PriorSummary(path, file.time, file.calibrated) for path, file in stored.items()]
-    return found, problems
+    return f"{folder}/{name}", tuple(run.run() for run in history.compared(name))
 
 
 def _runs(path: str, place: str | None) -> tuple[list[StoredRun], list[Problem]]:
     store = open_store(path)
     parts = (place or "").strip("/").split("/") if place else []
     if "://" not in path and not os.path.isdir(path):
-        raise Refused(f"{path} is no folder: there are no baselines yet", 3)
+        raise Refused(f"there are no baselines yet: {path} is not a folder", 3)
     try:
         found, problems = read_all(store, parts)
     except UnsafeName as error:
@@ -114,28 +98,80 @@ def _runs(path: str, place: str | None) -> tuple[list[StoredRun], list[Problem]]
 
 
 def read_all(store: Store, parts: Sequence[str] = ()) -> tuple[list[StoredRun], list[Problem]]:
-    """Every stored run at a place, given by its parts, and what cannot be read. Raises UnsafeName."""
+    """Read every stored run below a path, given by its parts; returns them and problems. Raises UnsafeName."""
     found: list[StoredRun] = []
     problems: list[Problem] = []
-    for suite in parts[:1] or layout.suites(store):
-        environments, refused = layout.environments(store, suite)
+    for suite in parts[:1] or _suites(store):
+        names, refused = environments(store, suite)
         problems += refused
-        for environment in parts[1:2] or environments:
-            runs, wrong, _ = read_stored(store, suite, environment)
-            found += runs
+        for environment in parts[1:2] or names:
+            stored, wrong, _ = read_stored_runs(store, suite, environment)
+            found += stored
             problems += wrong
     wanted = "/".join(parts).removesuffix(".json") + "/" if parts else ""
     return [run for run in found if f"{run.path.removesuffix('.json')}/".startswith(wanted)], problems
 
 
-def _by_folder(runs: Sequence[StoredRun], depth: int) -> dict[str, list[StoredRun]]:
+def _suites(store: Store) -> list[str]:
+    """Return the suites with a stored run or prior."""
+    return sorted({path.split("/")[0] for path in store.paths()[0] if is_run(path) or is_prior(path)})
+
+
+def by_folder(runs: Iterable[StoredRun]) -> dict[str, list[StoredRun]]:
+    """Group runs by SUITE/ENVIRONMENT."""
     folders: dict[str, list[StoredRun]] = {}
     for run in runs:
-        folders.setdefault("/".join(run.path.split("/")[:depth]), []).append(run)
+        folders.setdefault(folder_of(run.path, 2), []).append(run)
     return folders
 
 
-def _level(place: str, runs: Sequence[StoredRun], step: Step | None = None, current: bool = False) -> LevelSummary:
+def _values(stored: StoredRun) -> dict[Key, float]:
+    """Return one number for each metric of a stored run: the mean over ranks of its usual statistic."""
+    measurer = Measurer()
+    found: dict[Key, list[float]] = {}
+    for series in stored.file.run(stored.path).series:
+        try:
+            value = measurer.measure(series, default_statistic(series), "auto", "lower").value
+        except NotAvailable:
+            continue
+        if value is not None:
+            found.setdefault(series.key.without_members(), []).append(value)
+    return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def _changes_of(history: History, name: str, values_of: ValuesOf) -> tuple[dict[Key, float], dict[Key, float]]:
+    """Return how the metrics of a level differ from its parent and from the anchor, as shares."""
+    level = history.level(name)
+    means = _means([ComparedRun(run) for run in history.levels[name]], values_of)
+    changed = {key: value for key, value in means.items() if not level.adopts or key.metric in level.adopts}
+    parent = level.parent
+    before = history.compared(parent) if parent is not None and parent in history.levels else ()
+    bases = (_means(before, values_of), {} if level.anchor else _means(history.anchor(name), values_of))
+    since_parent, since_anchor = (
+        {key: value / base[key] - 1 for key, value in sorted(changed.items()) if base.get(key, 0.0) > 0}
+        for base in bases
+    )
+    return since_parent, since_anchor
+
+
+def _means(runs: Iterable[ComparedRun], values_of: ValuesOf) -> dict[Key, float]:
+    """Return the mean over runs of each metric that they are compared in."""
+    found: dict[Key, list[float]] = {}
+    for run in runs:
+        for key, value in values_of(run.stored).items():
+            if run.metrics is None or key.metric in run.metrics:
+                found.setdefault(key, []).append(value)
+    return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def _level(
+    place: str,
+    runs: Sequence[StoredRun],
+    since_parent: Mapping[Key, float] | None = None,
+    since_anchor: Mapping[Key, float] | None = None,
+    *,
+    current: bool = False,
+) -> LevelSummary:
     level = runs[0].file.level
     return LevelSummary(
         place=place,
@@ -148,14 +184,14 @@ def _level(place: str, runs: Sequence[StoredRun], step: Step | None = None, curr
         anchor=level.anchor,
         adopts=tuple(level.adopts),
         current=current,
-        since_parent=step.since_parent if step else {},
-        since_anchor=step.since_anchor if step and not level.anchor else {},
+        since_parent=since_parent or {},
+        since_anchor=since_anchor or {},
     )
 
 
-def _summary(stored: StoredRun) -> StoredSummary:
-    file, run = stored.file, run_of(stored.file, stored.path)
+def _summary(stored: StoredRun) -> StoredRunSummary:
+    file, run = stored.file, stored.file.run(stored.path)
     what = f"commit {file.commit or 'unknown'}, {file.time}, added by {file.added_by}"
     series = tuple(summary(one) for one in run.series)
     shown = RunSummary(stored.path, None, run.format, what, dict(sorted(run.environment.items())), series, ())
-    return StoredSummary(shown, _level(stored.path.rpartition("/")[0], [stored]), run.files)
+    return StoredRunSummary(shown, _level(folder_of(stored.path, 3), [stored]), run.files)

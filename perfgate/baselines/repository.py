@@ -3,150 +3,180 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from perfgate.analysis.calibrate import RUNS_NEEDED
-from perfgate.baselines import allowances, layout
-from perfgate.baselines.files import decode, run_of
-from perfgate.baselines.identity import differences, environment_name, identity_of
-from perfgate.baselines.levels import Compared, History, StoredRun, contradictions
-from perfgate.baselines.prior_store import other_environment, read_priors
-from perfgate.baselines.stores import Store
-from perfgate.core import Allowance, Baseline, Fact, Key, Problem, Run
+from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile
+from perfgate.baselines.levels import History, StoredRun, contradictions
+from perfgate.baselines.places import (
+    ALLOWANCES,
+    Identity,
+    differences,
+    environment_name,
+    identity_of,
+    is_allowance,
+    is_prior,
+    is_run,
+    pairing_of,
+)
+from perfgate.baselines.stores import Store, read_files
+from perfgate.core import Baseline, Fact, Key, Problem
 from perfgate.core.aliases import synonyms
 from perfgate.judge.derived import component_names
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
+from perfgate.stats.history import FEWEST_RUNS
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedBaseline:
     """What is stored for one environment of a suite."""
 
-    baseline: Baseline
-    history: History
+    baseline: Baseline = field(default_factory=Baseline)
+    history: History = field(default_factory=lambda: History({}))
     problems: list[Problem] = field(default_factory=list)
-    #: Whether a stored file cannot be read, so that nobody knows the whole history.
+    #: Whether a stored file cannot be read or used, so that the history may be incomplete.
     damaged: bool = False
     sha256: str = hashlib.sha256().hexdigest()
 
 
 def load_baseline(
     store: Store, ruleset: Ruleset, facts: dict[str, Fact], approve: str, head: str | None = None
-) -> Loaded:
-    """The runs that new ones of this environment are compared with, or the reason why there are none.
+) -> LoadedBaseline:
+    """Load the runs that new ones of an environment are compared with, or the reason why there are none.
 
-    `head` is the commit that was measured: what it was allowed to be worse in is loaded, too.
+    Parameters
+    ----------
+    facts: the facts of the environment.
+    approve: the command that makes a baseline, for messages.
+    head: the measured commit, whose allowances are loaded, too.
     """
-    identity = identity_of(facts, ruleset.identity)
-    environment, nearest, problems = find_environment(store, ruleset.suite, identity)
-    stored, wrong, sha256 = read_stored(store, ruleset.suite, environment)
-    problems += wrong
-    problems += [
-        Problem("error", f"is of another environment: {'; '.join(other)}", store.location(run.path))
-        for run in stored
-        if (other := differences(run.file.identity, identity))
+    suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
+    environment, nearest, problems = find_environment(store, suite, identity)
+    stored, wrong, sha256 = read_stored_runs(store, suite, environment)
+    priors, unread, priors_sha256 = read_priors(store, suite, environment)
+    allowed, unallowed = read_allowances(store, suite)
+    problems += wrong + _misplaced(store, stored, priors, identity, facts) + unread + unallowed
+    if priors_sha256:
+        sha256 = hashlib.sha256((sha256 + priors_sha256).encode()).hexdigest()
+    history = History.of(stored)
+    heads, damaged = history.heads(), bool(problems)
+    if len(heads) > 1:
+        heads_text = " and ".join(heads)
+        message = f"two approvals have the same parent, {heads_text}: approve new runs to replace both: {approve}"
+        problems.append(Problem("error", message, store.location(f"{suite}/{environment}")))
+    if problems:
+        baseline = Baseline(
+            missing="the stored baseline cannot be used: see the problems", next_step="solve the problems first"
+        )
+        return LoadedBaseline(baseline, history, problems, damaged, sha256)
+    if heads:
+        baseline = Baseline(
+            place=f"{suite}/{environment}/{heads[0]}",
+            runs=tuple(run.run() for run in history.compared(heads[0])),
+            anchor=tuple(run.run() for run in history.anchor(heads[0])),
+            unknown_facts=tuple(name for name, value in identity.items() if value is None),
+            allowances=tuple(file.allowance() for file in allowed.values() if file.head == head),
+            # `calibrate` compares the runs of each level with each other.
+            calibratable=sum(len(runs) - 1 for runs in history.levels.values()) >= FEWEST_RUNS - 1,
+        )
+    else:
+        missing = nearest or f"there is no baseline for suite {suite} in {store.shown}"
+        baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
+    baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
+    return LoadedBaseline(baseline, history, problems, damaged, sha256)
+
+
+def _misplaced(
+    store: Store, stored: Sequence[StoredRun], priors: dict[str, PriorFile], identity: Identity, facts: dict[str, Fact]
+) -> list[Problem]:
+    """Return a problem for each file of another environment, and for each trace that was read in another mode."""
+    found = [
+        Problem("error", f"is of another environment: {'; '.join(other)}", store.location(path))
+        for path, known in (
+            *((run.path, run.file.identity) for run in stored),
+            *((path, prior.identity) for path, prior in priors.items()),
+        )
+        if (other := differences(known, identity))
     ]
-    problems += [
+    return found + [
         Problem("error", f"is a trace read with --trace-mode {mode}: use it here, too", store.location(run.path))
         for run in stored
         if (mode := run.file.context.get("trace_mode")) and facts.get("trace_mode", mode) != mode
     ]
-    priors, wrong, priors_sha256 = read_priors(store, ruleset.suite, environment)
-    problems += wrong + other_environment(store, priors, identity)
-    sha256 = hashlib.sha256((sha256 + priors_sha256).encode()).hexdigest() if priors_sha256 else sha256
-    allowed, unread = _allowances(store, ruleset.suite, head)
+
+
+def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
+    """Read every stored run of an environment; returns the runs, the problems of others, and a hash of all bytes."""
+    paths, problems = store.paths(f"{suite}/{environment}")
+    files, unread = read_files(store, filter(is_run, paths))
     problems += unread
-    history = History.of(stored)
-    heads, damaged = history.heads(), bool(problems)
-    if problems or len(heads) > 1:
-        problems += [_forked(store, ruleset.suite, environment, heads, approve)] if len(heads) > 1 else []
-        baseline = Baseline(
-            missing="the stored baseline cannot be used: see the problems",
-            next_step="settle the problems first",
-        )
-    elif not heads:
-        missing = nearest or f"there is no baseline for suite {ruleset.suite} in {store.shown}"
-        baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
-    else:
-        baseline = _baseline(history, heads[0], f"{ruleset.suite}/{environment}", identity)
-        baseline = replace(baseline, allowances=allowed, calibratable=_calibratable(history))
-    if not problems:
-        baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
-    return Loaded(baseline, history, problems, damaged, sha256)
-
-
-def read_stored(store: Store, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
-    """Every stored run of an environment, what is wrong with the others, and the hash of all that was read."""
-    data, problems = layout.run_files(store, suite, environment)
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
-    for path, content in data:
-        digest.update(f"{path}\0{len(content)}\0".encode() + content)
-        file, found = decode(str(store.location(path)), content)
-        problems += found
+    for path, data in files:
+        digest.update(f"{path}\0{len(data)}\0".encode() + data)
+        file, wrong = STORED_RUN.decode(str(store.location(path)), data)
+        problems += wrong
         if file is not None:
             stored.append(StoredRun(path, file))
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
 
 
-def _allowances(store: Store, suite: str, head: str | None) -> tuple[tuple[Allowance, ...], list[Problem]]:
-    """What was allowed to a commit, and every allowance of the suite that cannot be read."""
-    data, problems = layout.allowance_files(store, suite)
-    found: list[Allowance] = []
-    for path, content in data:
-        file, wrong = allowances.decode(str(store.location(path)), content, suite)
+def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:
+    """Read every prior of an environment; returns them by path, the problems of others, and a hash or `""`."""
+    # `read_stored_runs` returns the problems of the folder.
+    files, problems = read_files(store, filter(is_prior, store.paths(f"{suite}/{environment}")[0]))
+    found: dict[str, PriorFile] = {}
+    for path, data in files:
+        at = store.location(path)
+        prior, wrong = PRIOR.decode(str(at), data)
+        if prior is not None and prior.suite != suite:
+            wrong = [Problem("error", f"was moved: it belongs to the suite {prior.suite}", at)]
+        elif prior is not None and (prior.pairing or None) != pairing_of(path):
+            between = f"pairs ({prior.pairing})" if prior.pairing else "single runs"
+            wrong = [Problem("error", f"was moved: it is the noise between {between}", at)]
+        if prior is not None and not wrong:
+            found[path] = prior
         problems += wrong
-        if file is not None and file.head == head:
-            found.append(file.allowance())
-    return tuple(found), problems
+    return found, problems, "".join(hashlib.sha256(data).hexdigest() for _, data in files)
 
 
-def _baseline(history: History, head: str, place: str, identity: dict[str, Fact | None]) -> Baseline:
-    unknown = tuple(name for name, value in identity.items() if value is None)
-    runs, anchor = compared_runs(history.compared(head)), compared_runs(history.anchor(head))
-    return Baseline(f"{place}/{head}", runs, anchor, unknown_facts=unknown)
+def read_allowances(store: Store, suite: str) -> tuple[dict[str, AllowanceFile], list[Problem]]:
+    """Read every allowance of a suite; returns them by path, and the problems of others."""
+    paths, problems = store.paths(f"{suite}/{ALLOWANCES}")
+    files, unread = read_files(store, filter(is_allowance, paths))
+    problems += unread
+    found: dict[str, AllowanceFile] = {}
+    for path, data in files:
+        at = store.location(path)
+        file, wrong = ALLOWANCE.decode(str(at), data)
+        if file is not None and file.suite != suite:
+            wrong = [Problem("error", f"was moved: it belongs to suite {file.suite}", at)]
+        elif file is not None:
+            found[path] = file
+        problems += wrong
+    return found, problems
 
 
-def _calibratable(history: History) -> bool:
-    """Whether `calibrate` can learn the noise between runs from those that are stored, each level by itself."""
-    return sum(len(runs) - 1 for runs in history.levels.values()) >= RUNS_NEEDED - 1
+def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
+    """Return the environments of a suite with a stored run or prior, and a problem for each link in their place."""
+    paths, problems = store.paths(suite)
+    depth = len(str(store.location(f"{suite}/")).split("/"))
+    refused = [problem for problem in problems if len(problem.at.file.split("/")) <= depth]
+    return sorted({path.split("/")[1] for path in paths if is_run(path) or is_prior(path)}), refused
 
 
-def compared_runs(found: Iterable[Compared]) -> tuple[Run, ...]:
-    """Stored runs as the judge sees them."""
-    return tuple(map(_compared, found))
-
-
-def _compared(found: Compared) -> Run:
-    """A stored run as the judge sees it, with the metrics that it is still compared in."""
-    run = run_of(found.run.file, found.run.path)
-    if found.metrics is None:
-        return run
-    series = tuple(one for one in run.series if one.key.metric in found.metrics)
-    return replace(run, series=series, partial=True)
-
-
-def _forked(store: Store, suite: str, environment: str, heads: Sequence[str], approve: str) -> Problem:
-    """Two branches each approved; whoever merges them says which runs are the new normal."""
-    message = f"two approvals stand side by side, {' and '.join(heads)}: settle it with new runs: {approve}"
-    return Problem("error", message, store.location(f"{suite}/{environment}"))
-
-
-def find_environment(
-    store: Store, suite: str, identity: dict[str, Fact | None]
-) -> tuple[str, str | None, list[Problem]]:
-    """The folder of an environment, whatever it is called; where there is none, what the nearest differs in."""
+def find_environment(store: Store, suite: str, identity: Identity) -> tuple[str, str | None, list[Problem]]:
+    """Find the folder of an environment, whatever its name; otherwise say how the nearest one differs."""
     name = environment_name(identity)
-    known, problems = layout.environments(store, suite)
+    known, problems = environments(store, suite)
     if name in known:
         return name, None, problems
     nearest: tuple[list[str], str] | None = None
     for other in known:
-        stored, _, _ = read_stored(store, suite, other)
+        stored, _, _ = read_stored_runs(store, suite, other)
         if not stored:
             continue
         differing = differences(stored[-1].file.identity, identity)
@@ -161,7 +191,7 @@ def find_environment(
 
 
 def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
-    """Whether any rule reads a series, itself or through a derived metric: a test for as many series as there are."""
+    """Return a test for series: whether any rule reads it, directly or through a derived metric."""
     exact: set[str] = set()
     by_name: dict[str, list[Selector]] = {}
     globs: list[Selector] = []

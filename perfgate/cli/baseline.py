@@ -45,10 +45,10 @@ def approve(
     \b
     Example: perfgate baseline approve train.log --reason "first baseline"
     """
-    from perfgate.baselines.approvals import Decision
+    from perfgate.baselines.approvals import Approval
     from perfgate.baselines.approvals import approve as command
 
-    return say(command(options, Decision(reason, by, pr, adopt, reset_anchor, keep_all)))
+    return say(command(options, Approval(reason, by, pr, adopt, reset_anchor, keep_all)))
 
 
 @baseline.command()
@@ -89,10 +89,10 @@ def allow(
     Example: perfgate baseline allow --head $(git rev-parse feature) --metric forward --up-to 22% \\
       --reason "rotary embeddings" --expires 2026-12-31
     """
-    from perfgate.baselines.allow import Permission
+    from perfgate.baselines.allow import AllowanceRequest
     from perfgate.baselines.allow import allow as command
 
-    return say(command(Permission(head, metric, up_to, reason, expires, by, pr), rules, suite, baselines))
+    return say(command(AllowanceRequest(head, metric, up_to, reason, expires, by, pr), rules, suite, baselines))
 
 
 @baseline.command("list")
@@ -143,7 +143,7 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     \b
     Example: perfgate baseline diff
     """
-    from perfgate.baselines.listing import diff as command
+    from perfgate.commands.baseline_diff import diff as command
     from perfgate.reporters.terminal_table import render
 
     report = command(baselines, old, new)

@@ -42,9 +42,8 @@ def check(
     Example: perfgate check train.log --junit perfgate.xml
     """
     from perfgate.commands import check as command
-    from perfgate.workspace.output_files import check_outputs
 
-    check_outputs(publication.outputs, (*options.runs, *options.rules, options.baselines, *options.env))
+    publication.check_files((*options.runs, *options.rules, options.baselines, *options.env))
     request = command.CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details)
     with progress():
         report = command.check(request)

@@ -61,11 +61,10 @@ def compare(
     """
     from perfgate.commands.compare import compare as command
     from perfgate.commands.compare import compare_pairs
-    from perfgate.workspace.output_files import check_outputs
 
     if paired == bool(new):
         raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
-    check_outputs(publication.outputs, (*base, *new))
+    publication.check_files((*base, *new))
     how = statistic, tolerance, options.format, options.trace_mode
     with progress():
         report = compare_pairs(base, *how) if paired else command(base, new, *how)

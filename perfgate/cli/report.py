@@ -21,7 +21,6 @@ def report(reports: tuple[str, ...], expect: int | None, publication: Publicatio
     Example: perfgate report h100.json a100.json --expect 2 --markdown summary.md
     """
     from perfgate.commands.report import merged
-    from perfgate.workspace.output_files import check_outputs
 
-    check_outputs(publication.outputs, reports)
+    publication.check_files(reports)
     return publish(merged(reports, expect), publication)

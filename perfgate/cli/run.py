@@ -159,9 +159,8 @@ def run(
     from perfgate.commands.check import CheckRequest
     from perfgate.commands.run import RunRequest
     from perfgate.commands.run import run as command
-    from perfgate.workspace.output_files import check_outputs
 
     measuring, pairs = asked.measuring(), asked.pairs(options.format)
-    check_outputs(publication.outputs, (*options.rules, options.baselines, *options.env, asked.keep))
+    publication.check_files((*options.rules, options.baselines, *options.env, asked.keep))
     check = CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details)
     return publish(command(RunRequest(check, measuring, asked.command, asked.measured, pairs), tell), publication)

@@ -147,6 +147,13 @@ class Publication:
         """True if a report is written that shows the runs behind the verdicts."""
         return not {"json", "html"}.isdisjoint(self.outputs)
 
+    def check_files(self, inputs: Sequence[str]) -> None:
+        """Raise Refused, before the work begins, if a report cannot be written, or would replace an input."""
+        from perfgate.reporters import EXTRAS
+        from perfgate.workspace.output_files import check_outputs
+
+        check_outputs(self.outputs, inputs, EXTRAS)
+
 
 def _publication(
     json: str | None, junit: str | None, markdown: str | None, comment: str | None, sarif: str | None,
@@ -244,7 +251,7 @@ def progress() -> Iterator[None]:
     from time import monotonic
 
     from perfgate.core.wording import one_line
-    from perfgate.workspace.progress import watched_by
+    from perfgate.workspace.inputs import watched_by
 
     due, seen = monotonic() + 1, screen()
     is_shown = False
@@ -267,16 +274,14 @@ def progress() -> Iterator[None]:
 
 def publish(report: Report, publication: Publication) -> int:
     """Write the reports, print the answer, and return the exit code: 2 if a report cannot be written."""
+    from perfgate.reporters import RENDERERS
     from perfgate.workspace.output_files import write_reports
 
-    failures = write_reports(report, publication.outputs)
+    failures = write_reports(publication.outputs, lambda name: RENDERERS[name](report))
     printed = [name for name, path in publication.outputs.items() if path == "-"]
-    if printed:
-        from perfgate.reporters import RENDERERS
-
-        for name in printed:
-            click.echo(RENDERERS[name](report), nl=False)
-    else:
+    for name in printed:
+        click.echo(RENDERERS[name](report), nl=False)
+    if not printed:
         from perfgate.reporters.terminal_table import render
 
         seen = screen()
@@ -302,9 +307,11 @@ def _annotate(report: Report, *, beside_a_report: bool) -> None:
     The commands go to stderr if stdout is a report: the runner reads both.
     """
     from perfgate.reporters.github import render
+    from perfgate.reporters.markdown import LIMIT
+    from perfgate.reporters.markdown import render as render_markdown
     from perfgate.workspace.output_files import append_summary
 
     click.echo(render(report), nl=False, err=beside_a_report)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    for failure in append_summary(report, summary) if summary else ():
+    for failure in append_summary(summary, LIMIT, lambda room: render_markdown(report, limit=room)) if summary else ():
         tell(f"warning: {failure}")

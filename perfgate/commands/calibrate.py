@@ -6,25 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import perfgate
-from perfgate.analysis.calibrate import RUNS_NEEDED, calibrate
-from perfgate.baselines import layout
-from perfgate.baselines.candidates import plain, read_candidates, write
-from perfgate.baselines.files import StoredSource, run_of
-from perfgate.baselines.identity import identity_of
+from perfgate.analysis.calibrate import calibrate
+from perfgate.baselines.candidates import read_candidates
+from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource, utf8_text
 from perfgate.baselines.levels import History, StoredRun
-from perfgate.baselines.priors import NO_PAIRS, SCHEMA, PriorFile, encode, stored_prior
-from perfgate.baselines.repository import find_environment, read_stored
-from perfgate.baselines.stores import WritableStore
+from perfgate.baselines.places import identity_of, prior_path
+from perfgate.baselines.repository import environments, find_environment, read_stored_runs
+from perfgate.baselines.stores import WritableStore, locked, open_store, write_file
 from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural
 from perfgate.judge.verdicts import Case
 from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
+from perfgate.stats.history import FEWEST_RUNS
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions
-from perfgate.workspace.rule_source import WorkingTree, locked, open_store, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +50,29 @@ def calibrate_runs(options: CommandOptions) -> list[str]:
     what = "pair" if baseline.pairing else "run"
     if wrong:
         raise Refused("\n".join(map(str, wrong)), 3)
-    if len(new) < RUNS_NEEDED:
-        raise Refused(f"calibrate needs {RUNS_NEEDED} or more {what}s of the same code, and was given {len(new)}")
+    if len(new) < FEWEST_RUNS:
+        raise Refused(f"calibrate needs {FEWEST_RUNS} or more {what}s of the same code, and was given {len(new)}")
     files = dict.fromkeys(file for run in candidates.runs for file in run.files)
     measured = _Measured(
         Case(candidates.ruleset, new, baseline, surroundings.today(), candidates.facts),
         candidates.environment,
         identity_of(candidates.facts, candidates.ruleset.identity),
-        [StoredSource(plain(file.path), file.format, file.sha256) for file in files],
+        [StoredSource(utf8_text(file.path), file.format, file.sha256) for file in files],
     )
     return [*map(str, candidates.noticed), *_calibrate(measured, candidates.store)]
 
 
 def _calibrate_stored(options: CommandOptions) -> list[str]:
     """Measure the noise of each environment, or of that of `--env`, on its stored runs. Raises Refused."""
-    ruleset, problems, _ = read_rules(WorkingTree(), options.rules, options.suite)
-    if ruleset is None:
-        raise Refused("\n".join(map(str, problems)))
+    ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     store = open_store(options.baselines)
-    names, problems = layout.environments(store, ruleset.suite)
+    names, problems = environments(store, ruleset.suite)
     if options.env:
         identity = identity_of(inputs.read_facts(options.env), ruleset.identity)
         names = [name for name in names if name == find_environment(store, ruleset.suite, identity)[0]]
     stored: dict[str, list[StoredRun]] = {}
     for name in names:
-        stored[name], damaged, _ = read_stored(store, ruleset.suite, name)
+        stored[name], damaged, _ = read_stored_runs(store, ruleset.suite, name)
         problems += damaged
     if problems:  # before anything is written, for what is damaged may be what the noise is seen in
         raise Refused("\n".join(["the stored baselines are damaged:", *map(str, problems)]), 3)
@@ -95,9 +92,9 @@ def _calibrate_stored(options: CommandOptions) -> list[str]:
 def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _Measured:
     """What is stored of one environment. Raises Refused where it is too little."""
     held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
-    if len(held) < RUNS_NEEDED:
-        raise Refused(f"{plural(len(held), 'run')} stored, and {RUNS_NEEDED} are needed", 3)
-    runs = tuple(run_of(run.file, run.path) for _, run in held)
+    if len(held) < FEWEST_RUNS:
+        raise Refused(f"{plural(len(held), 'run')} stored, and {FEWEST_RUNS} are needed", 3)
+    runs = tuple(run.file.run(run.path) for _, run in held)
     sources = {source.sha256: source for _, run in held for source in run.file.sources}
     case = Case(ruleset, runs, Baseline(), surroundings.today())
     identity = held[-1][1].file.identity
@@ -118,15 +115,15 @@ def _calibrate(measured: _Measured, store: WritableStore) -> list[str]:
 def _write(measured: _Measured, priors: Sequence[CalibratedPrior], store: WritableStore) -> str:
     suite, pairing = measured.case.ruleset.suite, measured.case.baseline.pairing
     stored = PriorFile(
-        schema=SCHEMA,
+        schema=PRIOR.schema,
         tool=f"perfgate {perfgate.__version__}",
         suite=suite,
         time=f"{surroundings.now():%Y-%m-%dT%H:%M:%SZ}",
         identity=dict(measured.identity),
         sources=list(measured.sources),
-        priors=[stored_prior(prior) for prior in priors],
+        priors=[StoredPrior.of(prior) for prior in priors],
         pairing=pairing or NO_PAIRS,
     )
-    path = layout.prior_path(suite, measured.environment, pairing)
-    write(store, path, encode(stored), replace=True)
+    path = prior_path(suite, measured.environment, pairing)
+    write_file(store, path, PRIOR.encode(stored), replace=True)
     return f"wrote {store.location(path)}, which check uses from now on" + (" for such pairs" if pairing else "")

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 
 from perfgate.analysis.drift import drifts
 from perfgate.baselines.allow import allow_command
-from perfgate.baselines.repository import Loaded, load_baseline, naming
+from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
+from perfgate.baselines.stores import store_of
 from perfgate.commands.details import collected, levels, past_runs
 from perfgate.commands.pairs import refusal_of_pairs, with_pairs
 from perfgate.commands.rule_changes import own_baseline, policy_changes
@@ -21,7 +22,7 @@ from perfgate.judge.verdicts import Case, judge, judge_with_evidence
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.options import CommandOptions, approve_command
+from perfgate.workspace.options import CommandOptions, approve_command, shown_path
 from perfgate.workspace.rule_source import policy_source, read_rules
 
 
@@ -55,7 +56,7 @@ def check(request: CheckRequest) -> Report:
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     head = options.head or surroundings.head_commit()
     approve = approve_command(options) + (f" (on {source.ref})" if source.ref else "")
-    loaded = load_baseline(source.store(options.baselines), ruleset, facts, approve, head)
+    loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, approve, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
     case = _case(request, ruleset, new, baseline, facts, approve)
@@ -114,7 +115,7 @@ def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
 
 
 def _judged(
-    case: Case, loaded: Loaded, *, with_evidence: bool
+    case: Case, loaded: LoadedBaseline, *, with_evidence: bool
 ) -> tuple[tuple[Verdict, ...], list[Problem], ReportDetails]:
     """The verdicts, warnings of slow drift, and the runs behind both where they are to be shown, with older levels."""
     if with_evidence:
@@ -144,7 +145,7 @@ def _summed(problems: Sequence[Problem], is_named: Callable[[Key], bool]) -> Pro
     return replace(first, message=message, severity="warning" if unread else first.severity)
 
 
-def _compared_with_itself(runs: Sequence[Run], loaded: Loaded) -> list[Problem]:
+def _compared_with_itself(runs: Sequence[Run], loaded: LoadedBaseline) -> list[Problem]:
     """A run that is stored already says nothing new."""
     stored = {file.sha256 for run in loaded.baseline.runs for file in run.files}
     return [
@@ -175,7 +176,7 @@ def _nothing_judged(verdicts: tuple[Verdict, ...], request: CheckRequest) -> lis
     if verdicts:
         return []
     why = f"--only {' '.join(request.only)} lets no rule through" if request.only else "no rule gave a verdict"
-    return [Problem("error", f"nothing was judged: {why}", Location(inputs.shown_path(request.options.rules[0])))]
+    return [Problem("error", f"nothing was judged: {why}", Location(shown_path(request.options.rules[0])))]
 
 
 def _only_nothing(request: CheckRequest, case: Case) -> list[Problem]:
@@ -190,5 +191,5 @@ def _only_nothing(request: CheckRequest, case: Case) -> list[Problem]:
             near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
             message = f"--only {glob} is no rule and no metric: {hint}"
-            found.append(Problem("warning", message, Location(inputs.shown_path(request.options.rules[0]))))
+            found.append(Problem("warning", message, Location(shown_path(request.options.rules[0]))))
     return found

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.baselines.files import run_of
-from perfgate.baselines.repository import Loaded
+from perfgate.baselines.repository import LoadedBaseline
 from perfgate.core import Fact, Run, Verdict, fact_text
 from perfgate.core.details import LevelDetails, ReportDetails, VerdictDetails
 from perfgate.judge.breakdown import breakdown, movers
@@ -38,15 +37,15 @@ def _merged(runs: Sequence[Run]) -> dict[str, Fact]:
     return dict(sorted({**{name: ", ".join(facts) for name, facts in values.items()}, **single}.items()))
 
 
-def past_runs(loaded: Loaded) -> tuple[Run, ...]:
+def past_runs(loaded: LoadedBaseline) -> tuple[Run, ...]:
     """The stored runs that new ones are not compared with, oldest first."""
     compared = {run.source for run in loaded.baseline.runs}
     stored = sorted((run for runs in loaded.history.levels.values() for run in runs), key=lambda run: run.age)
     older = [run for run in stored if run.path not in compared]
-    return tuple(run_of(run.file, run.path) for run in older[-MOST_PAST:])
+    return tuple(run.file.run(run.path) for run in older[-MOST_PAST:])
 
 
-def levels(loaded: Loaded) -> tuple[LevelDetails, ...]:
+def levels(loaded: LoadedBaseline) -> tuple[LevelDetails, ...]:
     """The decisions behind the stored runs, oldest first."""
     place = loaded.baseline.place or ""
     found = []

@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfgate.analysis.proposals import propose
-from perfgate.baselines.approvals import Decision, open_level
+from perfgate.baselines.approvals import Approval, open_level
 from perfgate.baselines.candidates import Candidates, read_measured
-from perfgate.baselines.levels import RUNS_KEPT, History
-from perfgate.baselines.repository import Loaded
+from perfgate.baselines.levels import RUNS_KEPT
+from perfgate.baselines.repository import LoadedBaseline
+from perfgate.baselines.stores import open_store
 from perfgate.commands.starting_files import WORKFLOW_TEXT, rule_file, starter
-from perfgate.core import Baseline, Problem
+from perfgate.core import Problem
 from perfgate.judge.verdicts import Case, judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
@@ -24,7 +25,6 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, typed_fact, typed_path
 from perfgate.workspace.output_files import create_file
-from perfgate.workspace.rule_source import open_store
 
 SUITE = "training"
 RULES, BASELINES, WORKFLOW = "rules", "baselines", ".github/workflows/perf.yml"
@@ -92,8 +92,8 @@ def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Proble
     given = replace(options, rules=(_rules_name(suite),), suite=suite)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
-        candidates = Candidates(given, ruleset, runs, facts, store, store, Loaded(Baseline(), History({})), None)
-        open_level(candidates, Decision("the first runs, stored by perfgate init"))
+        candidates = Candidates(given, ruleset, runs, facts, store, store, LoadedBaseline(), None)
+        open_level(candidates, Approval("the first runs, stored by perfgate init"))
         _refuse_blocked(candidates.reloaded())
         stored = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path for path in _files(Path(folder))}
         kept = {name: path.read_bytes() for name, path in stored.items()}

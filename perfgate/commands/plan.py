@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perfgate.analysis.plan import plans
-from perfgate.baselines import layout
-from perfgate.baselines.identity import identity_of
-from perfgate.baselines.repository import load_baseline, read_stored
-from perfgate.baselines.stores import Store
+from perfgate.baselines.places import identity_of
+from perfgate.baselines.repository import environments, load_baseline, read_stored_runs
+from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
 from perfgate.judge.verdicts import Case
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, approve_command
-from perfgate.workspace.rule_source import WorkingTree, open_store, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 
 def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
@@ -23,10 +22,9 @@ def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
 
     Raises Refused for mistakes in the rules, and where nothing is stored.
     """
-    ruleset, problems, _ = read_rules(WorkingTree(), options.rules, options.suite)
-    if ruleset is None:
-        raise Refused("\n".join(str(problem) for problem in problems))
+    ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     found: list[Plan] = []
+    problems: list[Problem] = []
     for case, wrong in stored_cases(options, ruleset):
         problems += wrong
         found += plans(case) if case.baseline.runs else ()
@@ -40,8 +38,8 @@ def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
 def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
     """The stored runs of every environment that the given facts fit, without new ones, and what is wrong with them."""
     store, given = open_store(options.baselines), inputs.read_facts(options.env)
-    environments, problems = layout.environments(store, ruleset.suite)
-    for environment in environments:
+    names, problems = environments(store, ruleset.suite)
+    for environment in names:
         facts, wrong = _facts(store, ruleset, environment)
         if facts is None or not _fits(given, facts, ruleset):
             problems += wrong
@@ -55,7 +53,7 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
 
 def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, Fact] | None, list[Problem]]:
     """The facts that the newest stored run of an environment holds; None where there is no run."""
-    stored, problems, _ = read_stored(store, ruleset.suite, environment)
+    stored, problems, _ = read_stored_runs(store, ruleset.suite, environment)
     if not stored:
         return None, problems
     newest = max(stored, key=lambda run: run.age).file

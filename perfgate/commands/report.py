@@ -17,7 +17,8 @@ from perfgate.reporters import RENDERERS
 from perfgate.reporters.stored_report import MAX_BYTES
 from perfgate.reporters.stored_report import read as read_stored
 from perfgate.workspace.errors import Refused
-from perfgate.workspace.inputs import refuse_twice, shown_path
+from perfgate.workspace.inputs import refuse_twice
+from perfgate.workspace.options import shown_path
 
 
 @dataclass(frozen=True, slots=True)

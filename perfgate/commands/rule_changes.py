@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from perfgate.baselines import layout
-from perfgate.baselines.files import decode
-from perfgate.baselines.repository import Loaded, load_baseline
-from perfgate.baselines.stores import Store, UnsafeName
+from perfgate.baselines.files import STORED_RUN
+from perfgate.baselines.places import UnsafeName, is_run
+from perfgate.baselines.repository import LoadedBaseline, load_baseline
+from perfgate.baselines.stores import Store, open_store, store_of
 from perfgate.core import OUTCOMES, Location, Outcome, PolicyChange, Report, Verdict
 from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import Case, judge
@@ -16,7 +16,7 @@ from perfgate.rules.difference import differences
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, approve_command
-from perfgate.workspace.rule_source import PolicySource, WorkingTree, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_rules
 
 
 def policy_changes(
@@ -25,7 +25,7 @@ def policy_changes(
     ruleset: Ruleset,
     case: Case,
     verdicts: Sequence[Verdict],
-    load: Callable[[Ruleset], Loaded],
+    load: Callable[[Ruleset], LoadedBaseline],
 ) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
     """How the working tree's rules and baselines differ from those of the ref, and what they would have decided.
 
@@ -33,9 +33,9 @@ def policy_changes(
     """
     if source.ref is None:
         return (), None
-    stored = _of_baselines(source.store(options.baselines), WorkingTree().store(options.baselines), source.ref)
+    stored = _of_baselines(store_of(source, options.baselines), open_store(options.baselines), source.ref)
     try:
-        own, problems, _ = read_rules(WorkingTree(), options.rules, options.suite)
+        own, problems, _ = read_rules(WORKING_TREE, options.rules, options.suite)
     except Refused as error:
         return (_unreadable(str(error), options), *stored), "error"
     if own is None:
@@ -49,11 +49,11 @@ def policy_changes(
     return (*(_with_effect(change, verdicts, own_verdicts) for change in changes), *stored), outcome
 
 
-def own_baseline(options: CommandOptions, case: Case) -> Callable[[Ruleset], Loaded]:
+def own_baseline(options: CommandOptions, case: Case) -> Callable[[Ruleset], LoadedBaseline]:
     """How the baselines of the working tree are loaded; nothing that it allows itself counts."""
-    store = WorkingTree().store(options.baselines)
+    store = open_store(options.baselines)
 
-    def load(ruleset: Ruleset) -> Loaded:
+    def load(ruleset: Ruleset) -> LoadedBaseline:
         found = load_baseline(store, ruleset, dict(case.facts), approve_command(options))
         return found if case.baseline.pairing is None else replace(found, baseline=case.baseline)
 
@@ -110,7 +110,7 @@ def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
         groups.setdefault(path.rpartition("/")[0], []).append(path)
     found = []
     for folder, files in groups.items():
-        run = decode(files[0], _read(own, files[0]) or b"")[0] if layout.is_run(files[0]) else None
+        run = STORED_RUN.decode(files[0], _read(own, files[0]) or b"")[0] if is_run(files[0]) else None
         why = f": {run.level.reason}" if run else ""
         count = "1 file" if len(files) == 1 else f"{len(files)} files"
         found.append(_stored("adds", f"adds {count} to {folder}{why}", own, files[0]))

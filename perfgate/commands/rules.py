@@ -15,20 +15,19 @@ from perfgate.rules.explain import explain
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
-from perfgate.workspace.inputs import rule_files
 from perfgate.workspace.options import CommandOptions
-from perfgate.workspace.rule_source import WorkingTree, policy_source, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
 
 
 def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
     """Validate rule files: a line for each good one, and every problem of the others."""
-    counts, problems = loading.check_rules(list(rule_files(paths)), surroundings.limits())
+    counts, problems = loading.check_rules(WORKING_TREE.rule_files(paths), surroundings.limits())
     return [f"{name}: {count} rule" + ("" if count == 1 else "s") for name, count in counts.items()], problems
 
 
 def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
     """How the rules of all suites are called, and with that what they are about; sorted. Raises Refused."""
-    found = loading.all_rules(list(rule_files(paths)), surroundings.limits())
+    found = loading.all_rules(WORKING_TREE.rule_files(paths), surroundings.limits())
     names = {rule.name for rule in found}
     return sorted(names | {rule.sentence.subject_text for rule in found} if with_metrics else names)
 
@@ -44,11 +43,8 @@ def rules_difference(old: str, new: str | None, options: CommandOptions) -> tupl
 
 def _side(name: str | None, options: CommandOptions) -> Ruleset:
     is_path = name is not None and os.path.exists(name)
-    source = WorkingTree() if name is None or is_path else policy_source(name)
-    ruleset, problems, _ = read_rules(source, (name,) if is_path and name is not None else options.rules, options.suite)
-    if ruleset is None:
-        raise Refused("\n".join(map(str, problems)))
-    return ruleset
+    source = WORKING_TREE if name is None or is_path else policy_source(name)
+    return read_ruleset(source, (name,) if is_path and name is not None else options.rules, options.suite)
 
 
 def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str], list[Problem]]:
@@ -56,9 +52,7 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
 
     Also returned is what is wrong with the stored runs. Raises Refused for an unknown id or a file with mistakes.
     """
-    ruleset, problems = loading.load_rules(list(rule_files(options.rules)), options.suite, surroundings.limits())
-    if ruleset is None:
-        raise Refused("\n".join(str(problem) for problem in problems))
+    ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     known = {rule.name: rule for rule in ruleset.rules}
     for unknown in (name for name in ids if name not in known):
         near = get_close_matches(unknown, known, n=1)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.baselines.repository import load_baseline
+from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, Problem, Proof
 from perfgate.judge.verdicts import Case
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, approve_command
-from perfgate.workspace.rule_source import open_store, policy_source, read_rules
+from perfgate.workspace.rule_source import policy_source, read_ruleset
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,7 @@ class SelfTest:
 
 def selftest(options: CommandOptions) -> SelfTest:
     """Test every rule; nothing is written. Raises Refused for mistakes in the rules and runs that cannot be read."""
-    source = policy_source(options.policy_ref)
-    ruleset, problems, _ = read_rules(source, options.rules, options.suite)
-    if ruleset is None:
-        raise Refused("\n".join(str(problem) for problem in problems))
+    ruleset = read_ruleset(policy_source(options.policy_ref), options.rules, options.suite)
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     found = [problem for run in runs for problem in run.problems] + clashes
@@ -43,6 +41,6 @@ def selftest(options: CommandOptions) -> SelfTest:
     baseline, against = loaded.baseline, f"baseline {loaded.baseline.place}"
     if not baseline.runs:
         baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, for {baseline.missing}"
-    problems += [problem for problem in clashes if problem.severity == "warning"]
+    problems = [problem for problem in clashes if problem.severity == "warning"]
     proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
     return SelfTest(proofs, against, tuple(problems), exit_code(proofs))

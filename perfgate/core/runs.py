@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning"]
 Kind = Literal["samples", "aggregate", "value"]
 Fact = str | int | float | bool
+#: The name of the fact that lists why a GPU ran slower than it could.
+THROTTLE = "throttle_reasons"
 #: The labels that tell the members of one metric apart: processes of a job, and devices of a process.
 MEMBER_LABELS = ("rank", "device")
 

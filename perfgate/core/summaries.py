@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from perfgate.core.runs import Fact, Key, Kind, Problem
+from perfgate.core.baseline import CalibratedPrior
+from perfgate.core.runs import Fact, Key, Kind, Problem, SourceFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,42 @@ class RunSummary:
     series: tuple[SeriesSummary, ...]
     problems: tuple[Problem, ...]
     trace: TraceView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """A level of the stored baselines: its runs from `first` to `last`, and the decision that opened it."""
+
+    place: str
+    runs: int
+    first: str
+    last: str
+    by: str
+    reason: str
+    pr: int | None
+    anchor: bool
+    #: The metrics that the level adopts; empty means all.
+    adopts: tuple[str, ...] = ()
+    #: Whether new runs are compared with it.
+    current: bool = False
+    #: How its metrics differ from the level that it replaced and from the anchor, as shares (0.04 is +4 %).
+    since_parent: Mapping[Key, float] = field(default_factory=dict)
+    since_anchor: Mapping[Key, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRunSummary:
+    """A stored run, its level, and the files it was read from."""
+
+    run: RunSummary
+    level: LevelSummary
+    files: tuple[SourceFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorSummary:
+    """The calibrated noise of an environment: where it is stored, and when it was measured."""
+
+    place: str
+    time: str
+    priors: tuple[CalibratedPrior, ...]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfgate.core import Fact
+from perfgate.core.runs import THROTTLE
 
-#: Why a GPU ran slower than it could; of these, too much heat and a failing supply make a measurement worthless.
-THROTTLE = "throttle_reasons"
+#: Too much heat and a failing supply make a measurement worthless.
 _UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
 _HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")
 

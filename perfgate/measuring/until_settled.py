@@ -17,8 +17,8 @@ from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import NewFiles, ProgramSide, RunFailed, run_folder, run_once
 from perfgate.workspace.errors import Refused
-from perfgate.workspace.inputs import shown_path
 from perfgate.workspace.machine import machine_facts
+from perfgate.workspace.options import shown_path
 
 StopRule = Literal["final", "never", "unless-suspect"]
 #: Reasons of an error that another run may remove.

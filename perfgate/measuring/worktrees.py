@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.git import Commit
+from perfgate.workspace.surroundings import git
 
 _TIMEOUT_S = 600
 
@@ -54,11 +54,4 @@ def checked_out(ref: str) -> Iterator[Worktree]:
 
 
 def _git(commit: Commit, *words: str) -> None:
-    try:
-        done = subprocess.run(
-            ["git", *words], cwd=commit.top, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Refused(f"{commit.ref} cannot be checked out: {error}", 3) from None
-    if done.returncode:
-        raise Refused(f"{commit.ref} cannot be checked out: {' '.join(done.stderr.split())}", 3)
+    git(*words, what=f"{commit.ref} cannot be checked out", cwd=commit.top, timeout_s=_TIMEOUT_S)

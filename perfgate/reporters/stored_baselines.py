@@ -3,53 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from perfgate.core import CalibratedPrior, Key, RunSummary, SourceFile
+from perfgate.core import CalibratedPrior, Key
+from perfgate.core.summaries import LevelSummary, PriorSummary, StoredRunSummary
 from perfgate.core.wording import listed, one_line, plural, without_commands
 from perfgate.reporters.inspection import render_text
 
 #: The largest number of metrics in one line.
 _SHOWN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class LevelSummary:
-    """One level: its place, its runs with their first and last time, and the decision that created it."""
-
-    place: str
-    runs: int
-    first: str
-    last: str
-    by: str
-    reason: str
-    pr: int | None
-    anchor: bool
-    #: The metrics that the level adopts; empty for all.
-    adopts: tuple[str, ...] = ()
-    #: True if new runs are compared with it.
-    current: bool = False
-    #: The change of each metric since the level before it and since the anchor: 0.031 is +3.1 %.
-    since_parent: Mapping[Key, float] = field(default_factory=dict)
-    since_anchor: Mapping[Key, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSummary:
-    """One stored run, its level, and the files that it was read from."""
-
-    run: RunSummary
-    level: LevelSummary
-    files: tuple[SourceFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PriorSummary:
-    """The calibrated noise of one environment: its place, its time of measurement, and a prior per metric."""
-
-    place: str
-    time: str
-    priors: tuple[CalibratedPrior, ...]
 
 
 def render_priors(found: Sequence[PriorSummary], *, in_full: bool = False) -> list[str]:
@@ -98,11 +59,11 @@ def _level(level: LevelSummary) -> str:
     )
 
 
-def render_runs(runs: Sequence[StoredSummary], *, ascii_only: bool = False) -> str:
+def render_runs(runs: Sequence[StoredRunSummary], *, ascii_only: bool = False) -> str:
     """Return each stored run with its environment, the statistics of its metrics, its decision and its files."""
     return without_commands("\n".join(_run(run, ascii_only) for run in runs))
 
 
-def _run(stored: StoredSummary, ascii_only: bool) -> str:
+def _run(stored: StoredRunSummary, ascii_only: bool) -> str:
     files = [one_line(f"read from {file.path} (sha256 {file.sha256[:12]})") for file in stored.files]
     return "\n".join([render_text([stored.run], ascii_only=ascii_only), _level(stored.level), *files]) + "\n"

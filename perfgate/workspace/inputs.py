@@ -1,4 +1,4 @@
-"""Reading: runs from files, directories and standard input, rule files, baselines, environment facts."""
+"""Reading runs from files, folders and standard input, and environment facts from `--env`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,49 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import BinaryIO
 
 from perfgate.core import Fact, Location, Problem, Run, SourceFile, fact_text
 from perfgate.core.resource_limits import Limits
+from perfgate.core.runs import THROTTLE
 from perfgate.documents.json import load_json
-from perfgate.judge.health import THROTTLE
 from perfgate.readers import FORMATS, join_runs, read, with_missing_ranks
 from perfgate.readers.source import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import typed_path
-from perfgate.workspace.progress import watched
+from perfgate.workspace.options import shown_path
 
 CHUNK = 1 << 18
-#: A file of `--env`, in characters.
+#: The largest file of `--env`, in characters.
 LONGEST_FACTS = 1 << 20
 
+#: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
+Watcher = Callable[[str, int, int], None]
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
-def shown_path(path: str) -> str:
-    """How reports name a file: relative to the working directory, outside of it by its bare name."""
-    relative = typed_path(path)
-    return os.path.basename(relative) if relative.startswith("..") else relative
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Call the watcher for each chunk of a file that is read in the block."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
 
 
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What the user says of how files are to be read."""
+class ReadOptions:
+    """How the user wants files to be read."""
 
     format: str | None
     trace_mode: TraceMode
@@ -49,39 +59,36 @@ class Reading:
 def read_runs(
     paths: Sequence[str], format: str | None = None, trace_mode: TraceMode = "corrected", *, as_given: bool = False
 ) -> tuple[Run, ...]:
-    """Read every run named on the command line; what is wrong with a file is in its run's problems.
+    """Read every run named on the command line; a run contains the problems of its files.
 
-    Raises Refused for the same file given twice.
+    Parameters
+    ----------
+    format: the name of the reader; None finds it out.
+    trace_mode: how overlapping times of a trace are counted.
+    as_given: name files as the caller does, and not relative to the working directory.
+
+    Raises Refused for an unknown format and for the same file given twice.
     """
     refuse_twice(paths)
-    _check_format(format)
-    how = Reading(format, trace_mode, surroundings.limits())
-    read = [_read_argument(path, how, path if as_given else shown_path(path)) for path in paths]
-    _refuse_copies(read)
-    return tuple(run for runs in read for run in runs)
-
-
-def _refuse_copies(read: Sequence[Sequence[Run]]) -> None:
-    """A copy of a run is no second run. Raises Refused."""
+    known = [found.name for found in FORMATS]
+    if format is not None and format not in known:
+        near = get_close_matches(format, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        raise Refused(f"--format {format}: no such format; {hint}")
+    options = ReadOptions(format, trace_mode, surroundings.limits())
+    found = [_read_argument(path, options, path if as_given else shown_path(path)) for path in paths]
     seen: dict[tuple[str, ...], str] = {}
-    for runs in read:
+    for runs in found:
         content = tuple(sorted({file.sha256 for run in runs for file in run.files}))
         if content and any(run.series for run in runs):
             if content in seen:
-                raise Refused(f"{runs[0].source} holds the same bytes as {seen[content]}: one run may count once only")
+                raise Refused(f"{runs[0].source} is a copy of {seen[content]}: one run may count once only")
             seen[content] = runs[0].source
-
-
-def _check_format(name: str | None) -> None:
-    known = [found.name for found in FORMATS]
-    if name is not None and name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        raise Refused(f"--format {name}: no such format; {hint}")
+    return tuple(run for runs in found for run in runs)
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
-    """One run may count once only. Raises Refused for a file that is named twice, by whatever names."""
+    """Raise Refused if a file is named twice, by whatever names."""
     seen: dict[str, str] = {}
     for path in paths:
         real = path if path == "-" else os.path.realpath(path)
@@ -90,24 +97,34 @@ def refuse_twice(paths: Sequence[str]) -> None:
         seen[real] = path
 
 
-def _read_argument(path: str, how: Reading, name: str) -> tuple[Run, ...]:
-    if path != "-" and os.path.isdir(path):
-        return (with_missing_ranks(_read_directory(Path(path), how, name)),)
-    return tuple(map(with_missing_ranks, _read_file(path, how, name)))
+def _read_argument(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
+    is_folder = path != "-" and os.path.isdir(path)
+    runs = (_read_folder(Path(path), options, name),) if is_folder else _read_file(path, options, name)
+    return tuple(map(with_missing_ranks, runs))
 
 
-def _read_file(path: str, how: Reading, name: str) -> tuple[Run, ...]:
+def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
     digest = hashlib.sha256()
+
+    def chunks(file: BinaryIO) -> Iterator[bytes]:
+        size = os.fstat(file.fileno()).st_size if path != "-" else 0
+        watcher, count = _watcher.get(), 0
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            count += len(chunk)
+            if watcher is not None:
+                watcher(name, count, size)
+            yield chunk
+
     try:
         if path != "-" and stat.S_ISCHR(os.stat(path).st_mode):
             return (_unreadable(name, "is a device, which may never end: give a file, a pipe or -"),)
         if path == "-" and sys.stdin is None:
             return (_unreadable(name, "standard input is closed"),)
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size if path != "-" else 0
-            chunks = watched(name, size, _chunks(file, digest))
-            runs = read(Source(name, chunks, how.limits, how.trace_mode), how.format)
-            for _ in chunks:  # the hash is of the whole file, wherever the reader stopped
+            rest = chunks(file)
+            runs = read(Source(name, rest, options.limits, options.trace_mode), options.format)
+            for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end
                 pass
     except OSError as error:
         return (_unreadable(name, f"cannot be read: {error.strerror or error}"),)
@@ -115,22 +132,16 @@ def _read_file(path: str, how: Reading, name: str) -> tuple[Run, ...]:
     return tuple(replace(run, files=files) for run in runs)
 
 
-def _chunks(file: object, digest: object) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK):  # type: ignore[attr-defined]
-        digest.update(chunk)  # type: ignore[attr-defined]
-        yield chunk
-
-
 def _unreadable(name: str, message: str) -> Run:
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
 
 
-def _read_directory(folder: Path, how: Reading, name: str) -> Run:
-    """All files below a folder are one run; links that lead out of it are refused."""
+def _read_folder(folder: Path, options: ReadOptions, name: str) -> Run:
+    """Read all files below a folder as one run; a link that leads out of it is an error."""
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
     files = [path for path in found if path.is_symlink() or not path.is_dir()]
     if not files:
-        return _unreadable(name, "holds no files")
+        return _unreadable(name, "is a folder without files")
     real = folder.resolve()
     runs: list[Run] = []
     for path in files:
@@ -138,49 +149,17 @@ def _read_directory(folder: Path, how: Reading, name: str) -> Run:
         if not path.resolve().is_relative_to(real):
             runs.append(_unreadable(shown, "is a link that leads out of the folder"))
         elif not path.is_file():
-            runs.append(_unreadable(shown, "is no regular file"))
+            runs.append(_unreadable(shown, "is not a regular file"))
         else:
-            runs += _read_file(str(path), how, shown)
+            runs += _read_file(str(path), options, shown)
     return join_runs(name, runs)
-
-
-# --- rules -------------------------------------------------------------------------------------------------------
-
-
-def rule_files(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Every rule file below the paths as (name, bytes). Raises Refused where there is none."""
-    longest = surroundings.limits().rule_bytes
-    for path in paths:
-        found = _below(Path(path)) if os.path.isdir(path) else [Path(path)]
-        if not found:
-            raise Refused(f"{path} holds no rule file (*.yaml)")
-        for file in found:
-            try:
-                if file.exists() and not file.is_file():
-                    raise Refused(f"{shown_path(str(file))} is no regular file")
-                with file.open("rb") as opened:
-                    yield shown_path(str(file)), opened.read(longest + 1)
-            except OSError as error:
-                raise Refused(
-                    f"{path}: cannot read the rules: {error.strerror or error}; give their place with --rules"
-                ) from None
-
-
-def _below(folder: Path) -> list[Path]:
-    """The rule files below a folder. Raises Refused for a link that leads out of it."""
-    real = folder.resolve()
-    found = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") or path.is_symlink())
-    for path in found:
-        if path.is_symlink() and not path.resolve().is_relative_to(real):
-            raise Refused(f"{shown_path(str(path))} is a link that leads out of {folder}: put the file itself there")
-    return [path for path in found if path.suffix in (".yaml", ".yml")]
 
 
 # --- facts -------------------------------------------------------------------------------------------------------
 
 
 def read_facts(options: Iterable[str]) -> dict[str, Fact]:
-    """Environment facts from `--env`: each a JSON file of facts, or KEY=VALUE. Raises Refused."""
+    """Read the environment facts of `--env`: each is a JSON file of facts, or KEY=VALUE. Raises Refused."""
     facts: dict[str, Fact] = {}
     for option in options:
         name, sign, value = option.partition("=")
@@ -195,7 +174,7 @@ def read_facts(options: Iterable[str]) -> dict[str, Fact]:
 
 
 def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:
-    """A GPU that was slowed down at any time was slowed down: of two readings, both count."""
+    """Return the reasons for throttling of both readings: a GPU that was slowed down once was slowed down."""
     if THROTTLE not in known or THROTTLE not in given:
         return {}
     return {THROTTLE: ",".join(sorted({*str(known[THROTTLE]).split(","), *str(given[THROTTLE]).split(",")}))}
@@ -214,7 +193,7 @@ def _facts_file(path: str) -> dict[str, Fact]:
         with open(path, encoding="utf-8") as file:
             document = load_json(file.read(LONGEST_FACTS), path)
     except (OSError, ValueError) as error:
-        raise Refused(f"--env {path}: not a file of facts in JSON, nor KEY=VALUE ({error})") from None
+        raise Refused(f"--env {path}: neither a JSON file of facts nor KEY=VALUE ({error})") from None
     if document.problems:
         raise Refused(f"--env {document.problems[0]}")
     facts = document.data
@@ -226,27 +205,34 @@ def _facts_file(path: str) -> dict[str, Fact]:
 def merge_facts(
     runs: Iterable[Run], given: Mapping[str, Fact], identity: Sequence[str]
 ) -> tuple[dict[str, Fact], list[Problem]]:
-    """The facts of all runs and of `--env`, which wins, and is said to; runs whose identity differs are an error."""
+    """Merge the facts of all runs with those of `--env`, which win; returns them and a problem for each conflict.
+
+    A conflict with `--env` is a warning; runs of different environments are an error.
+
+    Parameters
+    ----------
+    identity: the names of the facts that identify an environment.
+    """
     facts: dict[str, Fact] = {}
     problems: dict[tuple[str, str], Problem] = {}
     for run in runs:
         for name, value in run.environment.items():
-            held = given.get(name, facts.get(name, value))
-            counts = name in identity or (name in given and name != THROTTLE)  # of which both readings count
-            if counts and fact_text(held) != fact_text(value):
-                problems.setdefault((name, fact_text(value)), _clash(run, name, held, name in given))
+            other = given.get(name, facts.get(name, value))
+            counts = name in identity or (name in given and name != THROTTLE)  # both readings of it count
+            if counts and fact_text(other) != fact_text(value):
+                problems.setdefault((name, fact_text(value)), _conflict(run, name, other, name in given))
             facts.setdefault(name, value)
     slowed = _throttling(facts, given)
     return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())
 
 
-def _clash(run: Run, name: str, held: Fact, is_given: bool) -> Problem:
-    """A run that says otherwise than another one, or than `--env`: nobody may hide a machine behind another's name."""
-    values = f"{fact_text(held)} and {fact_text(run.environment[name])}"
+def _conflict(run: Run, name: str, other: Fact, is_given: bool) -> Problem:
+    values = f"{fact_text(other)} and {fact_text(run.environment[name])}"
     if not is_given:
         message = f"the runs are of different environments: {name} is {values}"
         return Problem("error", message, Location(run.source))
     message = (
-        f"--env and the run contradict each other: {name} is {values}; --env counts, so leave it out if it is wrong"
+        f"--env and the run contradict each other: {name} is {values}; the run is judged with --env: "
+        "leave it out if it is wrong"
     )
     return Problem("warning", message, Location(run.source))

@@ -1,8 +1,8 @@
 """`perfgate env`: the facts of this machine that a measurement depends on.
 
-Facts of NVIDIA GPUs come from NVML (through `nvidia-ml-py`, an optional package), versions from what is installed,
-without importing any of it. What cannot be learnt is left out, never guessed. NVML does not tell whether clocks are
-locked: who locks them says so with `--env clocks_locked=true`.
+Facts of NVIDIA GPUs come from NVML (through `nvidia-ml-py`, an optional package). Versions come from the metadata of
+installed packages, which are not imported. Unknown facts are left out and never guessed. NVML does not show whether
+clocks are locked: a user who locks them adds `--env clocks_locked=true`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.core import Fact
+from perfgate.core.runs import THROTTLE
 
-#: Packages whose versions are context of a measurement; the first that is installed gives the fact.
+#: Packages whose versions are recorded; of several names the first that is installed gives the fact.
 _VERSIONS = {
     "torch": ("torch",),
     "cuda": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime"),
@@ -28,7 +29,7 @@ _VERSIONS = {
     "lightning": ("lightning", "pytorch-lightning"),
     "transformers": ("transformers",),
 }
-#: Bits of NVML's clocks event reasons, as nvml.h numbers them.
+#: The bits of NVML's clocks event reasons in nvml.h.
 _EVENT_REASONS = {
     0x1: "gpu_idle",
     0x2: "applications_clocks_setting",
@@ -43,7 +44,7 @@ _EVENT_REASONS = {
 
 
 def machine_facts() -> tuple[dict[str, Fact], list[str]]:
-    """Everything that is known of this machine, sorted by name, and hints on what could be known, too."""
+    """Return the facts of this machine, sorted by name, and hints how to learn more of them."""
     facts: dict[str, Fact] = {
         "cpu": _cpu(),
         "cpu_count": _cpu_count(),
@@ -70,7 +71,7 @@ def _cpu() -> str:
 
 
 def _cpu_count() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -88,32 +89,32 @@ def _versions() -> dict[str, Fact]:
 
 
 def _gpus() -> tuple[dict[str, Fact], list[str]]:
-    """The facts of all NVIDIA GPUs as one, and why there are none."""
+    """Return the facts of all NVIDIA GPUs together, and why there are none."""
     try:
         import pynvml
     except ImportError:
         present = Path("/proc/driver/nvidia/version").exists()
-        return {}, ["there is a GPU, and nothing that reads it: pip install nvidia-ml-py"] if present else []
+        return {}, ["the facts of the GPU are missing: pip install nvidia-ml-py"] if present else []
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        return {}, [f"NVML says nothing of a GPU: {error}"]
+        return {}, [f"the facts of the GPU are missing: NVML failed: {error}"]
     try:
         devices = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         return _facts_of(pynvml, devices), []
     except pynvml.NVMLError as error:
-        return {}, [f"NVML failed: {error}"]
+        return {}, [f"the facts of the GPU are missing: NVML failed: {error}"]
     finally:
         pynvml.nvmlShutdown()
 
 
 def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
-    """What NVML says of the devices; where they differ, every value is named, and of heat the highest."""
+    """Return the facts of the devices: all values if they differ, and the highest temperature."""
 
     def each(ask: Callable[[Any], Any]) -> list[Any]:
         answers = []
         for device in devices:
-            with suppress(nvml.NVMLError):  # not every board answers every question
+            with suppress(nvml.NVMLError):  # not every board supports every query
                 answers.append(ask(device))
         return answers
 
@@ -135,14 +136,14 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     heat = each(lambda d: nvml.nvmlDeviceGetTemperature(d, nvml.NVML_TEMPERATURE_GPU))
     facts |= {"gpu_temperature_c": max(heat)} if heat else {}
     reasons = {word for bits in each(_event_reasons(nvml)) for bit, word in _EVENT_REASONS.items() if bits & bit}
-    facts["throttle_reasons"] = ",".join(sorted(reasons)) or "none"
+    facts[THROTTLE] = ",".join(sorted(reasons)) or "none"
     version = nvml.nvmlSystemGetCudaDriverVersion()
     facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"
     return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
 
 
 def _event_reasons(nvml: Any) -> Callable[[Any], int]:
-    """NVML renamed the question in 2023: throttle reasons became event reasons."""
+    """Return the query for throttling, which NVML renamed in 2023 to event reasons."""
     new = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
     return new or nvml.nvmlDeviceGetCurrentClocksThrottleReasons  # type: ignore[no-any-return]
 

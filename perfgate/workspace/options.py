@@ -50,6 +50,12 @@ def command_line(words: Sequence[str]) -> str:
     return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
 
 
+def shown_path(path: str) -> str:
+    """Return a file as reports name it: relative to the working directory; outside of it the bare name."""
+    relative = typed_path(path)
+    return os.path.basename(relative) if relative.startswith("..") else relative
+
+
 def typed_path(path: str) -> str:
     """Return a path that works in a command in the working directory and shows nothing above it."""
     if path == "-":

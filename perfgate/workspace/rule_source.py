@@ -1,123 +1,57 @@
-"""Where the policy comes from, the rules and the baselines: the working tree, or a commit that nobody can edit."""
+"""Where rules and baselines come from: the working tree, or a commit, which nobody can edit."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from perfgate.baselines.stores import Store, WritableStore
-from perfgate.baselines.stores.directory import DirectoryStore
-from perfgate.baselines.stores.snapshot import SnapshotStore
 from perfgate.core import Problem
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
-from perfgate.workspace import inputs, surroundings
+from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.git import Commit
+from perfgate.workspace.options import shown_path
 
 RuleFiles = list[tuple[str, bytes]]
 
 
-class PolicySource(Protocol):
-    """Where rules and baselines are read from."""
+@dataclass(frozen=True, slots=True)
+class PolicySource:
+    """Where rules and baselines are read: in a commit, or in the working tree if there is none.
+
+    A pull request that edits its rules is judged by the rules of its base.
+    """
+
+    commit: Commit | None = None
 
     @property
     def ref(self) -> str | None:
         """The ref that the user named, or None for the working tree."""
-        ...
+        return None if self.commit is None else self.commit.ref
 
     def rule_files(self, paths: Sequence[str]) -> RuleFiles:
-        """Every rule file below the paths, as (name, bytes). Raises Refused."""
-        ...
-
-    def store(self, path: str) -> Store:
-        """The baselines at a path. Raises Refused."""
-        ...
+        """Return every rule file below the paths, as (name, bytes). Raises Refused."""
+        if self.commit is None:
+            return list(_on_disk(paths))
+        return [file for path in paths for file in _in_commit(self.commit, path)]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingTree:
-    """What is on disk now."""
-
-    ref: None = None
-
-    def rule_files(self, paths: Sequence[str]) -> RuleFiles:
-        """Every rule file below the paths, as (name, bytes). Raises Refused."""
-        return list(inputs.rule_files(paths))
-
-    def store(self, path: str) -> Store:
-        """The baselines in a directory or a bucket."""
-        return open_store(path)
-
-
-@dataclass(frozen=True, slots=True)
-class AtCommit:
-    """What a commit holds. A pull request that edits its rules is judged by those of its base."""
-
-    commit: Commit
-
-    @property
-    def ref(self) -> str:
-        """The ref that the user named."""
-        return self.commit.ref
-
-    def rule_files(self, paths: Sequence[str]) -> RuleFiles:
-        """Every rule file below the paths in the commit, as (name, bytes). Raises Refused."""
-        found: RuleFiles = []
-        for path in paths:
-            held, shown = self.commit.below(path), inputs.shown_path(path)
-            for name, why in held.refused.items():
-                raise Refused(f"{self.ref}: {_joined(shown, name)}: {why}", 3)
-            rules = {name: data for name, data in held.files.items() if name == "." or name.endswith((".yaml", ".yml"))}
-            if not rules:
-                step = "the first rules of a repository are judged without --policy-ref"
-                raise Refused(f"{self.ref} holds no rule file at {shown}: {step}", 3)
-            found += [(_joined(shown, name), data) for name, data in sorted(rules.items())]
-        return found
-
-    def store(self, path: str) -> Store:
-        """The baselines that the commit holds; a bucket is the same for every commit."""
-        if _is_bucket(path):
-            return open_store(path)
-        held, shown = self.commit.below(path), inputs.shown_path(path)
-        return SnapshotStore(held.files, f"{shown} at {self.ref}", held.refused)
+WORKING_TREE = PolicySource()
 
 
 def policy_source(ref: str | None) -> PolicySource:
-    """The commit of a ref, or the working tree where there is none. Raises Refused (3)."""
-    return WorkingTree() if ref is None else AtCommit(Commit.of(ref))
-
-
-def open_store(path: str) -> WritableStore:
-    """The store in a directory, which need not exist yet, or in a bucket (`s3://...`). Raises Refused."""
-    if _is_bucket(path):
-        from perfgate.baselines.stores.bucket import BucketStore
-
-        try:
-            return BucketStore(path, surroundings.limits())
-        except (ImportError, ValueError, OSError) as error:
-            raise Refused(f"{path} cannot be used: {error}") from None
-    return DirectoryStore(Path(path), inputs.shown_path(path), surroundings.limits())
-
-
-@contextmanager
-def locked(store: WritableStore) -> Iterator[None]:
-    """One writer at a time. Raises Refused where the store cannot be written to."""
-    try:
-        with store.lock():
-            yield
-    except OSError as error:
-        raise Refused(f"{store.shown} cannot be written: {error.strerror or error}") from None
+    """Return the commit of a ref, or the working tree if there is no ref. Raises Refused (3)."""
+    return WORKING_TREE if ref is None else PolicySource(Commit.of(ref))
 
 
 def read_rules(
     source: PolicySource, paths: Sequence[str], suite: str | None
 ) -> tuple[Ruleset | None, list[Problem], str]:
-    """Load rule files and folders of them: the ruleset, all problems, and the hash of what was read."""
+    """Load rule files and folders of them; returns the ruleset, all problems, and the hash of the files."""
     files = source.rule_files(paths)
     digest = hashlib.sha256()
     for name, data in files:
@@ -126,9 +60,53 @@ def read_rules(
     return ruleset, problems, digest.hexdigest()
 
 
-def _is_bucket(path: str) -> bool:
-    return "://" in path
+def read_ruleset(source: PolicySource, paths: Sequence[str], suite: str | None) -> Ruleset:
+    """Load rule files and folders of them. Raises Refused for any mistake in them."""
+    ruleset, problems, _ = read_rules(source, paths, suite)
+    if ruleset is None:
+        raise Refused("\n".join(map(str, problems)))
+    return ruleset
 
 
-def _joined(shown: str, name: str) -> str:
-    return shown if name == "." else f"{shown}/{name}"
+def _in_commit(commit: Commit, path: str) -> Iterator[tuple[str, bytes]]:
+    held, shown = commit.below(path, surroundings.limits()), shown_path(path)
+
+    def joined(name: str) -> str:
+        return shown if name == "." else f"{shown}/{name}"
+
+    for name, why in held.refused.items():
+        raise Refused(f"{commit.ref}: {joined(name)}: {why}", 3)
+    rules = sorted(name for name in held.files if name == "." or name.endswith((".yaml", ".yml")))
+    if not rules:
+        step = "the first rules of a repository are judged without --policy-ref"
+        raise Refused(f"{commit.ref} has no rule file at {shown}: {step}", 3)
+    yield from ((joined(name), held.files[name]) for name in rules)
+
+
+def _on_disk(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield every rule file below the paths. Raises Refused, also for a folder without any."""
+    longest = surroundings.limits().rule_bytes
+    for path in paths:
+        found = _below(Path(path)) if os.path.isdir(path) else [Path(path)]
+        if not found:
+            raise Refused(f"{path} has no rule file (*.yaml)")
+        for file in found:
+            name = shown_path(str(file))
+            try:
+                if file.exists() and not file.is_file():
+                    raise Refused(f"{name} is not a regular file")
+                with file.open("rb") as opened:
+                    yield name, opened.read(longest + 1)
+            except OSError as error:
+                why = error.strerror or error
+                raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
+
+
+def _below(folder: Path) -> list[Path]:
+    """Return the rule files below a folder. Raises Refused for a link that leads out of it."""
+    real = folder.resolve()
+    found = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") or path.is_symlink())
+    for path in found:
+        if path.is_symlink() and not path.resolve().is_relative_to(real):
+            raise Refused(f"{shown_path(str(path))} is a link that leads out of {folder}: put the file itself there")
+    return [path for path in found if path.suffix in (".yaml", ".yml")]

@@ -1,4 +1,4 @@
-"""What a command takes from outside its arguments: the date, the limits, the commit, who is asking."""
+"""What a command reads besides its arguments: the date, the limits, the commit, the user."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import getpass
 import os
 import subprocess
 from datetime import date, datetime, timezone
+from pathlib import Path
 
 from perfgate.core.resource_limits import VARIABLE, Limits, parse_limits
 from perfgate.workspace.errors import Refused
 
+#: No object is replaced by another, no path is a pattern, and git never asks for a password.
+_GIT = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
+
 
 def now() -> datetime:
-    """SOURCE_DATE_EPOCH where it is set, else the clock; in UTC, whole seconds. Raises Refused."""
+    """Return the time of SOURCE_DATE_EPOCH, or else of the clock; in UTC, whole seconds. Raises Refused."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:
         return datetime.now(timezone.utc).replace(microsecond=0)
@@ -23,7 +27,7 @@ def now() -> datetime:
 
 
 def limits() -> Limits:
-    """How much of an input is read, with what PERFGATE_LIMITS raises or lowers. Raises Refused."""
+    """Return how much of an input is read, as PERFGATE_LIMITS raises or lowers it. Raises Refused."""
     try:
         return parse_limits(os.environ.get(VARIABLE, ""))
     except ValueError as error:
@@ -31,18 +35,18 @@ def limits() -> Limits:
 
 
 def today() -> date:
-    """The date that `expect_fail` is held against."""
+    """Return the date that rules and allowances expire by."""
     return now().date()
 
 
 def head_commit() -> str | None:
-    """Git's HEAD in the working directory, or None outside a repository."""
-    return _git("rev-parse", "HEAD")
+    """Return git's HEAD in the working directory, or None outside a repository."""
+    return _known_to_git("rev-parse", "HEAD")
 
 
 def who() -> str:
-    """Who makes a decision: the Actions user, git's user, or the login name."""
-    actor = os.environ.get("GITHUB_ACTOR") or _git("config", "user.name")
+    """Return the user who makes a decision: of GitHub Actions, of git, or of the login."""
+    actor = os.environ.get("GITHUB_ACTOR") or _known_to_git("config", "user.name")
     if actor:
         return actor
     try:
@@ -51,9 +55,43 @@ def who() -> str:
         return "unknown"
 
 
-def _git(*arguments: str) -> str | None:
+def git(
+    *arguments: str, what: str, stdin: bytes | None = None, cwd: Path | None = None, timeout_s: float = 120
+) -> bytes:
+    """Run git and return its output.
+
+    Parameters
+    ----------
+    what: the beginning of the message if git fails, such as `main cannot be read`.
+    cwd: the working directory of git.
+
+    Raises Refused (3).
+    """
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["git", *arguments],
+            input=stdin,
+            capture_output=True,
+            cwd=cwd,
+            timeout=timeout_s,
+            check=False,
+            env={**os.environ, **_GIT},
+        )
+    except FileNotFoundError:
+        raise Refused(f"{what}: git is not installed", 3) from None
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Refused(f"{what}: {error}", 3) from None
+    if done.returncode == 0:
+        return done.stdout
+    message = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())
+    why = message or "there is no such commit in this clone; fetch it (actions/checkout: fetch-depth: 0)"
+    raise Refused(f"{what}: {why}", 3)
+
+
+def _known_to_git(*arguments: str) -> str | None:
+    """Return the answer of git, or None if it has none."""
+    try:
+        answer = git(*arguments, what="git", timeout_s=10)
+    except Refused:
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    return answer.decode("utf-8", "replace").strip() or None

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from conftest import Done, write_rules, write_run
 
-from perfgate.baselines.stores import Taken, UnsafeName
+from perfgate.baselines.places import UnsafeName
 
 pytest.importorskip("s3fs")
 pytest.importorskip("moto.server")
@@ -63,11 +63,11 @@ def test_the_gate_works_with_a_bucket(bucket: str, perfgate: Command, folder: Pa
 
 
 def test_of_two_writers_of_one_name_the_second_is_told(bucket: str) -> None:
-    from perfgate.baselines.stores.bucket import BucketStore
+    from perfgate.baselines.bucket import BucketStore
 
     one, other = BucketStore(bucket), BucketStore(bucket)
     one.write("suite/env/level/run.json", b"one")
-    with pytest.raises(Taken):
+    with pytest.raises(FileExistsError):
         other.write("suite/env/level/run.json", b"other")
     assert other.read("suite/env/level/run.json") == b"one"
     with pytest.raises(UnsafeName):

@@ -128,7 +128,7 @@ def test_an_adopted_metric_has_a_new_level_and_the_others_keep_theirs(
 def test_what_no_run_holds_cannot_be_adopted(rules: Path, perfgate: Command, folder: Path) -> None:
     run = write_run(folder / "adopted.json", 120)
     done = perfgate("baseline", "approve", run, "--reason", "x", "--adopt", "fxrward")
-    assert (done.code, "no run holds such a metric" in done.err) == (1, True)
+    assert (done.code, "no run has such a metric" in done.err) == (1, True)
 
 
 # --- the anchor --------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def test_a_commit_without_rules_is_said(repository: Repository, perfgate: Comman
     repository.git("commit", "-q", "--allow-empty", "-m", "nothing")
     repository.git("checkout", "-q", "main")
     done = perfgate("check", "first1.json", "--policy-ref", "empty")
-    assert (done.code, "holds no rule file" in done.err) == (3, True)
+    assert (done.code, "has no rule file" in done.err) == (3, True)
 
 
 def test_proposed_files_are_what_an_approval_would_write(

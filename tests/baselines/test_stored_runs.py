@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
-from perfgate.baselines import layout
 from perfgate.baselines.files import KEEP_WHOLE, kept_positions
-from perfgate.baselines.identity import differences, environment_name
-from perfgate.baselines.stores import UnsafeName
-from perfgate.baselines.stores.directory import DirectoryStore
+from perfgate.baselines.places import UnsafeName, differences, environment_name
+from perfgate.baselines.stores import DirectoryStore
 from perfgate.schemas import schema
 
 Command = Callable[..., Done]
@@ -96,7 +94,7 @@ def base_runs(perfgate: Command) -> int:
     ("words", "code", "said"),
     [
         (["add", "run0.log"], 1, "counts once"),
-        (["add", "slow.log"], 1, "does not pass its own rules"),
+        (["add", "slow.log"], 1, "do not pass their own rules"),
         (["add", "nan.log"], 3, "cannot become a baseline"),
         (["add", "elsewhere.json"], 3, "open a level first"),
         (["approve", "nan.log", "--reason", "x"], 3, "cannot become a baseline"),
@@ -125,7 +123,7 @@ def test_a_rule_that_names_nothing_is_said_at_approval(gate: Command, folder: Pa
     write_rules(folder, "forward within 5% of baseline", "forwrad within 5% of baseline")
     done = gate("baseline", "approve", "run1.log", "--reason", "x")
     assert done.code == 0
-    assert "no run holds what this rule names: forwrad within 5%" in done.out
+    assert "no run has the metric of this rule: forwrad within 5%" in done.out
 
 
 def test_a_level_keeps_ten_runs_and_rotates(gate: Command, folder: Path) -> None:
@@ -186,7 +184,7 @@ def test_two_approvals_side_by_side_have_to_be_settled(gate: Command, folder: Pa
         path.write_bytes(data)
     done = gate("check", "run3.log")
     assert done.code == 3
-    assert "two approvals stand side by side" in " ".join(done.out.split())
+    assert "two approvals have the same parent" in " ".join(done.out.split())
     refused = gate("baseline", "add", "run3.log")
     assert (refused.code, "two approvals" in refused.err) == (3, True)
     assert gate("baseline", "approve", "run3.log", "--reason", "settled").code == 0
@@ -217,8 +215,8 @@ def test_many_writers_lose_nothing(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    data, problems = layout.run_files(DirectoryStore(tmp_path / "store", "store"), "suite", "env")
-    assert (len(data), problems) == (20, [])
+    paths, problems = DirectoryStore(tmp_path / "store", "store").paths("suite/env")
+    assert (len(paths), problems) == (20, [])
 
 
 # --- parts -------------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def _two_branches_that_each_approve(repository: Repository, perfgate: Command, f
     both = write_run(folder / "both.json", 108, 132, seed=72)
     forked = perfgate("check", both, "--policy-ref", "HEAD")
     assert forked.code == 3
-    assert "two approvals stand side by side" in words(forked)
+    assert "two approvals have the same parent" in words(forked)
     assert "perfgate baseline approve both.json" in words(forked)
     clock()
     assert perfgate("baseline", "approve", both, "--reason", "both together").code == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from seeds import FORMATS, RULES
 
-from perfgate.baselines.files import BaselineFile, Level, StoredSeries, StoredSource, decode, encode
+from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSeries, StoredSource
 from perfgate.cli.entry import run as command_line
 from perfgate.core import Run
 from perfgate.readers import Source, read
@@ -87,7 +87,7 @@ def _baseline() -> BaselineFile:
         StoredSeries("a", "s", "samples", {"rank": "0"}, [0.5, 0.25], None),
         StoredSeries("b", "B", "aggregate", aggregate={"mean": 1.0, "count": 2.0}),
     ]
-    level = Level("2026-01-01-abcdef01", None, "first", "ada", None, True)
+    level = StoredLevel("2026-01-01-abcdef01", None, "first", "ada", None, True)
     source = StoredSource("a.log", "timeit", "0" * 64)
     return BaselineFile(
         "perfgate.baseline/1", "0", "s", "2026-01-01T00:00:00Z", None, level, "ada", {"gpu": "H200"}, {"torch": "2"},
@@ -97,10 +97,10 @@ def _baseline() -> BaselineFile:
 
 def check_baseline(data: bytes) -> None:
     """What was altered is refused: only the same content, written otherwise, is read."""
-    stored, problems = decode("b.json", data)
+    stored, problems = STORED_RUN.decode("b.json", data)
     assert (stored is None) == bool(problems)
     if stored is not None:
-        assert encode(stored) == encode(_baseline()), "an altered baseline was accepted"
+        assert STORED_RUN.encode(stored) == STORED_RUN.encode(_baseline()), "an altered baseline was accepted"
 
 
 def check_command(data: bytes) -> None:
@@ -141,7 +141,7 @@ _ALL = tuple(text.encode() for texts in FORMATS.values() for text in texts)
 
 HARNESSES: dict[str, Harness] = {
     "rules": Harness(tuple(text.encode() for text in RULES), check_rules),
-    "baselines": Harness((encode(_baseline()),), check_baseline),
+    "baselines": Harness((STORED_RUN.encode(_baseline()),), check_baseline),
     "recognition": Harness(_ALL, check_reader),
     "command": Harness(_ALL, check_command),
     **{format: _reader(format) for format in FORMATS},

@@ -1,0 +1,115 @@
+"""The names in a store, and the environments that they stand for.
+
+    SUITE/ENVIRONMENT/LEVEL/RUN.json     one stored run
+    SUITE/ENVIRONMENT/prior.json         the measured noise between runs in this environment
+    SUITE/ENVIRONMENT/prior-in-turn.json the measured noise between pairs, one file for each way to make pairs
+    SUITE/_allowances/NAME.json          how much worse a commit may be
+
+The name of a suite, an environment or a level never begins with `_`, so the four kinds cannot be confused.
+
+Runs may be compared if their environments have the same identity: a short list of stable facts, equal one by one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from perfgate.core import Fact, fact_text
+
+ALLOWANCES = "_allowances"
+#: A safe name of a suite, an environment, a level or a run: it cannot lead out of the folder.
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
+_RUN_DEPTH = 4
+
+#: The facts that identify an environment; None for a fact that is not known.
+Identity = Mapping[str, Fact | None]
+
+
+class UnsafeName(ValueError):
+    """A name that could lead out of the folder."""
+
+
+def check_path(path: str) -> Iterator[str]:
+    """Yield the parts of a path, each of them a safe name, or `_` and a safe name. Raises UnsafeName."""
+    for part in path.split("/"):
+        if not SAFE_NAME.fullmatch(part.removeprefix("_")):
+            raise UnsafeName(
+                f"{part!r} is not a name for a baseline: use letters, digits, dots, dashes and underscores"
+            )
+        yield part
+
+
+def is_run(path: str) -> bool:
+    """Return whether a path is that of a stored run."""
+    parts = path.split("/")
+    safe = all(SAFE_NAME.fullmatch(part) for part in parts[:-1])
+    return len(parts) == _RUN_DEPTH and safe and parts[-1].endswith(".json")
+
+
+def is_prior(path: str) -> bool:
+    """Return whether a path is that of a calibrated prior."""
+    parts = path.split("/")
+    safe = all(SAFE_NAME.fullmatch(part) for part in parts)
+    return len(parts) == 3 and safe and _PRIOR.fullmatch(parts[2]) is not None
+
+
+def is_allowance(path: str) -> bool:
+    """Return whether a path is that of an allowance."""
+    parts = path.split("/")
+    return len(parts) == 3 and parts[1] == ALLOWANCES and parts[2].endswith(".json")
+
+
+def prior_path(suite: str, environment: str, pairing: str | None = None) -> str:
+    """Return the path of the noise between runs, or between pairs that are made in one way."""
+    return f"{suite}/{environment}/prior{f'-{pairing}' if pairing else ''}.json"
+
+
+def pairing_of(path: str) -> str | None:
+    """Return the way to make pairs that the path of a prior names; None for single runs."""
+    found = _PRIOR.fullmatch(path.rsplit("/", 1)[-1])
+    return found[1] if found else None
+
+
+def folder_of(path: str, depth: int) -> str:
+    """Return the first parts of a path: two are the environment, three the level."""
+    return "/".join(path.split("/")[:depth])
+
+
+def identity_of(facts: Mapping[str, Fact], names: Sequence[str]) -> dict[str, Fact | None]:
+    """Return the facts that identify an environment; None for a fact that is not known."""
+    return {name: facts.get(name) for name in names}
+
+
+def environment_name(identity: Identity) -> str:
+    """Return the folder name of an environment: readable, safe, and unique because of a hash of all facts."""
+    facts = _texts(identity)
+    words = [_slug(f"{name} {text}" if text.isalnum() else text) for name, text in facts.items() if text is not None]
+    text = "-".join(word for word in words if word)[:60].strip("-") or "unknown"
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return f"{text}-{digest[:8]}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+
+
+def differences(stored: Identity, seen: Identity) -> list[str]:
+    """Return a sentence for each fact that differs; a fact that only one side knows differs, too."""
+    old, new = _texts(stored), _texts(seen)
+    return [
+        f"{name} is {_known(new.get(name))}, in the baseline {_known(old.get(name))}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _texts(identity: Identity) -> dict[str, str | None]:
+    return {name: None if value is None else fact_text(value) for name, value in identity.items()}
+
+
+def _known(text: str | None) -> str:
+    return "unknown" if text is None else text

@@ -1,0 +1,245 @@
+"""Where baselines are kept: a directory, a git commit, or a bucket, all with the layout of `places`.
+
+A store knows files, not their content. Paths are relative to its root, with `/` between their parts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from perfgate.baselines.places import UnsafeName, check_path
+from perfgate.core import Location, Problem
+from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.workspace import surroundings
+from perfgate.workspace.errors import Refused
+from perfgate.workspace.git import CommitFiles
+from perfgate.workspace.options import shown_path
+from perfgate.workspace.rule_source import PolicySource
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class Store(Protocol):
+    """Baselines that can be read."""
+
+    @property
+    def shown(self) -> str:
+        """The root, as messages name it."""
+        ...
+
+    def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
+        """Return every file below a folder, sorted, and a problem for each link or unreadable folder."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file. Raises OSError."""
+        ...
+
+    def location(self, path: str) -> Location:
+        """Return a stored file as messages name it."""
+        ...
+
+
+class WritableStore(Store, Protocol):
+    """Baselines that can be read and changed."""
+
+    def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
+        """Write a whole file or nothing. Raises OSError (FileExistsError if it exists) and UnsafeName."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete a file. Raises OSError."""
+        ...
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Let one writer work at a time, if the store has a lock. Raises OSError."""
+        ...
+
+
+class DirectoryStore:
+    """Baselines as files below `root`, which need not exist yet.
+
+    A file is written next to its place and moved there in one step. So a reader sees all of it or nothing, and a
+    writer that dies leaves nothing that is read. Writers take turns with a lock.
+    """
+
+    def __init__(self, root: Path, shown: str, limits: Limits = DEFAULT) -> None:
+        self.root = root
+        self.shown = shown
+        self.limits = limits
+
+    def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
+        """Return every file below a folder, sorted, and a problem for each link. Raises UnsafeName.
+
+        Links are not followed. Names that begin with a dot are left out: a writer may be at work.
+        """
+        found: list[str] = []
+        parts = list(check_path(folder)) if folder else []
+        above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+        problems = [self._link(path) for path in above if (self.root / path).is_symlink()]
+        if problems or not (self.root / folder).exists():
+            return [], problems
+        for top, folders, files in os.walk(
+            self.root / folder, onerror=lambda error: problems.append(self._unreadable(error))
+        ):
+            here = Path(top).relative_to(self.root).as_posix().removeprefix(".").lstrip("/")
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in (*folders, *sorted(name for name in files if not name.startswith("."))):
+                path = f"{here}/{name}" if here else name
+                if os.path.islink(os.path.join(top, name)):
+                    problems.append(self._link(path))
+                elif name not in folders:
+                    found.append(path)
+        return sorted(found), problems
+
+    def _link(self, path: str) -> Problem:
+        return Problem("error", "is a link, and links are not followed", self.location(path))
+
+    def _unreadable(self, error: OSError) -> Problem:
+        path = Path(error.filename).relative_to(self.root).as_posix()
+        return Problem("error", f"cannot be read: {error.strerror}", self.location(path))
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a regular file that is not larger than a baseline may be. Raises OSError."""
+        file = self.root.joinpath(*check_path(path))
+        if not file.exists() and not file.is_symlink():
+            raise FileNotFoundError(2, "no such file")
+        if file.is_symlink() or not file.is_file():
+            raise OSError(0, "it is a link or not a regular file, and links are not followed")
+        if file.stat().st_size > self.limits.baseline_bytes:
+            raise OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
+        return file.read_bytes()
+
+    def location(self, path: str) -> Location:
+        """Return a stored file as messages name it."""
+        return Location(f"{self.shown}/{path}")
+
+    def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
+        """Write a file in one step. Raises OSError (FileExistsError if it exists) and UnsafeName."""
+        file = self.root.joinpath(*check_path(path))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=file.parent)
+        try:
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(data)
+                opened.flush()
+                os.fsync(opened.fileno())
+            os.chmod(temporary, 0o644)
+            if file.exists() and not replace:
+                raise FileExistsError(17, "it exists already")
+            os.replace(temporary, file)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def remove(self, path: str) -> None:
+        """Delete a file, and its folder if it was the last file there. Raises OSError."""
+        file = self.root.joinpath(*check_path(path))
+        file.unlink()
+        if not any(file.parent.iterdir()):
+            file.parent.rmdir()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Let one writer work at a time; a writer that dies gives the lock back. Raises OSError.
+
+        The folder itself is locked, so no lock file can be committed by accident.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        if sys.platform == "win32":  # no flock there: the atomic replacement alone keeps files whole
+            yield
+            return
+        descriptor = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStore:
+    """Baselines of a git commit, read at once, so that nothing can change them any more."""
+
+    held: CommitFiles
+    shown: str
+
+    def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
+        """Return every file below a folder, sorted, and a problem for each link there or above it."""
+        inside = f"{folder}/" if folder else ""
+        refused = {p: why for p, why in self.held.refused.items() if p.startswith(inside) or inside.startswith(f"{p}/")}
+        found = sorted(path for path in self.held.files if path.startswith(inside))
+        return found, [Problem("error", why, self.location(path)) for path, why in refused.items()]
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file. Raises OSError."""
+        if path not in self.held.files:
+            raise FileNotFoundError(2, "no such file")
+        return self.held.files[path]
+
+    def location(self, path: str) -> Location:
+        """Return a stored file as messages name it."""
+        return Location(f"{self.shown}/{path}")
+
+
+def open_store(path: str) -> WritableStore:
+    """Open a directory, which need not exist yet, or a bucket (`s3://...`). Raises Refused."""
+    if _is_bucket(path):
+        from perfgate.baselines.bucket import BucketStore
+
+        try:
+            return BucketStore(path, surroundings.limits())
+        except (ImportError, ValueError, OSError) as error:
+            raise Refused(f"{path} cannot be used: {error}") from None
+    return DirectoryStore(Path(path), shown_path(path), surroundings.limits())
+
+
+def store_of(source: PolicySource, path: str) -> Store:
+    """Open the baselines of a policy source: a bucket is the same for every commit. Raises Refused."""
+    if source.commit is None or _is_bucket(path):
+        return open_store(path)
+    return CommitStore(source.commit.below(path, surroundings.limits()), f"{shown_path(path)} at {source.ref}")
+
+
+def _is_bucket(path: str) -> bool:
+    return "://" in path
+
+
+@contextmanager
+def locked(store: WritableStore) -> Iterator[None]:
+    """Let one writer work at a time. Raises Refused if the store cannot be written to."""
+    try:
+        with store.lock():
+            yield
+    except OSError as error:
+        raise Refused(f"{store.shown} cannot be written: {error.strerror or error}") from None
+
+
+def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = False) -> None:
+    """Write a file. Raises Refused with the reason if that is not possible."""
+    try:
+        store.write(path, data, replace=replace)
+    except (OSError, UnsafeName) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
+
+
+def read_files(store: Store, paths: Iterable[str]) -> tuple[list[tuple[str, bytes]], list[Problem]]:
+    """Read files; returns each with its path, and a problem for each that cannot be read."""
+    found: list[tuple[str, bytes]] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            found.append((path, store.read(path)))
+        except (OSError, UnsafeName) as error:
+            why = getattr(error, "strerror", None) or error
+            problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
+    return found, problems

@@ -1,0 +1,76 @@
+"""JSON files of a fixed form that contain their own hash, so that nobody can alter them unnoticed.
+
+The bytes are deterministic: fields in a fixed order, the shortest text of every number. `content_sha256` is the SHA-256
+of the file's own JSON in which that field is empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from perfgate.core import Location, Problem
+from perfgate.documents.json import load_json
+from perfgate.documents.struct_errors import violation
+
+Content = TypeVar("Content", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedFile(Generic[Content]):
+    """A kind of file that contains its own hash."""
+
+    schema: str
+    form: type[Content]
+    #: Returns what is wrong with the content of a file that was not altered, or None.
+    fault: Callable[[Content], str | None]
+    #: What the user does about a damaged file.
+    remedy: str
+    #: The last field but the hash, a list whose items are written on one line each: short in a diff.
+    rows: str | None = None
+
+    def encode(self, content: Content) -> bytes:
+        """Return the bytes of the file, with its hash."""
+        return self._json(content, self._digest(content))
+
+    def decode(self, name: str, data: bytes) -> tuple[Content | None, list[Problem]]:
+        """Read a file; a damaged, altered or newer one gives a problem that names it, and None."""
+        content, why = self._decode(name, data)
+        if why is None:
+            return content, []
+        return None, [Problem("error", f"{why}; restore it from git, or {self.remedy}", Location(name))]
+
+    def _decode(self, name: str, data: bytes) -> tuple[Content | None, str | None]:
+        try:
+            document = load_json(data.decode("utf-8"), name)
+        except UnicodeDecodeError:
+            return None, "is not UTF-8 text"
+        if document.problems:
+            return None, f"is damaged: {document.problems[0].message}"
+        schema = document.data.get("schema") if isinstance(document.data, dict) else None
+        if schema != self.schema:
+            return None, f"has the schema {schema!r}; this perfgate reads {self.schema}: use the version that wrote it"
+        try:
+            content = msgspec.convert(document.data, self.form)
+        except msgspec.ValidationError as error:
+            return None, f"does not have the form of {self.schema}: {violation(error).message}"
+        if document.data.get("content_sha256") != self._digest(content):
+            return None, "was altered after it was written: its content does not have the hash that it states"
+        return content, self.fault(content)
+
+    def _digest(self, content: Content) -> str:
+        return hashlib.sha256(self._json(content, "")).hexdigest()
+
+    def _json(self, content: Content, digest: str) -> bytes:
+        fields = {**msgspec.to_builtins(content), "content_sha256": digest}
+        if self.rows is None:
+            return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
+        rows = [msgspec.json.encode(row) for row in fields.pop(self.rows)]
+        tail = msgspec.json.encode(fields.pop("content_sha256"))
+        head = msgspec.json.format(msgspec.json.encode(fields), indent=2)[:-2]
+        name = msgspec.json.encode(self.rows)
+        return b'%b,\n  %b: [\n    %b\n  ],\n  "content_sha256": %b\n}\n' % (head, name, b",\n    ".join(rows), tail)
