@@ -36,11 +36,12 @@ def one_line(text: str, *, ascii_only: bool = False) -> str:
     if text.isprintable() and (text.isascii() or not ascii_only):
         return text
     return "".join(
-        char if char.isprintable() and (char.isascii() or not ascii_only) else _escape(char) for char in text
+        char if char.isprintable() and (char.isascii() or not ascii_only) else escaped(char) for char in text
     )
 
 
-def _escape(char: str) -> str:
+def escaped(char: str) -> str:
+    r"""Return the character as `\uXXXX` or `\UXXXXXXXX`."""
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 

@@ -1,4 +1,4 @@
-"""A rule in words: what it measures, what it is held against, and what it would need."""
+"""Explain a rule in words: what it measures, when it passes or fails, and how many values it needs."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ import math
 
 from perfgate.core.statistic_names import STATISTICS, percent_of
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, Selector, is_per_run, selectors
+from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, Selector, is_per_run, selectors
 
 #: Every choice of a rank, in words.
 RANKS = {
-    "each": "every rank by itself, with a verdict for each",
-    "worst": "the rank that is worst in each run",
+    "each": "each rank separately, with one verdict per rank",
+    "worst": "the worst rank of each run",
     "slowest": "the slowest rank of each run",
     "fastest": "the fastest rank of each run",
     "median": "the median rank of each run",
     "across": "all ranks together, pooled",
 }
+_SIDES = {"worse": "worse", "both": "better or worse", "upper": "higher", "lower": "lower"}
 
 
 def explain(rule: Rule, ruleset: Ruleset) -> str:
-    """One rule as a short paragraph, one fact a line."""
-    lines = [f"{rule.name}  ({rule.at})", f"  {rule.sentence.text}"]
-    lines += [
-        f"  {line}"
-        for line in (
-            _subject(rule, ruleset),
-            *(_clause(rule, clause) for clause in rule.sentence.clauses),
-            *_settings(rule),
-        )
+    """Return one rule as a short paragraph, one fact per line."""
+    clauses = [clause.asks for clause in rule.sentence.clauses]
+    lines = [
+        rule.sentence.text,
+        _subject(rule, ruleset),
+        *(_limit(rule, asks) if isinstance(asks, LimitClause) else _change(asks) for asks in clauses),
+        *_settings(rule),
     ]
-    return "\n".join(lines)
+    return "\n".join([f"{rule.name}  ({rule.at})", *(f"  {line}" for line in lines)])
 
 
 def _subject(rule: Rule, ruleset: Ruleset) -> str:
@@ -39,67 +38,46 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
         return f"computes {sentence.subject_text} once for each run, after its warm-up"
     statistic = sentence.statistic
     words = STATISTICS.get(statistic or "") or (f"the {statistic[1:]}th percentile" if statistic else None)
-    words = words or "the median (of an aggregate the mean, of a single value the value)"
-    derived = [
-        f"{s.pattern} = {ruleset.metrics[s.pattern].text}"
-        for s in selectors(sentence.subject)
-        if s.pattern in ruleset.metrics
-    ]
+    words = words or "the median (the mean of an aggregate; a single value as it is)"
+    names = [selector.pattern for selector in selectors(sentence.subject)]
+    derived = [f"{name} = {ruleset.metrics[name].text}" for name in names if name in ruleset.metrics]
     where = f", where {'; '.join(derived)}, step by step" if derived else ""
-    each = (
-        " for every metric that matches" if isinstance(sentence.subject, Selector) and sentence.subject.is_glob else ""
-    )
+    is_glob = isinstance(sentence.subject, Selector) and sentence.subject.is_glob
+    each = " for every metric that matches" if is_glob else ""
     ranks = RANKS[sentence.rank or "worst"]
-    return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks, {ranks}"
-
-
-def _clause(rule: Rule, clause: Clause) -> str:
-    return _limit(rule, clause.asks) if isinstance(clause.asks, LimitClause) else _change(clause.asks)
+    return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks: {ranks}"
 
 
 def _limit(rule: Rule, limit: LimitClause) -> str:
-    confidence = f"{100 * rule.settings.confidence:g}%"
-    text = f"passes when it is {limit.comparator} {limit.bound} at {confidence} confidence, "
-    return text + "fails when it is not at the same" + _values_needed(rule, limit)
-
-
-def _values_needed(rule: Rule, limit: LimitClause) -> str:
-    """Effective values that a percentile limit needs before it can pass: ln .05 / ln q at 95 % confidence."""
-    if is_per_run(rule.sentence.subject):
-        return ""
+    """Return when a limit passes; a percentile also needs ln(1 - confidence) / ln(q) independent values to pass."""
+    confidence = rule.settings.confidence
+    text = f"passes if it is {limit.comparator} {limit.bound} with {100 * confidence:g}% confidence, "
+    text += "fails if it is not, with the same confidence"
     statistic = rule.sentence.statistic or "median"
     q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100
     inside = q if limit.upper else 1 - q
-    if not 0 < inside < 1:
-        return ""
-    needed = math.ceil(math.log(1 - rule.settings.confidence) / math.log(inside))
-    return f"; to pass, a run needs at least {needed} independent values"
+    if is_per_run(rule.sentence.subject) or not 0 < inside < 1:
+        return text
+    needed = math.ceil(math.log(1 - confidence) / math.log(inside))
+    return f"{text}; to pass, a run needs at least {needed} independent values"
 
 
 def _change(change: ChangeClause) -> str:
     parts = [f"{100 * change.relative:g}%"] if change.relative is not None else []
     parts += [str(change.absolute)] if change.absolute is not None else []
-    beyond = " and also ".join(parts)
-    side = {
-        "worse": "worse",
-        "both": "better or worse",
-        "upper": "higher",
-        "lower": "lower",
-    }[change.side]
+    tolerance = f"{' and also '.join(parts)} {_SIDES[change.side]}"
     if change.reference.endswith("rank"):
-        return f"compares with the {change.reference} of the same run: it may be at most {beyond} {side}"
-    runs = (
-        "the newest runs of the current level" if change.reference == "baseline" else "the runs that the anchor keeps"
-    )
-    return f"compares with {runs}: it fails when it is surely more than {beyond} {side}, passes when it surely is not"
+        return f"compares with the {change.reference} of the same run: it may be at most {tolerance}"
+    runs = "the newest runs of the current level" if change.reference == "baseline" else "the runs of the anchor"
+    return f"compares with {runs}: fails if it is clearly more than {tolerance}, passes if it is clearly not"
 
 
 def _settings(rule: Rule) -> list[str]:
     settings = rule.settings
-    lines = [f"judged only when {' and '.join(map(str, rule.when))}"] if rule.when else []
+    lines = [f"judged only if {' and '.join(map(str, rule.when))}"] if rule.when else []
     if rule.expect_fail:
         lines.append(f"skipped until {rule.expect_fail.until}: {rule.expect_fail.reason}")
-    effect = "blocks (exit 1)" if settings.severity == "error" else "is only said"
-    unsure = {"warn": "is said, and exits 0", "fail": "counts as a failure (exit 1)", "error": "exits 3"}
-    lines.append(f"a failure {effect}; not being able to tell {unsure[settings.on_inconclusive or 'warn']}")
+    effect = "blocks (exit 1)" if settings.severity == "error" else "is a warning (exit 0)"
+    unsure = {"warn": "is a warning (exit 0)", "fail": "counts as a failure (exit 1)", "error": "is an error (exit 3)"}
+    lines.append(f"a failure {effect}; an inconclusive result {unsure[settings.on_inconclusive or 'warn']}")
     return [*lines, *([f"why: {rule.why}"] if rule.why else [])]

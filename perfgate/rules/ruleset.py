@@ -1,4 +1,4 @@
-"""Rules with everything that was written about them, ready to be judged."""
+"""The rules of a suite with their settings, ready for the judge."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ PairsChoice = Literal["accept", "refuse"]
 
 DEFAULT_IDENTITY = ("gpu", "gpu_count", "world_size")
 
-
 _COMPARED = re.compile(r"\s*(<=|>=|==|<|>|!=)\s*(.+?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One fact and what it has to be: `world_size` and `>= 8`, `gpu` and `*H100*`."""
+    """One line of `when`: a fact and its required value, such as `world_size` `>= 8` or `gpu` `*H100*`."""
 
     fact: str
     operator: Literal["<", "<=", ">", ">=", "!=", "=="]
@@ -33,7 +32,7 @@ class Condition:
         return f"{self.fact} {self.operator} {self.operand}"
 
     def holds(self, facts: Mapping[str, Fact]) -> bool | None:
-        """Whether the fact is as asked; None when it is not known, or is no number where one is compared."""
+        """Return whether the condition holds; None if the fact is unknown, or not a number where one is needed."""
         value = facts.get(self.fact)
         if value is None:
             return None
@@ -49,7 +48,7 @@ class Condition:
 
 
 def parse_condition(fact: str, text: str) -> Condition:
-    """Read one line of `when`. Raises ValueError, which says why, for a comparison that could never hold."""
+    """Parse one line of `when`. Raises ValueError, with the reason, for a comparison that can never hold."""
     found = _COMPARED.fullmatch(text)
     if (found[2] if found else text.strip())[:1] in ("<", ">", "=", "!"):
         raise ValueError("is not a comparison: write <, <=, >, >=, == or != and then a value")
@@ -62,7 +61,7 @@ def parse_condition(fact: str, text: str) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFailure:
-    """A rule that is known to fail, and the last day on which that is accepted."""
+    """A rule that is known to fail, and the last day on which the failure is accepted."""
 
     reason: str
     until: date
@@ -70,7 +69,7 @@ class ExpectedFailure:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What may be said of a rule beside its sentence; the defaults are those of the rule language."""
+    """The settings of a rule; the defaults are those of the rule language."""
 
     severity: Severity = "error"
     warmup: Literal["auto"] | int = "auto"
@@ -79,17 +78,17 @@ class Settings:
     min_runs: int = 1
     min_samples: int = 4
     on_missing: Literal["error", "warn", "skip"] = "error"
-    #: None where nobody said it: then `warn`, except that a tail too thin for the percentile is an error.
+    #: None is the default: `warn`, or an error if the run has too few values for the percentile.
     on_inconclusive: Literal["warn", "fail", "error"] | None = None
     on_improvement: Literal["note", "fail"] = "note"
     on_throttled: Literal["note", "error"] = "note"
-    #: How far from the anchor the metric may drift in all, as a share.
+    #: The allowed total change from the anchor, as a share: 0.1 is 10 %.
     budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: a sentence, its settings, and where it stands."""
+    """One rule: a sentence, its settings, and its place in a file."""
 
     sentence: Sentence
     at: Location
@@ -103,7 +102,7 @@ class Rule:
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
-        """The clauses of the sentence, and that of the budget where there is one."""
+        """The clauses of the sentence, and the clause of the budget if there is one."""
         budget = self.settings.budget
         if budget is None:
             return self.sentence.clauses
@@ -112,19 +111,19 @@ class Rule:
 
     @property
     def comparisons(self) -> tuple[tuple[Clause, ChangeClause], ...]:
-        """The clauses that compare with stored runs, each with what it asks for."""
+        """The clauses that compare with stored runs, each with its change clause."""
         asked = ((clause, clause.asks) for clause in self.clauses)
         return tuple((c, asks) for c, asks in asked if isinstance(asks, ChangeClause) and asks.is_stored)
 
     @property
     def name(self) -> str:
-        """The id, or the sentence of a rule that has none, on one line."""
+        """The id, or the sentence on one line if there is no id."""
         return self.id or " ".join(self.sentence.text.splitlines())
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedMetric:
-    """A metric that is computed from others, step by step."""
+    """A metric that is computed from other metrics, step by step."""
 
     name: str
     expression: Expression
@@ -142,5 +141,5 @@ class Ruleset:
     identity: tuple[str, ...] = DEFAULT_IDENTITY
     #: The files, for messages.
     files: tuple[str, ...] = ()
-    #: Whether results may bring their own base along, as pairs; None where nobody said it.
+    #: Whether a results file may contain its own base, as pairs; None is the default.
     pairs: PairsChoice | None = None

@@ -1,4 +1,4 @@
-"""Sentences as YAML: what `perfgate init` writes reads back as the rule that was meant, whatever a metric is called."""
+"""Write rules as YAML that reads back as the same rules, whatever the names of the metrics are."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perfgate.core.wording import escaped
 from perfgate.rules.load import load_rules
 from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_sentence
-from perfgate.rules.syntax.sentence import Selector, Sentence
+from perfgate.rules.syntax.sentence import Selector
 
-#: Sentences that mean the same to YAML and to a person; every other one is quoted.
+#: Sentences that YAML reads as plain text; every other sentence is quoted.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+%-]*(?: [A-Za-z0-9_./%<>=+-]+)*", re.ASCII)
 
-#: Of comments, in characters.
+#: The width of comments, in characters.
 _WIDTH = 114
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRule:
-    """A sentence with the comments above it, and sentences below it that are only proposed."""
+    """A sentence with the comments above it, and proposed sentences below it as comments."""
 
     sentence: str
     comments: Sequence[str] = ()
@@ -29,7 +30,7 @@ class WrittenRule:
 
 
 def sentence_of(metric: str, rest: str) -> str | None:
-    """The sentence that says `rest` of one metric, its name quoted where it must be; None where nothing can name it."""
+    """Return the sentence with this metric and the rest, the name quoted if needed; None if no quoting works."""
     for name in (metric, f'"{metric}"', f"`{metric}`"):
         sentence = f"{name} {rest}"
         if _names(sentence, metric):
@@ -38,23 +39,19 @@ def sentence_of(metric: str, rest: str) -> str | None:
 
 
 def _names(sentence: str, metric: str) -> bool:
-    """Whether a rule file with this sentence speaks of this metric alone."""
+    """Return whether a rule file with this sentence applies to this metric alone."""
     try:
-        if not _is_of(parse_sentence(sentence), metric):
-            return False
+        subject = parse_sentence(sentence).subject
     except SentenceError:
+        return False
+    if not isinstance(subject, Selector) or subject.pattern != metric or subject.is_glob or subject.labels:
         return False
     ruleset, problems = load_rules([("rules.yaml", render("default", [WrittenRule(sentence)]).encode())])
     return not problems and ruleset is not None and ruleset.rules[0].sentence.text == sentence
 
 
-def _is_of(sentence: Sentence, metric: str) -> bool:
-    subject = sentence.subject
-    return isinstance(subject, Selector) and subject.pattern == metric and not subject.is_glob and not subject.labels
-
-
 def render(suite: str, rules: Sequence[WrittenRule], head: Sequence[str] = ()) -> str:
-    """A rule file: a comment at its head, then the rules, each below what is to be said of it."""
+    """Return a rule file: a comment at the top, then the rules, each below its own comments."""
     lines = [*_comments(head), "version: 1", f"suite: {scalar(suite)}", "", "rules:"]
     for number, rule in enumerate(rules):
         lines += [""] if number else []
@@ -65,13 +62,13 @@ def render(suite: str, rules: Sequence[WrittenRule], head: Sequence[str] = ()) -
 
 
 def _comments(texts: Sequence[str]) -> list[str]:
-    """Comment lines of a readable length, whatever names they hold; an empty text is an empty line."""
+    """Return comment lines of a readable length; an empty text is an empty line."""
     lines = [line for text in texts for line in textwrap.wrap(_visible(text), _WIDTH, break_on_hyphens=False) or [""]]
     return [f"# {line}".rstrip() for line in lines]
 
 
 def scalar(text: str) -> str:
-    """A string as one line of YAML: as it is, in single quotes, or escaped where it holds what cannot be seen."""
+    """Return a string as one line of YAML: plain, in single quotes, or escaped if it has invisible characters."""
     if _PLAIN.fullmatch(text):
         return text
     if text.isprintable():
@@ -80,9 +77,5 @@ def scalar(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Everything that ends a line or cannot be seen, as YAML escapes it in double quotes."""
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-def _escape(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+    """Escape line breaks and invisible characters as YAML does in double quotes."""
+    return "".join(char if char.isprintable() else escaped(char) for char in text)

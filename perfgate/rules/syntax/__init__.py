@@ -1,1 +1,1 @@
-"""The sentence of a rule: tokens, grammar, and the tree that they make."""
+"""The sentence of a rule: its tokens, its grammar, and the parsed result."""

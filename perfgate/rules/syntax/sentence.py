@@ -1,7 +1,7 @@
-"""What a rule's sentence says, once parsed: a subject, a statistic, which rank, and one or more clauses.
+"""A parsed sentence: a subject, a statistic, a choice of rank, and one or more clauses.
 
 `forward_backward p95 on the worst rank within 5% and 2 ms of baseline` has the subject `forward_backward`, the
-statistic `p95`, the rank choice `worst`, and one `ChangeClause`. The text form is parsed in `grammar`.
+statistic `p95`, the rank choice `worst`, and one `ChangeClause`. `grammar` parses the text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perfgate.core.units import Quantity
 
 Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowest rank"]
 RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
-#: Which side of a change is judged: `worse` follows from the metric, `both` judges improvements too.
+#: The judged side of a change: `worse` depends on the metric, `both` includes improvements.
 ToleratedSide = Literal["worse", "upper", "lower", "both"]
 
 
@@ -28,7 +28,7 @@ def _compiled(glob: str) -> re.Pattern[str]:
 
 
 def glob_matches(pattern: str, text: str) -> bool:
-    """Whether a glob (`*`, `?`, `[..]`, letter case counts) matches the whole text."""
+    """Return whether a glob (`*`, `?`, `[..]`, case-sensitive) matches the whole text."""
     return _compiled(pattern).match(text) is not None
 
 
@@ -41,14 +41,14 @@ class LabelTest:
     negated: bool
 
     def accepts(self, key: Key) -> bool:
-        """Whether a series with this key meets the condition; a label that is absent equals nothing."""
+        """Return whether a series with this key meets the condition; an absent label equals nothing."""
         value = key.label(self.name)
         return (value is not None and glob_matches(self.pattern, value)) != self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """The series that a rule speaks of: a name or a glob, and conditions on labels."""
+    """The series that a rule applies to: a name or a glob, and conditions on labels."""
 
     pattern: str
     quoted: bool = False
@@ -56,20 +56,20 @@ class Selector:
 
     @property
     def is_glob(self) -> bool:
-        """Whether the name may match several metrics; a quoted name is always one."""
+        """True if the name may match several metrics; a quoted name never does."""
         return not self.quoted and any(mark in self.pattern for mark in "*?[")
 
     def matches_metric(self, metric: str) -> bool:
-        """Whether the name alone matches."""
+        """Return whether the name matches, whatever the labels are."""
         names = (self.pattern, *synonyms(self.pattern))
         return any(glob_matches(name, metric) for name in names) if self.is_glob else metric in names
 
     def accepts_labels(self, key: Key) -> bool:
-        """Whether the labels alone match."""
+        """Return whether the labels match, whatever the name is."""
         return all(test.accepts(key) for test in self.labels)
 
     def matches(self, key: Key) -> bool:
-        """Whether a series belongs to the selection."""
+        """Return whether a series with this key is selected."""
         return self.matches_metric(key.metric) and self.accepts_labels(key)
 
 
@@ -82,7 +82,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Two expressions and what is done with them, step by step or, between statistics, run by run."""
+    """Two expressions and an operator, computed step by step or, between statistics, run by run."""
 
     operator: Literal["+", "-", "*", "/"]
     left: Expression
@@ -91,7 +91,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class StatisticOf:
-    """`p99(step.time)`: one number of a run."""
+    """`p99(step.time)`: one number per run."""
 
     statistic: str
     of: Expression
@@ -102,23 +102,23 @@ Expression = Selector | Number | Arithmetic | StatisticOf
 
 @dataclass(frozen=True, slots=True)
 class LimitClause:
-    """`under 50 ms`: held against a quantity."""
+    """`under 50 ms`: a limit at a quantity."""
 
     comparator: Comparator
     bound: Quantity
 
     @property
     def upper(self) -> bool:
-        """Whether large values are bad."""
+        """True if large values are bad."""
         return self.comparator in ("under", "at most")
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeClause:
-    """`within 5% and 2 ms of baseline`: held against a reference, with a tolerance.
+    """`within 5% and 2 ms of baseline`: a comparison with a reference, with a tolerance.
 
-    `relative` is a share (0.05), `absolute` a quantity in the metric's unit; with both, a change fails only when
-    it exceeds both.
+    `relative` is a share (0.05), `absolute` a quantity in the metric's unit. With both, a change fails only if it
+    exceeds both.
     """
 
     reference: Reference
@@ -128,13 +128,13 @@ class ChangeClause:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the reference is stored runs, not another rank of the same run."""
+        """True if the reference is stored runs, not another rank of the same run."""
         return self.reference in ("baseline", "anchor")
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One judgement of a sentence, and the words that ask for it."""
+    """One requirement of a sentence, and its words."""
 
     asks: LimitClause | ChangeClause
     text: str
@@ -142,11 +142,11 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A whole sentence; each clause gives a verdict of its own."""
+    """A whole sentence; each clause gives one verdict."""
 
     text: str
     subject: Expression
-    #: The subject's own words, for display: `forward`, `p99(step.time) / p50(step.time)`.
+    #: The subject as written, for display: `forward`, `p99(step.time) / p50(step.time)`.
     subject_text: str
     statistic: str | None
     rank: RankChoice | None
@@ -154,7 +154,7 @@ class Sentence:
 
 
 def selectors(expression: Expression) -> tuple[Selector, ...]:
-    """Every selector in an expression, from left to right."""
+    """Return every selector in an expression, from left to right."""
     if isinstance(expression, Selector):
         return (expression,)
     if isinstance(expression, StatisticOf):
@@ -165,7 +165,7 @@ def selectors(expression: Expression) -> tuple[Selector, ...]:
 
 
 def is_per_run(expression: Expression) -> bool:
-    """Whether an expression gives one number a run, because it holds statistics: `p99(x) / p50(x)`."""
+    """Return whether an expression gives one number per run, because it contains statistics: `p99(x) / p50(x)`."""
     if isinstance(expression, Arithmetic):
         return is_per_run(expression.left) or is_per_run(expression.right)
     return isinstance(expression, StatisticOf)
