@@ -324,11 +324,11 @@ NOTHING_JUDGED = Report(
     policy=Policy(None, "5e" * 32, "b1" * 32),
 )
 
-#: One rule of 300 metrics, three of which fail; and another that warns of twelve.
+#: One rule with a hundred verdicts, another with two failures, and a third with twelve warnings.
 MANY = replace(
     EVERY_OUTCOME,
     verdicts=(
-        *kernels(288),
+        *kernels(88),
         *(replace(FAILED_CHANGE, metric=f"range.layer{i}") for i in range(2)),
         *(replace(WARNED_CHANGE, metric=f"memory.pool{i}") for i in range(12)),
     ),
@@ -343,6 +343,9 @@ REPORTS = {
 }
 
 WITH_MANY = {**REPORTS, "many": MANY}
+
+#: Reports for formats that write many lines per verdict: every outcome once.
+SHORT_REPORTS = {**REPORTS, "every_outcome": replace(EVERY_OUTCOME, verdicts=EVERY_OUTCOME.verdicts[:10])}
 
 
 def run_evidence(run: str, standing: str, estimate: float, **fields) -> RunDetails:
@@ -402,3 +405,6 @@ EVIDENCE = ReportDetails(
 )
 #: Some of the same verdicts, as a check writes them that was asked to show the runs.
 WITH_EVIDENCE = replace(EVERY_OUTCOME, verdicts=EVERY_OUTCOME.verdicts[:5], evidence=EVIDENCE)
+ONE_WITH_EVIDENCE = replace(
+    WITH_EVIDENCE, verdicts=WITH_EVIDENCE.verdicts[:1], evidence=replace(EVIDENCE, verdicts=EVIDENCE.verdicts[:1])
+)

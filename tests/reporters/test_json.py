@@ -7,7 +7,18 @@ import jsonschema
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
-from samples import EVERY_OUTCOME, REPORTS, WITH_EVIDENCE, check_golden
+from samples import (
+    ABSENT,
+    ALL_PASS,
+    EVERY_OUTCOME,
+    FAILED_CHANGE,
+    MANY,
+    NOTHING_JUDGED,
+    ONE_WITH_EVIDENCE,
+    WARNINGS_ONLY,
+    WITH_EVIDENCE,
+    check_golden,
+)
 
 from perfgate.reporters.json_report import render
 from perfgate.schemas import schema
@@ -23,14 +34,27 @@ CORE = {
 }
 
 
-@pytest.mark.parametrize("name", REPORTS)
+GOLDEN = {
+    "failures": replace(EVERY_OUTCOME, verdicts=(FAILED_CHANGE, ABSENT)),
+    "all_pass": ALL_PASS,
+    "warnings_only": WARNINGS_ONLY,
+    "nothing_judged": NOTHING_JUDGED,
+    "with_evidence": ONE_WITH_EVIDENCE,
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
 def test_golden(name):
-    check_golden(f"{name}.json", render(REPORTS[name]))
+    check_golden(f"{name}.json", render(GOLDEN[name]))
 
 
-def test_golden_with_evidence():
-    check_golden("with_evidence.json", render(WITH_EVIDENCE))
-    VALIDATOR.validate(json.loads(render(WITH_EVIDENCE)))
+@pytest.mark.parametrize("report", [EVERY_OUTCOME, MANY, WITH_EVIDENCE])
+def test_every_verdict_is_written_as_it_is_alone(report):
+    document = json.loads(render(report))
+    VALIDATOR.validate(document)
+    alone = [json.loads(render(replace(report, verdicts=(verdict,))))["verdicts"] for verdict in report.verdicts]
+    assert [[verdict] for verdict in document["verdicts"]] == alone
+    assert len(document["evidence"]["verdicts"]) == len(report.evidence.verdicts)
 
 
 def test_a_list_of_numbers_stands_on_one_line():

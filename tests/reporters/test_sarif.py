@@ -7,10 +7,11 @@ import jsonschema
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
-from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, WITH_MANY, check_golden
+from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, SHORT_REPORTS, WITH_MANY, check_golden
 from sarif_schema import SARIF
 
 from perfgate.core import Location
+from perfgate.reporters import phrases
 from perfgate.reporters.sarif import MOST_RESULTS, render
 
 VALIDATOR = jsonschema.Draft7Validator(SARIF)
@@ -23,10 +24,20 @@ def run(report):
     return one
 
 
-@pytest.mark.parametrize("name", WITH_MANY)
+@pytest.mark.parametrize("name", SHORT_REPORTS)
 def test_golden(name):
-    check_golden(f"{name}.sarif", render(WITH_MANY[name]))
-    run(WITH_MANY[name])
+    check_golden(f"{name}.sarif", render(SHORT_REPORTS[name]))
+
+
+@pytest.mark.parametrize("report", WITH_MANY.values(), ids=WITH_MANY)
+def test_a_result_for_every_verdict_that_does_not_pass_the_worst_first(report):
+    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.is_news(verdict)]
+    errors = [problem for problem in report.problems if problem.severity == "error"]
+    results = run(report)["results"]
+    assert [result["ruleId"] for result in results] == [v.rule for v in news] + ["perfgate.problem"] * len(errors)
+    for verdict, result in zip(news, results, strict=False):
+        assert result == {**run(replace(report, verdicts=(verdict,)))["results"][0], "ruleIndex": result["ruleIndex"]}
+    assert len({json.dumps(result["partialFingerprints"]) for result in results}) == len(results)
 
 
 @briefly

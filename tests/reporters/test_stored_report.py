@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from any_report import briefly, reports
@@ -17,6 +18,17 @@ def test_a_report_comes_back_as_it_was(report):
     found, problems = read(json_report.render(report).encode(), "r.json")
     assert problems == []
     assert found == report
+
+
+def test_a_report_of_an_earlier_version_is_read():
+    """`report-1.json` is an old report, with the messages of its time. Never write it anew."""
+    text = Path(__file__).with_name("report-1.json").read_text(encoding="utf-8")
+    found, problems = read(text.encode(), "report-1.json")
+    assert problems == []
+    assert found is not None
+    assert [verdict.rule for verdict in found.verdicts] == ["allreduce-tail"]
+    assert [run.judged for run in found.evidence.verdicts[0].runs] == [True, False]
+    assert json.loads(json_report.render(found)) == json.loads(text)
 
 
 @briefly
