@@ -1,6 +1,6 @@
-"""Intervals for one side against a bound; no logarithms, and in the unit of the values.
+"""One-sided confidence bounds for a limit, in the unit of the values.
 
-They hold for the runs that were measured. How another run would differ is not in the interval of one run.
+The bounds of one run describe that run. They do not include how another run would differ.
 """
 
 from __future__ import annotations
@@ -8,21 +8,28 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfgate.stats.distributions import BoolArray, FloatArray, beta_quantile, sample_quantile, t_quantile
-from perfgate.stats.statistics import StatisticEstimate, time_constant
+from perfgate.stats.distributions import (
+    BoolArray,
+    FloatArray,
+    beta_quantile,
+    sample_quantile,
+    t_quantile,
+    time_constant,
+)
+from perfgate.stats.statistics import StatisticEstimate
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileLimit:
-    """A quantile of the pooled runs against a bound.
+    """A quantile of the pooled runs, compared with a bound.
 
-    `estimate`, `low` and `high` are in the unit of the values, the bounds one-sided and None where the runs
-    are too short to have one. `share` of the `n` values, worth `n_effective` independent ones, is on the bad
-    side of the bound; `share_low` and `share_high` are its exact binomial bounds; `allowed` may be.
+    `estimate`, `low` and `high` are in the unit of the values; a bound is None if the runs are too short for it.
+    `share` is the share of the `n` values on the bad side of the bound, with the exact binomial bounds `share_low` and
+    `share_high`; `n_effective` is the effective sample size. The quantile allows a bad share of `allowed`.
     """
 
     estimate: float
@@ -37,12 +44,12 @@ class QuantileLimit:
 
     @property
     def kept(self) -> bool:
-        """Whether the share beyond the bound is shown to be no more than allowed."""
+        """True if the bad share is at most the allowed share, at this confidence."""
         return self.share_high <= self.allowed
 
     @property
     def broken(self) -> bool:
-        """Whether the share beyond the bound is shown to be more than allowed."""
+        """True if the bad share is more than the allowed share, at this confidence."""
         return self.share_low > self.allowed
 
 
@@ -50,7 +57,7 @@ class QuantileLimit:
 class ValueLimit:
     """A statistic of one or several runs with one-sided bounds, in the unit of the statistic.
 
-    `n_effective` is None for single numbers. `exact` marks a value that is taken as it is, without noise.
+    `n_effective` is None for single numbers. `exact` is True for a value without noise.
     """
 
     estimate: float
@@ -64,18 +71,19 @@ class ValueLimit:
 def quantile_limit(
     runs: Sequence[FloatArray], q: float, bound: float, *, upper: bool, inclusive: bool, confidence: float
 ) -> QuantileLimit:
-    """The quantile `q` of m >= 1 runs in order of time against a bound from above (`upper`) or from below.
+    """Compare the quantile `q` of m >= 1 runs, in order of time, with a bound from above (`upper`) or from below.
 
-    With `inclusive` a value on the bound is bad. A quantile is within a bound exactly when few enough values
-    are beyond it, so this is a question about a share: the interval is that of Clopper and Pearson, "The use
-    of confidence or fiducial limits" (1934), with the values worth what their dependence in time leaves.
-    `low` and `high` are the bounds at which the answer would change, so outcome and interval never disagree.
+    With `inclusive`, a value on the bound is bad. A quantile is below a bound if the share of values above it is small
+    enough, so the interval is that of a share: Clopper and Pearson, "The use of confidence or fiducial limits" (1934),
+    with the effective sample size. `low` and `high` are the bounds at which the outcome would change, so outcome and
+    interval always agree.
     """
     if not upper:
-        mirrored = quantile_limit(
+        found = quantile_limit(
             [-x for x in runs], 1 - q, -bound, upper=True, inclusive=inclusive, confidence=confidence
         )
-        return _mirrored(mirrored)
+        low, high = (None if end is None else -end for end in (found.high, found.low))
+        return replace(found, estimate=-found.estimate, low=low, high=high)
     bad = [x >= bound if inclusive else x > bound for x in runs]
     n, count = sum(map(len, runs)), int(sum(b.sum() for b in bad))
     n_effective = _effective_size(runs, bad)
@@ -90,7 +98,7 @@ def quantile_limit(
         return beta_quantile(k + 1, n_effective - k, confidence) if bad_values < n else 1.0
 
     ordered = np.sort(np.concatenate(runs))
-    # Both bounds grow with the count: bisection finds the first that fails, and the first that does not pass.
+    # Both bounds grow with the count: bisection finds the first count that fails, and the first that does not pass.
     fails = bisect_left(range(n + 1), True, key=lambda c: share_low(c) > allowed)
     unsure = bisect_left(range(n + 1), True, key=lambda c: share_high(c) > allowed)
     return QuantileLimit(
@@ -108,10 +116,10 @@ def quantile_limit(
 
 @np.errstate(all="ignore")
 def mean_limit(estimates: Sequence[StatisticEstimate], prior_runs: float, confidence: float) -> ValueLimit:
-    """The mean over m >= 1 runs of a statistic with a variance (mean, total, trimmed_mean, stddev, cv).
+    """Return the mean over m >= 1 runs of a statistic with a variance (mean, total, trimmed_mean, stddev, cv).
 
-    One run has the noise that its inside shows. With several, their spread counts, moderated by the noise
-    inside, which is worth `prior_runs` runs.
+    The noise of one run is estimated within the run. The noise of several runs is their variance, moderated by the
+    noise within the runs, which counts as `prior_runs` runs.
     """
     m = len(estimates)
     values = np.array([e.value for e in estimates])
@@ -127,7 +135,7 @@ def mean_limit(estimates: Sequence[StatisticEstimate], prior_runs: float, confid
 
 @np.errstate(all="ignore")
 def numbers_limit(numbers: Sequence[float], confidence: float) -> ValueLimit:
-    """The mean of m >= 1 runs that are known by a single number each; one number alone is taken as it is."""
+    """Return the mean of m >= 1 runs that are single numbers; one number alone has no noise."""
     m, values = len(numbers), np.array(numbers, dtype=np.float64)
     if m == 1:
         return ValueLimit(numbers[0], numbers[0], numbers[0], None, exact=True)
@@ -141,68 +149,50 @@ def _squares(values: FloatArray) -> float:
 def _around_mean(
     values: FloatArray, variance: float, df: float, n_effective: float | None, confidence: float
 ) -> ValueLimit:
-    """The mean of the values with a t interval; `variance` is that of the mean."""
+    """Return the mean of the values with its t interval; `variance` is the variance of the mean."""
     centre, margin = float(values.mean()), t_quantile(df, confidence) * math.sqrt(variance)
     return ValueLimit(centre, centre - margin, centre + margin, n_effective, exact=False)
 
 
-def _mirrored(limit: QuantileLimit) -> QuantileLimit:
-    """The same limit for the values with their signs changed back."""
-    return QuantileLimit(
-        -limit.estimate,
-        None if limit.high is None else -limit.high,
-        None if limit.low is None else -limit.low,
-        limit.n,
-        limit.n_effective,
-        limit.share,
-        limit.share_low,
-        limit.share_high,
-        limit.allowed,
-    )
-
-
 def _effective_size(runs: Sequence[FloatArray], bad: Sequence[BoolArray]) -> float:
-    """What the values of all runs are worth, less where the runs differ in their share of bad ones."""
-    taus = [_time_constant_around(x, b) for x, b in zip(runs, bad, strict=True)]
+    """Return the effective sample size of all runs; it is smaller if the runs differ in their share of bad values."""
+    # If few values are bad, their autocorrelation is uncertain: that of the ranks counts, too.
+    taus = [max(time_constant(b.astype(np.float64)), time_constant(_ranks(x))) for x, b in zip(runs, bad, strict=True)]
     sizes = np.array([len(x) / tau for x, tau in zip(runs, taus, strict=True)])
     counts = np.array([b.sum() / tau for b, tau in zip(bad, taus, strict=True)])
     p = counts.sum() / sizes.sum()
     if len(runs) == 1 or not 0 < p < 1:
         return float(sizes.sum())
-    # The overdispersion of the counts, Pearson's chi-square over its degrees of freedom.
+    # The overdispersion of the counts: Pearson's chi-square over its degrees of freedom.
     dispersion = np.square(counts - p * sizes) / (sizes * p * (1 - p))
     return float(sizes.sum() / max(1.0, dispersion.sum() / (len(runs) - 1)))
 
 
-def _time_constant_around(x: FloatArray, bad: BoolArray) -> float:
-    """How long a run remembers which side of the bound it is on; by its ranks where few values cross it."""
-    return max(time_constant(bad.astype(np.float64)), time_constant(_ranks(x)))
-
-
 def _ranks(x: FloatArray) -> FloatArray:
-    """The rank of each value; equal values share the mean of their ranks."""
+    """Return the rank of each value; equal values have the mean of their ranks."""
     _, position, count = np.unique(x, return_inverse=True, return_counts=True)
     ranks: FloatArray = (np.cumsum(count) - (count - 1) / 2)[position]
     return ranks
 
 
-#: Beyond this many values nobody waits.
+#: More values than this are not suggested.
 _MOST_VALUES = 10_000_000
 
 
 def values_to_pass(allowed: float, confidence: float) -> int:
-    """Independent values without a bad one after which at most `allowed` are shown to be bad: ln(1 - c) / ln(1 - a).
+    """Return how many independent values, none of them bad, show that a share of at most `allowed` is bad.
 
-    The exact binomial bound for no bad value in n (Clopper and Pearson 1934); `allowed` is in (0, 1).
+    This is ln(1 - confidence) / ln(1 - allowed), from the exact binomial bound for no bad value in n (Clopper and
+    Pearson 1934). `allowed` is in (0, 1).
     """
     return math.ceil(math.log1p(-confidence) / math.log1p(-allowed))
 
 
 def values_to_settle(share: float, allowed: float, confidence: float) -> int | None:
-    """Independent values after which a percentile limit would be settled, were the bad share to stay `share`.
+    """Return how many independent values decide a percentile limit if the bad share stays `share`.
 
-    The exact binomial bound (Clopper and Pearson 1934) of `share` then lies on one side of `allowed`. Both are in
-    [0, 1]. Rounded up to two digits; None where they are equal, or where it would take more than ten million.
+    With this number of values, `allowed` is outside the exact binomial interval of `share` (Clopper and Pearson 1934).
+    Both are in [0, 1]. The number is rounded up to two digits. It is None if both are equal, or beyond ten million.
     """
     n = 1.0
     while n <= _MOST_VALUES:

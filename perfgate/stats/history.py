@@ -1,4 +1,4 @@
-"""What a history of runs shows: the noise between runs, or between pairs, and slow drift."""
+"""A history of runs: the noise between runs, or between pairs, and slow drift."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from perfgate.stats.moderated import WorseSide, has_logarithm, run_noise
 from perfgate.stats.statistics import RunMeasure, measure_run
 from perfgate.stats.steady import RunValues, WarmUpRule
 
-#: A history shorter than this changes nothing.
+#: With fewer runs the default prior is used.
 FEWEST_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What is believed of run-to-run noise: a relative standard deviation `s0`, worth `d0` runs."""
+    """The prior of the noise between runs: a relative standard deviation `s0`, with `d0` degrees of freedom."""
 
     s0: float
     d0: float
 
 
-#: The median of public clusters is .22 %, the quartiles .08 and 1 %, a shared CI machine has 2.6 %.
+#: On public clusters the median is 0.22 % and the quartiles are 0.08 % and 1 %; a shared CI machine has 2.6 %.
 DEFAULT = Prior(0.01, 2.0)
 
 
@@ -36,28 +36,41 @@ def calibrate_prior(
     warmup: WarmUpRule = "auto",
     better: Better = "lower",
 ) -> Prior:
-    """The prior of `judge_change` from runs of the same code on the same kind of machine.
+    """Return the prior of `judge_change` from runs of the same code on the same kind of machine.
 
-    Runs whose statistic has no logarithm do not count; fewer than 5 others leave the default, 1 % worth 2
-    runs. Raises ValueError for an unknown statistic, warm-up or direction.
+    Parameters
+    ----------
+    runs : each the values of one run in order of time, in any unit, or a single number. Runs without a positive
+        statistic are ignored; with fewer than 5 others the result is the default.
+    statistic : "median", "mean", "p95", ... (a name of the rule language).
+    warmup : "auto" (see `warmup_length`), or the number of values to drop.
+    better : "lower", "higher" or "neither": the direction that is better, for the warm-up.
+
+    Returns
+    -------
+    `Prior`: `s0` is the relative standard deviation between runs (0.01 is 1 %), `d0` its degrees of freedom. The
+    default is 0.01 with 2 degrees of freedom.
+
+    Raises
+    ------
+    ValueError : `statistic`, `warmup` or `better` is unknown, or a run has more than one dimension.
     """
     return prior_from([measure_run(run, statistic, warmup, better) for run in runs])
 
 
 def prior_from(measures: Sequence[RunMeasure]) -> Prior:
-    """`calibrate_prior` for runs that are measured already.
+    """Return `calibrate_prior` of measured runs.
 
-    The variance between runs is what their spread has over the noise inside them. The default keeps a say of
-    2 runs in it, the result is worth at most 8 runs and never below .1 %: the next machine may differ.
+    The variance between runs is their total variance less the noise within them. The default counts as 2 runs in it.
+    The result has at most 8 degrees of freedom and is at least 0.1 %, because the next machine may differ.
     """
     return prior_of_levels([measures])
 
 
 def prior_of_levels(levels: Sequence[Sequence[RunMeasure]]) -> Prior:
-    """The prior from runs that are of the same code within each level: their spread around their own level's mean.
+    """Return the prior from runs that have the same code within each level: their variance around the level's mean.
 
-    Levels that together tell less than 5 runs of one code do leave the default; c runs of one code tell c - 1
-    differences.
+    c runs of one level have c - 1 degrees of freedom. With fewer than 4 in all, the result is the default.
     """
     held = [found for level in levels if len(found := _logs_and_noise(level)) > 1]
     df = freedom(levels)
@@ -68,15 +81,14 @@ def prior_of_levels(levels: Sequence[Sequence[RunMeasure]]) -> Prior:
 
 
 def freedom(levels: Sequence[Sequence[RunMeasure]]) -> int:
-    """How many differences the runs of each level tell, those with a logarithm: one less than there are."""
+    """Return the degrees of freedom of all levels: the runs with a logarithm, less one for each level."""
     return sum(max(len(_logs_and_noise(level)) - 1, 0) for level in levels)
 
 
 def prior_of_pairs(ratios: Sequence[RunMeasure], believed: Prior) -> Prior:
-    """The prior of `judge_pairs` from 5 or more pairs of the same code, each with new / base; else what is believed.
+    """Return the prior of `judge_pairs` from 5 or more ratios new / base of the same code, otherwise `believed`.
 
-    Base and new are equal, so that each pair tells a difference from 1, and a side that is always slower counts as
-    noise, too.
+    Base and new are the same code, so the true ratio is 1, and a side that is always slower counts as noise, too.
     """
     held = _logs_and_noise(ratios)
     if len(held) < FEWEST_RUNS:
@@ -91,14 +103,14 @@ def _learned(variance: float, df: int, within: float, believed: Prior) -> Prior:
 
 
 def _logs_and_noise(measures: Sequence[RunMeasure]) -> FloatArray:
-    """(c, 2): the logarithm of each run's value that has one, and the variance of that from inside the run."""
+    """Return (c, 2): the logarithm of each run's value, if it has one, and its variance within the run."""
     rows = [(math.log(m.value), m.within_variance) for m in measures if m.value and has_logarithm(m)]
     return np.array(rows, dtype=np.float64).reshape(-1, 2)
 
 
-#: A CUSUM beyond this warns: 8 standard deviations. It is a hint: docs/detection.md says how often it errs.
+#: A CUSUM beyond this many standard deviations warns. docs/detection.md shows how often the warning is wrong.
 WARNS = 8.0
-#: How much of a deviation is forgiven at each run, in standard deviations: half of the shift that is looked for.
+#: The slack of each run in standard deviations: half of the shift to detect.
 _SLACK = 0.5
 
 
@@ -106,8 +118,8 @@ _SLACK = 0.5
 class Drift:
     """A cumulative sum at the end of a history.
 
-    `score` is in standard deviations of one run; `runs` have passed since it was last 0, and their mean is
-    `shift` away from the reference, as a difference of logarithms.
+    `score` is in standard deviations of one run. `runs` is the number of runs since it was last 0, and `shift` is their
+    mean difference from the reference, in logarithms.
     """
 
     score: float
@@ -118,10 +130,10 @@ class Drift:
 def cusum(
     reference: Sequence[RunMeasure], later: Sequence[RunMeasure], prior: tuple[float, float], worse: WorseSide
 ) -> Drift:
-    """The drift of `later` runs, oldest first, away from K >= 1 reference runs; all have a logarithm.
+    """Return the drift of `later` runs, oldest first, away from K >= 1 reference runs; all have a logarithm.
 
     C = max(0, C + z - 1/2) with z = (T - centre) / s: Page, "Continuous inspection schemes" (1954). The noise s is
-    moderated by the prior, as that of a change is. Where either side is worse, the larger drift counts.
+    moderated by the prior, as in `moderated_t`. If either side is worse, the larger drift counts.
     """
     centre, noise = run_noise(reference, prior)
     spread = math.sqrt(noise.variance)

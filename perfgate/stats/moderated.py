@@ -1,9 +1,9 @@
-"""A change between runs of two sides: the moderated t on the logarithms of the run statistics.
+"""A change between the runs of two sides: the moderated t on the logarithms of the run statistics.
 
-The run is the unit, not the step: steps of one run share clocks, placement and neighbours. With a handful of
-runs their own spread says little, so a prior on the noise between runs counts as a few more: Smyth, "Linear
-models and empirical Bayes methods" (2004). Noise inside the new runs beyond that of the base runs comes on
-top, with the degrees of freedom of Welch and Satterthwaite.
+The sample is the runs, not the steps, because the steps of one run share clocks, placement and neighbours. A few runs
+give a poor estimate of the noise between runs, so a prior counts as a few more runs: Smyth, "Linear models and
+empirical Bayes methods" (2004). If the noise within the new runs is larger than within the base runs, the difference
+is added, with the degrees of freedom of Welch and Satterthwaite.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ import numpy as np
 from perfgate.stats.distributions import FloatArray, t_quantile, t_tail
 from perfgate.stats.statistics import RunMeasure
 
-#: The most new runs that anybody is asked for.
+#: More new runs than this are not suggested.
 MOST_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class RunNoise:
-    """What is known of the noise of one run, from `base_runs` of them and a prior worth `prior_runs`.
+    """The noise of one run, estimated from `base_runs` runs and a prior that counts as `prior_runs` runs.
 
-    `variance` is that of the logarithm of the run's statistic, and `within` the part of it that comes from inside the
-    run, which longer runs make smaller.
+    `variance` is the variance of the logarithm of the run's statistic. `within` is its part from within the run, which
+    longer runs make smaller.
+
+    The difference between m new runs and the base runs is a t variable around the true change, with d0 + K - 1 degrees
+    of freedom or more, because the posterior of the variance is a scaled inverse chi-square (Smyth 2004). This is exact
+    for one new run, and a good approximation for several.
     """
 
     variance: float
@@ -36,23 +40,23 @@ class RunNoise:
     prior_runs: float
 
     def reach(self, new_runs: int, confidence: float, power: float) -> float:
-        """How far beyond a margin ln(new / base) must truly be for `new_runs` to show it with this power."""
+        """Return how far ln(new / base) must be beyond a margin for `new_runs` to detect it with this power."""
         df = self.prior_runs + self.base_runs + new_runs - 2
         standard_error = math.sqrt(self.variance * (1 / self.base_runs + 1 / new_runs))
         return (t_quantile(df, confidence) + t_quantile(df, power)) * standard_error
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
-        """The fewest new runs that show with this power that no change is within `margin`; None beyond `MOST_RUNS`."""
+        """Return the fewest new runs that pass an unchanged program with this power; None beyond `MOST_RUNS`."""
         enough = (runs for runs in range(1, MOST_RUNS + 1) if self.reach(runs, confidence, power) <= margin)
         return next(enough, None)
 
     def of_longer_runs(self, times: float) -> RunNoise:
-        """The noise of runs with that many times the steps, base runs included: only the part inside shrinks."""
+        """Return the noise if all runs, base runs included, have `times` as many steps: only `within` shrinks."""
         within = self.within / times
         return replace(self, variance=self.variance - self.within + within, within=within)
 
     def of_base_runs(self, base_runs: int) -> RunNoise:
-        """The same noise, known from as many base runs."""
+        """Return the same noise with another number of base runs."""
         return replace(self, base_runs=base_runs)
 
 
@@ -63,9 +67,9 @@ WorseSide: TypeAlias = Literal["up", "down", "either"]
 class LogChange:
     """ln(new / base) with its uncertainty.
 
-    `base_value` and `new_value` are the geometric means, in the unit of the values. `run_variance` is the
-    variance of one run around its side, `prior_runs` and `base_runs` say what it was estimated from. Where no
-    noise is assumed, `standard_error` is 0 and `degrees_of_freedom` None.
+    `base_value` and `new_value` are the geometric means, in the unit of the values. `run_variance` is the variance of
+    one run, estimated from `base_runs` runs and a prior of `prior_runs` runs. A change without noise has the
+    `standard_error` 0 and no `degrees_of_freedom`.
     """
 
     base_value: float
@@ -78,14 +82,14 @@ class LogChange:
     prior_runs: float
 
     def bounds(self, confidence: float) -> tuple[float, float]:
-        """The lower and the upper one-sided bound of the logarithm, each at this confidence."""
+        """Return the lower and the upper one-sided bound of the logarithm, each at this confidence."""
         margin = self._t(confidence) * self.standard_error
         return self.log_change - margin, self.log_change + margin
 
     def p_no_change(self, side: WorseSide) -> float:
-        """The probability of a change at least this far to that side when there is none.
+        """Return the one-sided p-value: the probability of a change at least this large if nothing changed.
 
-        For "either", it is the side to which the change went: one tail, as each bound of the interval is one.
+        For "either", it is the tail on the side of the change.
         """
         d = {"up": self.log_change, "down": -self.log_change, "either": abs(self.log_change)}[side]
         if self.degrees_of_freedom is None:
@@ -93,13 +97,13 @@ class LogChange:
         return t_tail(self.degrees_of_freedom, d / self.standard_error)
 
     def detectable(self, confidence: float, power: float) -> float:
-        """How far beyond a bound the true logarithm lies when it is found beyond it with this power."""
+        """Return how far the true logarithm must be beyond a bound to be detected with this power."""
         return (self._t(confidence) + self._t(power)) * self.standard_error
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
-        """The fewest new runs with which no change is shown to be within `margin` with this power.
+        """Return the fewest new runs that pass an unchanged program with this power.
 
-        None where more than 20 would be needed, and where no noise is assumed.
+        None beyond `MOST_RUNS`, and for a change without noise.
         """
         if self.degrees_of_freedom is None:
             return None
@@ -114,10 +118,9 @@ class LogChange:
 
 @np.errstate(all="ignore")
 def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]) -> LogChange:
-    """The change from K >= 1 base runs to m >= 1 new runs, all with a logarithm (see `has_logarithm`).
+    """Return the change from K >= 1 base runs to m >= 1 new runs, all with a logarithm (see `has_logarithm`).
 
-    `prior` is (s0, d0): a relative standard deviation between runs, and how many runs that belief is worth;
-    both are positive.
+    `prior` is (s0, d0), both positive: a relative standard deviation between runs, and its prior degrees of freedom.
     """
     s0, d0 = prior
     base_logs, new_logs = _logs(base), _logs(new)
@@ -143,9 +146,9 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
 
 @np.errstate(all="ignore")
 def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[float, RunNoise]:
-    """The centre of K >= 1 base runs, as a logarithm, and what they and a prior say of the noise of the next run.
+    """Return the mean logarithm of K >= 1 base runs, and the noise of the next run.
 
-    All have a logarithm. Centre and noise are those that `moderated_t` finds with one new run.
+    All runs have a logarithm. The results are those of `moderated_t` with one new run.
     """
     s0, d0 = prior
     within = _mean_within(base)
@@ -153,18 +156,18 @@ def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[f
     logs = _winsorised(_logs(base), math.sqrt(expected))
     centre = float(logs.mean())
     variance = (d0 * expected + float(np.square(logs - centre).sum())) / (d0 + len(base) - 1)
-    # Runs may happen to differ less than their inside says.
+    # By chance, runs may differ less than the noise within them suggests.
     return centre, RunNoise(variance, min(within, variance), len(base), d0)
 
 
 def exact_change(base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]) -> LogChange:
-    """The change between two positive values without any noise."""
+    """Return the change between two positive values without noise."""
     d = math.log(new_value) - math.log(base_value)
     return LogChange(base_value, new_value, d, 0.0, None, 0.0, base_runs, prior[1])
 
 
 def has_logarithm(run: RunMeasure) -> bool:
-    """Whether the run has a positive value and a variance of its logarithm."""
+    """Return whether the run has a positive value and a variance of its logarithm."""
     return run.value is not None and run.value > 0 and run.within_variance is not None
 
 
@@ -177,7 +180,7 @@ def _logs(runs: Sequence[RunMeasure]) -> FloatArray:
 
 
 def _geometric_mean(mean_log: float, runs: Sequence[RunMeasure]) -> float:
-    """From the mean logarithm; rounding may not carry it beyond the values, so one run keeps its value."""
+    """Return exp(mean_log), clipped to the range of the values, so that rounding does not change a single run."""
     values = _values(runs)
     return min(max(float(np.exp(mean_log)), min(values)), max(values))
 
@@ -187,10 +190,10 @@ def _mean_within(runs: Sequence[RunMeasure]) -> float:
 
 
 def _winsorised(logs: FloatArray, expected_spread: float) -> FloatArray:
-    """The base runs with outliers drawn in, from 4 runs on.
+    """Return the base runs with outliers clipped, if there are 4 runs or more.
 
-    One bad run that was accepted into the baseline must neither shift the centre nor widen the interval so
-    far that nothing is found any more.
+    A single bad run in the baseline must not shift the centre, and must not make the interval so wide that no change
+    is detected.
     """
     if len(logs) < 4:
         return logs

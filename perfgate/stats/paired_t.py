@@ -1,9 +1,11 @@
-"""A change between runs that were made in pairs: a moderated one-sample t on the logarithms of their ratios.
+"""A change between runs that were measured in pairs: a moderated one-sample t on the logarithms of their ratios.
 
-What disturbs both sides of a pair alike (clocks, neighbours, heat) cancels in the ratio. Three things are left: the
-noise inside the two runs, which they tell of themselves; what each process drew at its start, which only fresh pairs
-tell, and a prior on it counts as a few of them (Smyth 2004, as in `moderated`); and the order, which taking turns as
-base, new, new, base cancels, and `order_effect` measures.
+Noise that both sides of a pair share (clocks, neighbours, heat) cancels in the ratio. Three parts remain:
+
+* the noise within the two runs, which is estimated from their values;
+* differences between processes, which only more pairs show; a prior counts as a few pairs (Smyth 2004, as in
+  `moderated`);
+* the order, which the turns base, new, new, base cancel, and `order_effect` estimates.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ from perfgate.stats.distributions import FloatArray, t_quantile
 from perfgate.stats.moderated import MOST_RUNS, LogChange
 from perfgate.stats.statistics import RunMeasure, measure_run
 
-#: With fewer blocks of two steps, the median of each side by itself says as much.
+#: With fewer blocks of two steps, the median of each side is as precise.
 FEWEST_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class PairedChange(LogChange):
-    """ln(new / base) from pairs: `run_variance` is that of one pair, and `base_runs` counts the pairs."""
+    """ln(new / base) from pairs: `run_variance` is the variance of one pair, `base_runs` the number of pairs."""
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
-        """The fewest pairs that show no change to be within `margin` with this power, None beyond MOST_RUNS."""
+        """Return the fewest pairs that pass an unchanged program with this power; None beyond MOST_RUNS."""
         if self.degrees_of_freedom is None:
             return None
         for pairs in range(1, MOST_RUNS + 1):
-            # The degrees of freedom at hand, and one for every pair more.
+            # One more degree of freedom for each additional pair.
             df = max(self.degrees_of_freedom + pairs - self.base_runs, 1.0)
             standard_error = math.sqrt(self.run_variance / pairs)
             if (t_quantile(df, confidence) + t_quantile(df, power)) * standard_error <= margin:
@@ -43,12 +45,12 @@ class PairedChange(LogChange):
 def paired_t(
     base: Sequence[RunMeasure], new: Sequence[RunMeasure], ratios: Sequence[RunMeasure], prior: tuple[float, float]
 ) -> PairedChange:
-    """The change from base to new in m >= 1 pairs: `base[i]` and `new[i]` were measured together, with `ratios[i]`.
+    """Return the change from base to new in m >= 1 pairs; `ratios[i]` is the ratio of `new[i]` to `base[i]`.
 
-    `prior` is (s0, d0): the standard deviation of a pair's log ratio beyond the noise inside its runs, and how many
-    pairs that belief is worth. With v the mean variance of a ratio from inside the runs, the variance of one pair is
-    (d0 (s0^2 + v) + (m-1) S^2) / (d0 + m - 1). Its degrees of freedom are those of Welch and Satterthwaite over the
-    three parts, for v is known from many steps and s0 from belief.
+    `prior` is (s0, d0): the standard deviation of a pair's log ratio beyond the noise within its runs, and its prior
+    degrees of freedom. The variance of one pair is (d0 (s0^2 + v) + (m - 1) S^2) / (d0 + m - 1), where v is the mean
+    variance of a ratio from within the runs, and S^2 the variance between pairs. Its degrees of freedom are those of
+    Welch and Satterthwaite over the three parts.
     """
     s0, d0 = prior
     logs = _logs(ratios)
@@ -65,7 +67,7 @@ def paired_t(
 
 
 def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:
-    """New / base of two runs that each have a value: a pair of which only the statistics are known."""
+    """Return new / base of two runs with a value each, if only their statistics are known."""
     value = new.value / base.value if base.value and new.value is not None else None
     within = None
     if base.within_variance is not None and new.within_variance is not None:
@@ -76,11 +78,11 @@ def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:
 
 @np.errstate(all="ignore")
 def median_ratio(base: FloatArray, new: FloatArray, dropped: int) -> RunMeasure | None:
-    """The median of new / base over blocks of two steps, one in each order, of steps that were taken by turns.
+    """Return the median of new / base over blocks of two interleaved steps, one step in each order.
 
-    `base` and `new` are (n,), one value a step, the same steps on both sides; `dropped` of them are warm-up. What both
-    sides share cancels within a block, which halves the noise that `ratio_of` leaves. None with too few blocks, or
-    where a value has no logarithm.
+    `base` and `new` are (n,), one value per step, the same steps on both sides; the first `dropped` are warm-up. Shared
+    noise cancels within a block, so the noise is about half that of `ratio_of`. None if there are too few blocks, or a
+    value has no logarithm.
     """
     dropped += dropped % 2
     blocks = (min(len(base), len(new)) - dropped) // 2
@@ -96,10 +98,10 @@ def median_ratio(base: FloatArray, new: FloatArray, dropped: int) -> RunMeasure 
 
 
 def order_effect(base_first: FloatArray, new_first: FloatArray) -> float | None:
-    """What going second costs, as a logarithm of times: half of what the order moves the median ratio by.
+    """Return the cost of going second as a logarithm of times: half the difference of the median ratio by order.
 
-    `base_first` and `new_first` are ln(new / base) of the steps in which base, or new, went first. Taking turns in both
-    orders equally often cancels it in the verdict. None where either order has no steps.
+    `base_first` and `new_first` are ln(new / base) of the steps in which base, or new, went first. It cancels in the
+    verdict, because both orders are equally frequent. None if one order has no steps.
     """
     if not len(base_first) or not len(new_first):
         return None
@@ -111,6 +113,6 @@ def _logs(runs: Sequence[RunMeasure]) -> FloatArray:
 
 
 def _geometric_mean(runs: Sequence[RunMeasure]) -> float:
-    """Rounding may not carry it beyond the values, so that one run keeps its value."""
+    """Return the geometric mean, clipped to the range of the values, so that rounding does not change a single run."""
     values = [run.value for run in runs if run.value is not None]
     return min(max(float(np.exp(_logs(runs).mean())), min(values)), max(values))

@@ -1,4 +1,4 @@
-"""The steady part of one run: its warm-up, the resolution of its clock, its stalls and its modes."""
+"""The steady part of one run: its warm-up, its clock resolution, its stalls and its modes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from perfgate.stats.distributions import BoolArray, FloatArray, sample_quantile
 
 
 def clock_variance(x: FloatArray) -> float:
-    """The variance that the resolution of the clock adds to the logarithm of a statistic of n >= 1 values.
+    """Return the variance that the clock resolution adds to the logarithm of a statistic of n >= 1 values.
 
-    A clock with ticks rounds each value by up to half a tick: tick^2 / 12, relative to the median. Half of
-    the values have to be repeated before a gap between values is taken for a tick.
+    A clock with ticks rounds each value by up to half a tick, which adds tick^2 / 12, relative to the median. The
+    smallest gap between values counts as a tick only if at least half of the values are repeated.
     """
     ordered = np.sort(x)
     median = sample_quantile(ordered, 0.5)
     gaps = np.diff(ordered)
     distinct = 1 + np.count_nonzero(gaps)
-    ticks = gaps[gaps >= 1e-9 * np.abs(x).max()]  # a smaller gap is rounding in the last digits
+    ticks = gaps[gaps >= 1e-9 * np.abs(x).max()]  # smaller gaps are rounding errors
     if 2 * distinct > len(x) or not median > 0 or not len(ticks):
         return 0.0
     return float(np.square(ticks.min() / median)) / 12
 
 
-#: A run: its values in order of time, in any unit, or one number where the source holds only one.
+#: A run: its values in order of time, in any unit, or a single number.
 RunValues: TypeAlias = float | Sequence[float] | FloatArray
 WarmUpRule: TypeAlias = Literal["auto"] | int
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """How many values to drop at the start of a run, and whether the run settles after them."""
+    """The number of warm-up values at the start of a run, and whether the warm-up ends after them."""
 
     dropped: int
     settled: bool
@@ -47,8 +47,8 @@ class WarmUp:
 class SteadyRun:
     """A run without its warm-up.
 
-    `values` is one-dimensional. `single` marks a run whose source holds one number, not samples. `finite` is
-    False where any value of the run, warm-up included, is no finite number; such a run keeps all its values.
+    `values` is one-dimensional. `single` is True for a run that is one number, not samples. `finite` is False if any
+    value of the run, warm-up included, is not a finite number; such a run keeps all its values.
     """
 
     values: FloatArray
@@ -59,21 +59,32 @@ class SteadyRun:
 
     @cached_property
     def clock_variance(self) -> float:
-        """What the clock adds to the variance of the logarithm of any statistic; for n >= 1 finite values."""
+        """`clock_variance` of the values, which must be finite and at least one."""
         return clock_variance(self.values)
 
 
 def warmup_length(values: RunValues, better: Better = "lower") -> WarmUp:
-    """How much of the start of a run is warm-up, by the rule `auto`.
+    """Return how many values at the start of a run are warm-up, by the rule `auto`.
 
-    From 8 values on, the second half tells what is usual: the run has settled at the first three values in a
-    row that are not worse than its median by more than 4 standard deviations (by the median absolute
-    deviation), and at least one value is dropped. `better` says which side is worse: large values for
-    "lower", small ones for "higher", both for "neither". A run that does not settle within its first quarter
-    loses that quarter. 6 or 7 values lose the first; 3 to 5 only when it stands out by a factor of 1.2:
-    short profiles keep what they have. Later outliers are never dropped: tail rules look for stalls.
+    With 8 values or more, the second half of the run is the reference. The warm-up ends at the first three values in a
+    row that are not worse than the median of the reference by more than 4 standard deviations (estimated by the median
+    absolute deviation). At least one value is dropped. If the warm-up does not end within the first quarter, that
+    quarter is dropped. Of 6 or 7 values the first is dropped; of 3 to 5 only if it is worse than the median of the
+    others by a factor of 1.2. Later outliers are never dropped, because rules about percentiles need them.
 
-    Raises ValueError for an unknown `better`; never for what the values are.
+    Parameters
+    ----------
+    values : the values of the run in order of time, in any unit, or a single number, which has no warm-up.
+    better : "lower" if large values are worse, "higher" if small values are worse, "neither" if both are.
+
+    Returns
+    -------
+    `WarmUp`: `dropped` is the number of warm-up values; `settled` is False if the warm-up did not end within the first
+    quarter of the run.
+
+    Raises
+    ------
+    ValueError : `better` is unknown, or `values` has more than one dimension.
     """
     run = steady_run(values, "auto", better)
     return WarmUp(run.dropped, run.settled)
@@ -81,7 +92,7 @@ def warmup_length(values: RunValues, better: Better = "lower") -> WarmUp:
 
 @np.errstate(all="ignore")
 def steady_run(values: RunValues, warmup: WarmUpRule = "auto", better: Better = "lower") -> SteadyRun:
-    """A run without its warm-up: by the rule `auto` of `warmup_length`, or without its first values.
+    """Return a run without its warm-up: by the rule `auto` of `warmup_length`, or without its first `warmup` values.
 
     Raises ValueError for an unknown `warmup` or `better`, and for values of more than one dimension.
     """
@@ -100,26 +111,26 @@ def steady_run(values: RunValues, warmup: WarmUpRule = "auto", better: Better = 
 
 
 def check_warmup(warmup: WarmUpRule, better: Better) -> None:
-    """Raise ValueError for a warm-up that is neither "auto" nor a count, and for an unknown direction."""
+    """Raise ValueError for a warm-up that is neither "auto" nor a count, and for an unknown `better`."""
     if warmup != "auto" and (isinstance(warmup, bool | str) or not isinstance(warmup, int) or warmup < 0):
-        raise ValueError(f'warmup is "auto" or the number of values to drop, not {warmup!r}')
+        raise ValueError(f'warmup must be "auto" or the number of values to drop, not {warmup!r}')
     if better not in ("lower", "higher", "neither"):
-        raise ValueError(f'better is "lower", "higher" or "neither", not {better!r}')
+        raise ValueError(f'better must be "lower", "higher" or "neither", not {better!r}')
 
 
 def _as_samples(values: RunValues) -> FloatArray:
-    """The values as float64; NaN wherever they are no numbers at all, or integers beyond every float."""
+    """Return the values as float64; all are NaN if one is not a number or does not fit into a float."""
     try:
         samples = np.asarray(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
         samples = np.full(np.shape(values), np.nan)
     if samples.ndim > 1:
-        raise ValueError(f"a run is one number or a sequence of numbers, not {samples.ndim}-dimensional")
+        raise ValueError(f"a run must be one number or a sequence of numbers, not {samples.ndim}-dimensional")
     return samples
 
 
 def _warmup(x: FloatArray, better: Better) -> WarmUp:
-    """The rule of `warmup_length` for finite values."""
+    """Apply the rule of `warmup_length` to finite values."""
     n = len(x)
     if n < 3:
         return WarmUp(0, True)
@@ -127,7 +138,7 @@ def _warmup(x: FloatArray, better: Better) -> WarmUp:
         return WarmUp(int(_stands_out(float(x[0]), float(np.median(x[1:])), better)), True)
     if n < 8:
         return WarmUp(1, True)
-    # Three good values in a row starting at i, for i from 0 to n // 4.
+    # True at i if the values i, i + 1 and i + 2 are good, for i from 0 to n // 4.
     good = _usual(x[: n // 4 + 3], x[n // 2 :], better)
     settled = good[:-2] & good[1:-1] & good[2:]
     if not settled.any():
@@ -136,15 +147,15 @@ def _warmup(x: FloatArray, better: Better) -> WarmUp:
 
 
 def _stands_out(first: float, usual: float, better: Better) -> bool:
-    """Whether the first value of a very short run is far worse than the median of the others."""
+    """Return whether the first value of a very short run is far worse than the median of the others."""
     slow, fast = first > 1.2 * usual, first < usual / 1.2
     return (slow and better != "higher") or (fast and better != "lower")
 
 
 def _usual(head: FloatArray, half: FloatArray, better: Better) -> BoolArray:
-    """Which values of `head` are no worse than the second `half` of the run lets expect."""
+    """Return which values of `head` are as good as the second `half` of the run."""
     centre = np.median(half)
-    # The median absolute deviation is 0 when most values are equal; a thousandth leaves room for rounding.
+    # The median absolute deviation is 0 if most values are equal; a thousandth allows for rounding.
     spread = max(1.4826 * np.median(np.abs(half - centre)), abs(centre) / 1000)
     good = np.ones(len(head), dtype=np.bool_)
     if better != "higher":
@@ -154,9 +165,9 @@ def _usual(head: FloatArray, half: FloatArray, better: Better) -> BoolArray:
     return good
 
 
-#: 20 values of one normal mode look like two in 8 % of runs, 50 in .1 %.
+#: With 20 normal values, 8 % of runs seem to have two modes; with 50 values, 0.1 %.
 FEWEST_VALUES = 50
-#: The smaller group holds at least this share of the values; fewer are outliers.
+#: The smaller group has at least this share of the values; fewer are outliers.
 SMALLEST_SHARE = 0.1
 
 
@@ -172,11 +183,12 @@ class TwoModes:
 
 @np.errstate(all="ignore")
 def two_modes(values: RunValues) -> TwoModes | None:
-    """The two groups that the values of one run fall into, or None when they are one group.
+    """Return the two groups of values of one run, or None if the values are one group.
 
-    The sorted values are cut where the sum of squares within both parts is least (Fisher 1958, Otsu 1979);
-    they are two modes when the means are more than 4 standard deviations apart and each part has 10 % of the
-    values. Fewer than 50 values, and values that are not finite, are None. The cost is that of sorting.
+    Two modes make the median jump from one to the other between runs. The sorted values are cut at the place with the
+    smallest sum of squares within both parts (Fisher 1958, Otsu 1979). They are two modes if the means are more than 4
+    standard deviations apart and each part has 10 % of the values. The result is None for fewer than 50 values, and for
+    values that are not finite. The cost is that of sorting.
     """
     run = steady_run(values, warmup=0)
     n = len(run.values)
@@ -186,7 +198,7 @@ def two_modes(values: RunValues) -> TwoModes | None:
     centred = ordered - ordered.mean()
     sums = np.cumsum(centred)[:-1]
     sizes = np.arange(1, n)
-    # The total is 0 after centring, so the squares between the groups need the sum of the lower one alone.
+    # The total is 0 after centring, so the sum of the lower group is enough.
     cut = 1 + int((sums * sums / (sizes * (n - sizes))).argmax())
     low, high = ordered[:cut], ordered[cut:]
     spread = np.sqrt((low.var() + high.var()) / 2)
@@ -195,15 +207,15 @@ def two_modes(values: RunValues) -> TwoModes | None:
     return TwoModes(cut / n, float(low.mean()), 1 - cut / n, float(high.mean()))
 
 
-#: A stall takes this many times as long as the run's median step.
+#: A stall takes this many times the run's median.
 STALL = 2.0
 
 
 def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
-    """Positions of at most `most` of the finite values, ascending: the extremes of equal stretches.
+    """Return the positions, ascending, of at most `most` >= 2 of the finite values.
 
-    The smallest and the largest value of every stretch are kept, so that no peak of a line drawn through them is
-    lost; all finite values are kept where there are no more than `most`. `most` is at least 2.
+    If there are more, the run is cut into equal parts, and the smallest and the largest value of each are kept, so that
+    a line through them shows every peak.
     """
     finite = np.flatnonzero(np.isfinite(values))
     if len(finite) <= most:
@@ -214,9 +226,9 @@ def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
 
 
 def stalls(values: FloatArray, better: Better) -> BoolArray:
-    """Which values of a steady run of times or rates are stalls: STALL times slower than the median.
+    """Return which values of a steady run are stalls: STALL times slower than the median.
 
-    `better` says whether values are times ("lower", and "neither") or rates ("higher").
+    The values are times if `better` is "lower" or "neither", and rates if it is "higher".
     """
     if not len(values):
         return np.zeros(0, dtype=np.bool_)

@@ -67,7 +67,7 @@ BAD = [
     ({"bound": 1.0, "comparator": "below"}, "comparator is"),
     ({"bound": 1.0, "statistic": "p200"}, "unknown statistic"),
     ({"bound": 1.0, "confidence": 0.3}, "confidence is"),
-    ({"bound": 1.0, "warmup": "none"}, "warmup is"),
+    ({"bound": 1.0, "warmup": "none"}, "warmup must be"),
     ({"bound": 1.0, "confidence": 1.0}, "confidence is"),
     ({"bound": 1.0, "prior": (0.0, 1.0)}, "prior is"),
     ({"bound": math.inf}, "bound is"),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from perfgate.stats.statistics import _summed, time_constant
+from perfgate.stats.distributions import _summed, time_constant
 
 
 def direct(z):

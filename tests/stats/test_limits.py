@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from perfgate.stats.bounds import mean_limit, numbers_limit, quantile_limit
-from perfgate.stats.statistics import STATISTICS, StatisticEstimate, time_constant
+from perfgate.stats.distributions import time_constant
+from perfgate.stats.statistics import STATISTICS, StatisticEstimate
 
 
 def limit(runs, q, bound, upper=True, inclusive=True, confidence=0.95):

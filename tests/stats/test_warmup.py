@@ -86,12 +86,12 @@ def test_what_is_no_finite_number_is_marked(values):
 
 @pytest.mark.parametrize("warmup", ["AUTO", -1, 1.5, True, None])
 def test_a_bad_warm_up_is_refused(warmup):
-    with pytest.raises(ValueError, match="warmup is"):
+    with pytest.raises(ValueError, match="warmup must be"):
         steady_run([1.0], warmup)
 
 
 def test_a_bad_direction_is_refused():
-    with pytest.raises(ValueError, match="better is"):
+    with pytest.raises(ValueError, match="better must be"):
         warmup_length([1.0], "up")
 
 
