@@ -1,8 +1,8 @@
-"""Baselines and allowances, written to a branch of their own and proposed in a pull request.
+"""Propose baselines and allowances in a pull request, from a branch of their own.
 
-Both are decisions that a person merges. The files go through the REST API, so that no credential lies in the clone,
-and nothing but the folder of baselines can be changed. Each mode is a command of perfgate: `add` what the job
-measured after a merge, or `allow` a commit to be so much worse.
+A person decides by merging it. The files go through the REST API: no credential is in the clone, and only the folder of
+baselines can change. Each mode is a command of perfgate: `add` the runs of a merged commit, or `allow` a commit to be
+worse by up to X %.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from github import Repository
 from workflow import Refused, for_others, given, lines, perfgate, tell, without_commands, write_outputs
 
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-NOT_SO = 1  # what was asked for is refused
+REFUSED = 1  # the exit code of a refused decision
 
 
 def main() -> int:
-    """Write, commit and propose; returns the exit code of the command where that refuses."""
+    """Write, commit and propose; return the exit code of the command if that refuses."""
     modes = {"add": add, "allow": allow}
     try:
         if given("mode") not in modes:
@@ -38,18 +38,18 @@ def main() -> int:
 
 
 def add(repository: Repository) -> None:
-    """Add what was measured on this commit to the current level; what its pull request was allowed counts."""
+    """Add the runs of this commit to the current level. The allowances of its pull request count."""
     sha = os.environ["GITHUB_SHA"]
     options = [f"--env={line}" for line in lines("env")]
     merged = merged_head(repository, sha)
     options += [f"--merged={merged}"] if merged else []
     command("add", "--rotate", f"--head={sha}", *stores(), *options, "--", *matches(lines("results")))
     title = f"Add a run of {sha[:12]} to the baseline"
-    propose(repository, f"perfgate/add-{sha[:12]}", title, "Measured after the merge; see the files for the figures.")
+    propose(repository, f"perfgate/add-{sha[:12]}", title, "Measured after the merge; the files have the figures.")
 
 
 def merged_head(repository: Repository, sha: str) -> str | None:
-    """The last commit of the pull request that this commit merged, in whatever way; None for a plain push."""
+    """Return the last commit of the pull request that this commit merged; None for a plain push."""
     for pull in repository.get(f"commits/{sha}/pulls"):
         if pull["merged_at"] and pull["merge_commit_sha"] == sha:
             return str(pull["head"]["sha"])
@@ -57,19 +57,19 @@ def merged_head(repository: Repository, sha: str) -> str | None:
 
 
 def allow(repository: Repository) -> None:
-    """Allow the head of a pull request, and no other commit, to be so much worse."""
+    """Allow the head of a pull request, and no other commit, to be worse by up to X %."""
     number, head = given("pr"), given("head")
     if not number.isdecimal() or not FULL_SHA.fullmatch(head):
         raise Refused("give the number of the pull request, and its head commit with all of its digits")
     pull = repository.get(f"pulls/{number}")
     if pull["state"] != "open" or pull["head"]["sha"] != head:
         raise Refused(
-            f"#{number} is {pull['state']}, at {pull['head']['sha'][:12]}: what was measured at {head[:12]} is allowed "
-            "only while it is the head of an open pull request",
-            NOT_SO,
+            f"#{number} is {pull['state']}, at {pull['head']['sha'][:12]}: {head[:12]} can be allowed only while it is "
+            "the head of an open pull request",
+            REFUSED,
         )
     if pull["base"]["ref"] != os.environ["GITHUB_REF_NAME"]:
-        raise Refused(f"#{number} goes to {pull['base']['ref']}: start this workflow on that branch", NOT_SO)
+        raise Refused(f"#{number} goes to {pull['base']['ref']}: start this workflow on that branch", REFUSED)
     who = os.environ["GITHUB_ACTOR"]
     facts = [f"--{name}={given(name)}" for name in ("metric", "up-to", "reason", "expires")]
     command("allow", f"--head={head}", f"--by={who}", f"--pr={number}", *facts, *stores())
@@ -79,7 +79,7 @@ def allow(repository: Repository) -> None:
 
 
 def stores() -> list[str]:
-    """Where rules and baselines are."""
+    """Return the options that name rules, baselines and suite."""
     given_lines = [f"--{name}={line}" for name in ("rules", "baselines") for line in lines(name)]
     return given_lines + ([f"--suite={given('suite')}"] if given("suite") else [])
 
@@ -89,18 +89,18 @@ def command(*words: str) -> None:
     with without_commands():
         done = subprocess.run(perfgate("baseline", *words), env=for_others(), stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
-        raise Refused(f"perfgate baseline {words[0]} ended with {done.returncode}; see above", done.returncode)
+        raise Refused(f"perfgate baseline {words[0]} ended with {done.returncode}: see the log above", done.returncode)
 
 
 # --- the pull request --------------------------------------------------------------------------------------------
 
 
 def propose(repository: Repository, branch: str, title: str, body: str) -> None:
-    """Put what changed in the folder of baselines on a branch, and open a pull request for it. Raises Refused."""
+    """Put the changed baselines on a branch, and open a pull request for it. Raises Refused."""
     base = os.environ["GITHUB_SHA"]
     entries = [entry(repository, path) for path in changed(given("baselines"))]
     if not entries:
-        raise Refused("nothing changed in the folder of baselines; is it a bucket, which needs no pull request?")
+        raise Refused("nothing changed in the folder of baselines; a bucket needs no pull request")
     parent = repository.get(f"git/commits/{base}")
     tree = repository.send("POST", "git/trees", {"base_tree": parent["tree"]["sha"], "tree": entries})
     document = {"message": title, "tree": tree["sha"], "parents": [base]}
@@ -113,7 +113,7 @@ def propose(repository: Repository, branch: str, title: str, body: str) -> None:
 
 
 def changed(folder: str) -> Sequence[str]:
-    """Files at or below a folder of the working directory that differ from HEAD. Raises Refused."""
+    """Return the files at or below a folder that differ from HEAD. Raises Refused."""
     words = ["git", "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", folder]
     done = subprocess.run(words, capture_output=True, check=False)
     if done.returncode:
@@ -122,7 +122,7 @@ def changed(folder: str) -> Sequence[str]:
 
 
 def entry(repository: Repository, path: str) -> dict[str, Any]:
-    """One file of the new tree; a file that is gone has no content."""
+    """Return one file for the new tree; a deleted file has no content."""
     place = Path(path)
     kind = {"path": path, "mode": "100644", "type": "blob"}
     if not place.exists():
@@ -133,7 +133,7 @@ def entry(repository: Repository, path: str) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Text in Markdown that mentions nobody and links to nothing."""
+    """Return text as Markdown that mentions nobody and links to nothing."""
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 3)
     return f"{fence}text\n{text}\n{fence}"
 

@@ -1,8 +1,8 @@
-"""One comment on a pull request, from the reports of a run that the pull request's own code controlled.
+"""Write one comment on a pull request, from reports that the pull request's own code controlled.
 
-Runs on `workflow_run`, with a token that may write. Of the artifacts nothing is believed: their names and those in
-their archives choose no path, their sizes are limited, and what they hold is read and rendered anew by the perfgate
-of this action. The pull request is the one whose head commit was measured, as the API knows it.
+Runs on `workflow_run`, with a token that may write. The artifacts are not trusted: their names choose no path, their
+sizes are limited, and the perfgate of this action reads and renders the reports anew. The API tells which pull request
+has the measured commit as its head.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from typing import Any
 from github import Repository
 from workflow import Refused, for_others, given, perfgate, tell, without_commands, write_outputs
 
-#: The first line of every comment that perfgate writes begins so.
+#: The beginning of every comment that perfgate writes.
 MARKER = "<!-- perfgate comment:"
-#: Outcomes that somebody should hear of.
+#: Outcomes that need a comment.
 NEWS = ("fail", "error", "suspect", "inconclusive")
-#: In bytes: an archive, and one report in it, of which `perfgate report` reads no more.
+#: In bytes: an archive, and one report in it. `perfgate report` reads no larger one.
 LARGEST_ARCHIVE, LARGEST_REPORT = 32 << 20, 16 << 20
 MOST_ARTIFACTS, MOST_REPORTS = 20, 50
 
 
 def main() -> int:
-    """Post, edit, or say why not; returns 0 where there is nothing left to do."""
+    """Post or edit the comment; return the exit code, 0 if there is nothing to do."""
     try:
         repository, event = Repository.here(), completed_run()
         pull = pull_request(repository, event)
         if pull is None:
-            tell("notice", "no open pull request has the measured commit as its head: there is nothing to comment on")
+            tell("notice", "nothing to comment on: no open pull request has the measured commit as its head")
             return 0
         with tempfile.TemporaryDirectory(prefix="perfgate-", dir=os.environ.get("RUNNER_TEMP")) as scratch:
             download(repository, event["id"], Path(scratch))
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def completed_run() -> dict[str, Any]:
-    """The run that this workflow was started for. Raises Refused."""
+    """Return the workflow run that started this one. Raises Refused."""
     try:
         event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())["workflow_run"]
     except (KeyError, TypeError, OSError, ValueError):
@@ -63,7 +63,7 @@ def completed_run() -> dict[str, Any]:
 
 
 def pull_request(repository: Repository, event: dict[str, Any]) -> int | None:
-    """The open pull request whose head is the measured commit, still; of a branch, GitHub allows one to a base."""
+    """Return the open pull request whose head is still the measured commit, or None."""
     owner = (event.get("head_repository") or {}).get("owner", {}).get("login", "")
     head = f"{owner}:{event.get('head_branch')}"
     for pull in repository.pages("pulls", state="open", head=head):
@@ -76,29 +76,29 @@ def pull_request(repository: Repository, event: dict[str, Any]) -> int | None:
 
 
 def download(repository: Repository, run: int, folder: Path) -> None:
-    """Write the reports of a run into a folder, under names of our own. Raises Refused."""
+    """Write the reports of a run into a folder, under safe names. Raises Refused."""
     listed = repository.get(f"actions/runs/{int(run)}/artifacts", per_page=100)["artifacts"]
     pattern = given("artifacts")
     wanted = [one for one in listed if fnmatchcase(one["name"], pattern) and not one["expired"]]
     if not wanted:
-        raise Refused(f"the run has no artifact {pattern!r}: it measured nothing, or did not upload its report", 3)
+        raise Refused(f"the run has no artifact {pattern!r}: it did not measure, or did not upload its report", 3)
     if len(wanted) > MOST_ARTIFACTS:
-        raise Refused(f"the run has {len(wanted)} artifacts {pattern!r}; {MOST_ARTIFACTS} are read at most")
+        raise Refused(f"the run has {len(wanted)} artifacts {pattern!r}; at most {MOST_ARTIFACTS} are read")
     count = 0
     for artifact in sorted(wanted, key=lambda one: str(one["name"])):
         data = repository.download(f"actions/artifacts/{int(artifact['id'])}/zip", LARGEST_ARCHIVE)
         for report in unpack(data, artifact["name"]):
             count += 1
             if count > MOST_REPORTS:
-                raise Refused(f"the artifacts hold more than {MOST_REPORTS} reports")
+                raise Refused(f"the artifacts have more than {MOST_REPORTS} reports")
             name = re.sub(r"[^A-Za-z0-9_-]", "_", artifact["name"])[:80]
             (folder / f"{name}.{count}.json").write_bytes(report)
     if not count:
-        raise Refused(f"no artifact {pattern!r} holds a report: upload the file that the input json names", 3)
+        raise Refused(f"no artifact {pattern!r} has a report: upload the file that the input json names", 3)
 
 
 def unpack(data: bytes, name: str) -> Iterator[bytes]:
-    """The JSON files in an archive, which is never unpacked to the disk. Raises Refused."""
+    """Yield the JSON files in an archive; nothing is unpacked to the disk. Raises Refused."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for member in archive.infolist():
@@ -106,7 +106,7 @@ def unpack(data: bytes, name: str) -> Iterator[bytes]:
                     with archive.open(member) as file:
                         report = file.read(LARGEST_REPORT + 1)  # whatever size the archive states
                     if len(report) > LARGEST_REPORT:
-                        raise Refused(f"the artifact {name} holds a report of more than {LARGEST_REPORT >> 20} MiB")
+                        raise Refused(f"the artifact {name} has a report of more than {LARGEST_REPORT >> 20} MiB")
                     yield report
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, NotImplementedError) as error:
         raise Refused(f"the artifact {name} cannot be read: {error}") from None
@@ -116,7 +116,7 @@ def unpack(data: bytes, name: str) -> Iterator[bytes]:
 
 
 def render(folder: Path, event: dict[str, Any]) -> tuple[str, bool]:
-    """The comment, and whether it says anything that somebody should hear. Raises Refused."""
+    """Return the comment, and whether it has news. Raises Refused."""
     reports = sorted(path.name for path in folder.glob("*.json"))
     expect = [f"--expect={int(given('expect'))}"] if given("expect").isdecimal() else []
     outputs = ["--comment=comment.md", "--json=merged"]
@@ -134,13 +134,13 @@ def render(folder: Path, event: dict[str, Any]) -> tuple[str, bool]:
 
 
 def page_of(event: dict[str, Any]) -> str:
-    """The address of the run."""
+    """Return the address of the run."""
     server, name = os.environ.get("GITHUB_SERVER_URL", ""), os.environ["GITHUB_REPOSITORY"]
     return f"{server}/{name}/actions/runs/{int(event['id'])}"
 
 
 def post(repository: Repository, pull: int, body: str, is_news: bool) -> str:
-    """Edit the comment that is there, or write the first one if there is news; what was done, in one word."""
+    """Edit the existing comment, or write the first one if there is news; return what was done, in one word."""
     author = given("author")
     for comment in repository.pages(f"issues/{pull}/comments"):
         if comment["user"]["login"] == author and comment["body"].startswith(MARKER):

@@ -1,4 +1,4 @@
-"""What the clone's commits say: whether there is a policy, where pairs have their base, what a merge group merges."""
+"""Ask the clone: are there rules at the base, where is the base of pairs, what does a merge group merge."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ DEEPER = "give actions/checkout `fetch-depth: 0`"
 
 
 def git(*words: str) -> list[str] | None:
-    """The lines that git prints, or None where it fails; nothing may be replaced behind our back."""
+    """Return the lines that git prints, or None if it fails. Replaced objects do not count."""
     environment = {**os.environ, "GIT_NO_REPLACE_OBJECTS": "1"}
     done = subprocess.run(["git", *words], env=environment, capture_output=True, encoding="utf-8", check=False)
     return None if done.returncode else done.stdout.splitlines()
 
 
-def look_for_policy() -> None:
-    """Look for the rules before an hour is spent on what could not be judged. Raises Refused."""
+def check_policy() -> None:
+    """Check that there are rules, before an hour of measuring. Raises Refused."""
     ref, rules = given("policy-ref"), lines("rules")
     listed = git("ls-tree", "--name-only", ref, "--", *rules) if ref else rules
     if listed is None:
         raise Refused(f"{ref} is not in this clone, so there are no rules to judge by: {DEEPER}", NOT_JUDGED)
     if not listed:
         raise Refused(
-            f"{ref} does not hold {' or '.join(rules)}: a pull request is judged by the rules of its base; commit "
-            "them there first, or judge the first ones with an empty policy-ref",
+            f"{ref} has no {' or '.join(rules)}: a pull request is judged by the rules of its base; commit them there "
+            "first, or judge the first rules with an empty policy-ref",
             NOT_JUDGED,
         )
 
 
 def base_of_pairs() -> str:
-    """The commit where HEAD has left its base, for it does not answer for what came later. Raises Refused."""
+    """Return the merge base of HEAD and its base: a pull request does not answer for later commits. Raises Refused."""
     ref = given("base-ref")
     if not ref:
         raise Refused("pairs need a base, and this event has none: give base-ref, or use it on pull_request")
     found = git("merge-base", ref, "HEAD")
     if not found:
-        raise Refused(f"this clone does not hold where HEAD has left {ref}: {DEEPER}", NOT_JUDGED)
+        raise Refused(f"this clone does not have the merge base of HEAD and {ref}: {DEEPER}", NOT_JUDGED)
     return found[0]
 
 
 def measured_head() -> str:
-    """The commit that may have an allowance: in a merge group of one pull request, the head of that.
+    """Return the commit that may have an allowance: in a merge group of one pull request, the head of that.
 
-    Only where the group's commit is, to the byte, the merge of its base and that head, as it is where the check of a
-    pull request has judged it; a squashed or rebased commit names no head, and stays what it is.
+    The group's commit must be exactly the merge of its base and that head. A squashed or rebased commit names no head,
+    and is returned itself.
     """
     head, base = given("head"), given("group-base")
     found = git("rev-parse", "HEAD", "HEAD^@", "HEAD^{tree}") if base else None

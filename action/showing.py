@@ -1,6 +1,6 @@
-"""What was decided, and how the runner is told: reports in files, annotations, the summary and outputs of the step.
+"""Show the answer: reports in files, annotations, the summary and the outputs of the step.
 
-Nothing here changes a verdict: what fails in showing it is a warning.
+Nothing here changes the answer: an error is only a warning.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from workflow import given, perfgate, tell, truth
 
 FORMS = ("junit", "json", "html", "markdown", "sarif")
-#: In seconds: showing a report is quick, and must not hold up a verdict.
+#: In seconds: rendering a report is quick, and must not delay the answer.
 LONGEST_RENDERING = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was decided; `report` is the JSON that says so, if any could be written."""
+class Answer:
+    """The exit code and outcome of perfgate, and its report in JSON, if there is one."""
 
     code: int
     outcome: str = "error"
@@ -29,25 +29,25 @@ class Verdict:
     report: Path | None = None
 
 
-def publish(verdict: Verdict) -> list[str]:
-    """Show the report wherever that was asked for; returns the forms that were written."""
-    if verdict.report is None:
+def publish(answer: Answer) -> list[str]:
+    """Show the report as the inputs ask; return the forms that were written."""
+    if answer.report is None:
         return []
     try:
-        written = [form for form in FORMS if given(form) and write(form, verdict.report)]
-        annotate(verdict.report)
-    except Exception as error:  # whatever happens here, the verdict stands
+        written = [form for form in FORMS if given(form) and write(form, answer.report)]
+        annotate(answer.report)
+    except Exception as error:  # nothing here changes the answer
         tell("warning", f"the report could not be shown in full: {error}")
         return [form for form in FORMS if given(form) and os.path.isfile(given(form))]
     return written
 
 
 def write(form: str, report: Path) -> bool:
-    """Write the report in one form; whether that was possible."""
+    """Write the report in one form; return whether that worked."""
     place = Path(given(form))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)  # an old one must not be taken for this one
+        place.unlink(missing_ok=True)  # an old report must not look like this one
     except OSError as error:
         tell("warning", f"the {form} report could not be written to {place}: {error}")
         return False
@@ -58,19 +58,19 @@ def write(form: str, report: Path) -> bool:
 
 
 def annotate(report: Path) -> None:
-    """Annotations on stdout, and the summary of the step."""
+    """Print annotations, and write the summary of the step."""
     environment = dict(os.environ)
     if not truth("summary"):
         environment.pop("GITHUB_STEP_SUMMARY", None)
     done = show(report, "--github", environment=environment)
-    if truth("annotations"):  # the verdict itself stands in the log already
+    if truth("annotations"):  # the report itself is in the log already
         print("\n".join(line for line in done.stdout.split("\n") if line.startswith("::")), flush=True)
     if done.stderr:
         tell("warning", done.stderr.strip())
 
 
 def show(report: Path, *options: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `perfgate report` on the report; it ends with the code of the report, which says nothing here."""
+    """Run `perfgate report` on the report. Its exit code, that of the report, does not matter here."""
     return subprocess.run(
         perfgate("report", "--quiet", *options, "--", str(report)),
         env=environment,
@@ -82,12 +82,12 @@ def show(report: Path, *options: str, environment: Mapping[str, str] | None = No
     )
 
 
-def outputs(verdict: Verdict, written: Sequence[str]) -> dict[str, str]:
-    """The outputs of the step, by their names in `action.yml`."""
-    counts = verdict.counts
+def outputs(answer: Answer, written: Sequence[str]) -> dict[str, str]:
+    """Return the outputs of the step, by their names in `action.yml`."""
+    counts = answer.counts
     return {
-        "outcome": verdict.outcome,
-        "exit-code": str(verdict.code),
+        "outcome": answer.outcome,
+        "exit-code": str(answer.code),
         "counts": json.dumps(counts, sort_keys=True),
         "failed": str(counts.get("fail", 0)),
         "inconclusive": str(counts.get("inconclusive", 0) + counts.get("suspect", 0)),

@@ -381,9 +381,7 @@ def test_a_pull_request_is_judged_by_its_base(action: Action, repository: Reposi
     assert levels(lost) == ["error"]
 
 
-@pytest.mark.parametrize(
-    ("policy", "words"), [("origin/absent", "fetch-depth: 0"), ("empty", "does not hold rules or more")]
-)
+@pytest.mark.parametrize(("policy", "words"), [("origin/absent", "fetch-depth: 0"), ("empty", "has no rules or more")])
 def test_what_could_not_be_judged_is_not_measured(
     script: Action, repository: Repository, policy: str, words: str
 ) -> None:

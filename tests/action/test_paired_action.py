@@ -138,7 +138,7 @@ def test_the_command_is_a_script_that_sees_neither_inputs_nor_outputs(action: Ac
         ({"pairs": "many"}, "2", "pairs"),
         ({"base_ref": ""}, "2", "give base-ref"),
         ({"base_ref": "origin/absent"}, "3", "fetch-depth: 0"),
-        ({"rules": "absent"}, "3", "does not hold absent"),
+        ({"rules": "absent"}, "3", "has no absent"),
         ({"time_budget": "soon"}, "2", "judged nothing"),
     ],
     ids=str,

@@ -226,7 +226,7 @@ def test_names_in_an_archive_choose_no_path(comment: Command, github: GitHub, re
         (archive(("a.json", b"0" * ((16 << 20) + 1))), "more than 16 MiB"),
         (os.urandom((32 << 20) + 1), "larger than 32 MiB"),
         (archive(*((f"{i}.json", b"{}") for i in range(51))), "more than 50"),
-        (archive(("train.log", b"")), "holds a report"),
+        (archive(("train.log", b"")), "has a report"),
     ],
     ids=["no archive", "a bomb", "huge", "many", "none"],
 )
