@@ -97,7 +97,8 @@ def rule_seconds(path: Path, rules: int = 200) -> float:
     from datetime import date
 
     from perfgate.core import Baseline
-    from perfgate.judge.verdicts import Case, judge
+    from perfgate.judge.case import Case
+    from perfgate.judge.verdicts import judge
     from perfgate.rules.load import load_rules
     from perfgate.workspace.inputs import read_runs
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from perfgate.judge.change import judge_change
-    from perfgate.judge.limit import judge_limit
+    from perfgate.judge.decide_change import judge_change
+    from perfgate.judge.decide_limit import judge_limit
     from perfgate.judge.pairs import judge_pairs
     from perfgate.measuring.in_process import pair
     from perfgate.recorder import RecorderError, RecorderWarning
@@ -50,8 +50,8 @@ _HOMES = {
     "RecorderError": "perfgate.recorder",
     "RecorderWarning": "perfgate.recorder",
     "calibrate_prior": "perfgate.stats.history",
-    "judge_change": "perfgate.judge.change",
-    "judge_limit": "perfgate.judge.limit",
+    "judge_change": "perfgate.judge.decide_change",
+    "judge_limit": "perfgate.judge.decide_limit",
     "judge_pairs": "perfgate.judge.pairs",
     "measure_run": "perfgate.stats.statistics",
     "pair": "perfgate.measuring.in_process",

@@ -125,7 +125,7 @@ def test_without_runs_the_stored_ones_are_taken_level_by_level(gate: Command, fo
             write_log(folder / f"slower-{name}", forward=values, step=values)
         assert gate("baseline", "approve", *(f"slower-{name}" for name in names), "--reason", "slower").code == 0
     (advice,) = [note for note in verdict(gate, RUNS[7])["notes"] if "not calibrated" in note]
-    assert "`perfgate calibrate` learns it from the stored runs" in advice
+    assert "`perfgate calibrate` measures it from the stored runs" in advice
     done = gate("calibrate")
     assert done.code == 0, done.said
     (row, _) = json.loads(prior_file(folder).read_text())["priors"]
@@ -265,7 +265,7 @@ def test_too_few_pairs_and_pairs_beside_runs_are_refused(gate: Command, folder: 
     [
         (RUNS[:4], "forward within 5% of baseline", 2, "needs 5 or more runs of the same code, and was given 4"),
         (RUNS, "forward under 1 s", 3, "no rule compares with stored runs"),
-        (RUNS, "forwrad within 5% of baseline", 3, "no run holds what `forwrad within 5% of baseline` names"),
+        (RUNS, "forwrad within 5% of baseline", 3, "no run has a metric of `forwrad within 5% of baseline`"),
         (RUNS, "forward count within 5% of baseline", 3, "compared without noise"),
         ([*RUNS[:7], "short.log"], "backward within 5% of baseline", 3, "1 run of 8 can be used, and 5 are needed"),
         (
@@ -296,7 +296,7 @@ def test_a_metric_in_two_units_is_no_calibration(perfgate: Command, folder: Path
         unit = "ms" if i else "tokens/s"
         write_results(folder / f"{i}.json", {"metric": "speed", "unit": unit, "values": steady(100, seed=i)})
     done = perfgate("calibrate", *(f"{i}.json" for i in range(6)))
-    assert (done.code, "measured in 1/s here and in s there" in done.err) == (3, True)
+    assert (done.code, "it has different units: 1/s and s" in done.err) == (3, True)
 
 
 def test_runs_of_two_machines_are_no_calibration(perfgate: Command, folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from conftest import Done, write_rules, write_run
 
-from perfgate.judge import limit
+from perfgate.judge import decide_limit as limit
 from perfgate.judge.margin import Margin
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,7 +52,7 @@ def _constant(value: Any) -> Callable[..., Any]:
         ((Margin, "compare"), "fail", {"same", "selftest"}),
         ((Margin, "compare"), "inconclusive", {"slower", "selftest"}),
         ((limit, "_compare"), "pass", {"selftest"}),
-        ("perfgate.judge.verdicts.verdict_exit_code", 0, {"slower", "beyond", "absent", "selftest"}),
+        ("perfgate.judge.word.verdict_exit_code", 0, {"slower", "beyond", "absent", "selftest"}),
         ("perfgate.judge.report.worst_exit_code", 0, {"slower", "beyond", "absent"}),
         ("perfgate.judge.verdicts.find_subjects", (), {"same", "slower", "beyond", "selftest"}),
     ],

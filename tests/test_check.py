@@ -450,7 +450,7 @@ def test_the_allreduce_tail_of_a_real_log(
     new = found["new"]
     assert (new["n"], new["estimate"]) == (1662, pytest.approx(0.07261, abs=1e-5))
     assert "p95" in done.out
-    assert f"{round(new['n_effective'])} independent" in " ".join(found["message"].split())
+    assert f"(effective sample size {round(new['n_effective'])})" in " ".join(found["message"].split())
     if bound == 50:
         assert (new["low"], new["high"]) == (pytest.approx(0.0581, abs=1e-4), pytest.approx(0.1231, abs=1e-4))
 
@@ -544,7 +544,7 @@ def test_a_rank_against_a_rank_reads_as_a_change(perfgate: Command, folder: Path
 def test_labels_that_match_nothing_are_told_from_a_name_that_does(perfgate: Command, folder: Path) -> None:
     write_rules(folder, 'forward{rank="9"} under 1 s')
     write_log(folder / "new.log", RANKS)
-    assert 'it is there with {rank="0"}' in verdict(perfgate, "new.log")["message"]
+    assert 'it has {rank="0"}' in verdict(perfgate, "new.log")["message"]
 
 
 def test_shares_are_shown_as_shares(perfgate: Command, folder: Path) -> None:

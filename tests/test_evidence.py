@@ -13,7 +13,7 @@ from conftest import Done, steady, write_log, write_results, write_rules
 
 from perfgate.core import Location, Policy, Report, Verdict
 from perfgate.core.details import ReportDetails, RunDetails, VerdictDetails
-from perfgate.judge.budget import MOST_VALUES, within_budget
+from perfgate.judge.details import MOST_VALUES, within_budget
 from perfgate.reporters.json_report import render
 
 Command = Callable[..., Done]

@@ -28,7 +28,7 @@ def approved(perfgate: Command, folder: Path, *sentences: str) -> None:
         ("samples_per_second within 5% of baseline", r"is 1000 /s \(1 run\); below 950 /s is beyond"),
         ("forward within 10% of anchor", r"above 110 ms is beyond"),
         ("forward p90 under 0.2 s", r"forward p90 of the newest run is 0\.10\d+ s \[.*\], the bound is 0\.2 s"),
-        ("forwrad under 1 s", r"forwrad: error: no run holds forwrad: the nearest are forward"),
+        ("forwrad under 1 s", r"forwrad: error: no run has forwrad: the nearest names are forward"),
     ],
 )
 def test_it_says_what_would_fail_now(perfgate: Command, folder: Path, sentence: str, said: str) -> None:

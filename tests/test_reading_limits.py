@@ -220,7 +220,7 @@ def test_no_rank_hides_another_whose_metric_is_no_number(perfgate: Command, fold
         write_rules(folder, f"share median {rank} under 9", head="metrics: {share: a / b}\n")
         done = perfgate("check", "run")
         assert done.code == 3
-        assert "rank 1 holds values that are no finite numbers" in " ".join(done.said.split())
+        assert "rank 1 has values that are not finite numbers" in " ".join(done.said.split())
 
 
 def test_reports_on_stdout_hold_no_commands_for_the_runner(perfgate: Command, folder: Path) -> None:

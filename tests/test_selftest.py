@@ -90,7 +90,7 @@ def test_ranks_against_each_other_fail_by_one_rank_alone(perfgate: Command, fold
     [
         ("assert: forward at least 0 ms", "unable", 1, "never below 0"),
         ("assert: samples_per_second within 100% of baseline", "unable", 1, "100% or more"),
-        ("{assert: forwrad under 1 s, on_missing: skip}", "unable", 1, "nearest are forward"),
+        ("{assert: forwrad under 1 s, on_missing: skip}", "unable", 1, "nearest names are forward"),
         ("{assert: forward under 1 s, on_missing: warn}", "by-choice", 1, "on_missing: warn"),
         ("{assert: forward under 1 s, severity: warning}", "by-choice", 1, "severity: warning"),
         ("{assert: forward under 1 s, when: {gpu: A100}}", "by-choice", 1, "here it is H200"),
@@ -98,10 +98,10 @@ def test_ranks_against_each_other_fail_by_one_rank_alone(perfgate: Command, fold
             "{assert: forward under 1 s, expect_fail: {reason: known, until: 2026-02-01}}",
             "by-choice", 1, "expected to fail until",
         ),
-        ("assert: forwrad under 1 s", "blocked", 3, "nearest are forward"),
+        ("assert: forwrad under 1 s", "blocked", 3, "nearest names are forward"),
         ("assert: forward under 50 ms", "blocked", 1, "unchanged it is fail"),
         ("assert: forward p99.9 under 1 s", "proven", 0, "unchanged it is inconclusive"),
-        ("{assert: forward under 1 s, when: {driver: 5*}}", "blocked", 3, "driver is not known"),
+        ("{assert: forward under 1 s, when: {driver: 5*}}", "blocked", 3, "driver is unknown"),
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_fail_is_named_with_the_reason(

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from perfgate.core import Baseline, Problem
 from perfgate.core.units import format_change, format_number
-from perfgate.judge.changes import ANCHOR_WINDOW, change_terms
-from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects
-from perfgate.judge.finding import Undecidable
-from perfgate.judge.measure import NotAvailable
-from perfgate.judge.question import Question
-from perfgate.judge.verdicts import Case
+from perfgate.judge.case import Case
+from perfgate.judge.compile import ANCHOR_WINDOW, change_terms
+from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.measure import Members, NotAvailable
+from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
 from perfgate.stats.history import WARNS, Drift, cusum
 from perfgate.stats.moderated import has_logarithm
@@ -22,33 +21,33 @@ from perfgate.stats.statistics import RunMeasure
 _FEWEST_RISING = 3
 
 
-def drifts(case: Case, evidence: Evidence) -> list[Problem]:
+def drifts(case: Case, runs: JudgedRuns) -> list[Problem]:
     """A warning for each metric whose runs have crept away for the worse since the current level was opened.
 
     The first five runs of the level are the reference, or the anchor where it is of the same level: a change that
     somebody approved is no drift.
     """
-    found = (_drift_of(rule, case, evidence) for rule in case.ruleset.rules if rule.comparisons)
+    found = (_drift_of(rule, case, runs) for rule in case.ruleset.rules if rule.comparisons)
     return list(dict.fromkeys(problem for problems in found for problem in problems))
 
 
-def _drift_of(rule: Rule, case: Case, evidence: Evidence) -> Iterator[Problem]:
+def _drift_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
     clause, asks = rule.comparisons[0]
-    for subject in find_subjects(rule.sentence, evidence):
+    for subject in find_subjects(rule.sentence, runs):
         reference, later = _history(subject, case.baseline)
         if len(reference) < ANCHOR_WINDOW or not all((*reference, *later)):
             continue
-        question = Question(clause, subject, rule, case, evidence, later, reference)
+        inquiry = Inquiry(rule, clause, subject, case, runs, later, reference)
         try:
-            first, rest = _measures(question, reference), _measures(question, later)
+            first, rest = _measures(inquiry, reference), _measures(inquiry, later)
             if not all(map(has_logarithm, (*first, *rest))):
                 continue
-            terms = change_terms(question, asks, [*first, *rest])
+            terms = change_terms(inquiry, asks, [*first, *rest])
             drift = cusum(first, rest, terms.prior, terms.worse)
-        except (Undecidable, NotAvailable):  # the verdict of the rule says why
+        except (CannotJudge, NotAvailable):  # the verdict of the rule says why
             continue
         if drift.score > WARNS and drift.runs >= _FEWEST_RISING:
-            yield Problem("warning", _words(question, drift), rule.at, subject.key)
+            yield Problem("warning", _words(inquiry, drift), rule.at, subject.key)
 
 
 def _history(subject: Subject, baseline: Baseline) -> tuple[tuple[Members, ...], tuple[Members, ...]]:
@@ -61,14 +60,15 @@ def _history(subject: Subject, baseline: Baseline) -> tuple[tuple[Members, ...],
     return subject.anchor, (*(members for view, members in stored if view.run.source not in known), *subject.new)
 
 
-def _measures(question: Question, runs: Sequence[Members]) -> list[RunMeasure]:
-    return [question.reading.measure(series) for series in question.side(runs).series]
+def _measures(inquiry: Inquiry, runs: Sequence[Members]) -> list[RunMeasure]:
+    return list(inquiry.measured(runs).measures)
 
 
-def _words(question: Question, drift: Drift) -> str:
+def _words(inquiry: Inquiry, drift: Drift) -> str:
     change = format_change(math.expm1(drift.shift))
+    name = inquiry.name((), inquiry.shown_statistic)
     return (
-        f"{question.words(())} drifts: the last {drift.runs} runs are {change} from the first runs of their level on "
-        f"average, though no single one need stand out (CUSUM {format_number(drift.score, 3)}, over {WARNS:g} warns); "
-        "`within 5% of anchor` would hold it"
+        f"{name} drifts: the last {drift.runs} runs are on average {change} from the first runs of their level, though "
+        f"no single run need be conspicuous (CUSUM {format_number(drift.score, 3)}; the warning starts at {WARNS:g}); "
+        "add `within 5% of anchor` to limit it"
     )

@@ -8,16 +8,14 @@ from dataclasses import replace
 
 from perfgate.core import Plan, PlanPoint
 from perfgate.core.wording import plural
-from perfgate.judge.change import applied_tolerance, detectable_change
-from perfgate.judge.changes import ANCHOR_WINDOW, change_terms
-from perfgate.judge.evidence import Evidence, Subject, find_subjects
-from perfgate.judge.finding import Undecidable
-from perfgate.judge.limits import limit_confidence
+from perfgate.judge.case import Case
+from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence
+from perfgate.judge.decide_change import applied_tolerance, detectable_change
+from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.margin import Margin
 from perfgate.judge.measure import NotAvailable
-from perfgate.judge.question import Question
+from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.judge.terms import ChangeTerms
-from perfgate.judge.verdicts import Case
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 from perfgate.stats.bounds import values_to_pass
@@ -37,13 +35,13 @@ def plans(case: Case) -> tuple[Plan, ...]:
 
     Of a case only the rules, the baseline and the facts are looked at.
     """
-    evidence = Evidence.of((), case.baseline, case.ruleset.metrics)
+    runs = JudgedRuns.of((), case.baseline, case.ruleset.metrics)
     applying = [r for r in case.ruleset.rules if all(c.holds(case.facts) is not False for c in r.when)]
-    return tuple(found for rule in applying for found in _of_rule(rule, case, evidence))
+    return tuple(found for rule in applying for found in _of_rule(rule, case, runs))
 
 
-def _of_rule(rule: Rule, case: Case, evidence: Evidence) -> Iterator[Plan]:
-    subjects = find_subjects(rule.sentence, evidence)
+def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
+    subjects = find_subjects(rule.sentence, runs)
     for clause in rule.clauses:
         if not subjects:
             yield _without(rule, clause, case, None, f"the stored runs do not hold {rule.sentence.subject_text}")
@@ -52,10 +50,10 @@ def _of_rule(rule: Rule, case: Case, evidence: Evidence) -> Iterator[Plan]:
                 subject.anchor if isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor" else None
             )
             stored = tuple(members for members in (subject.base if base is None else base) if members)
-            question = Question(clause, subject, rule, case, evidence, (), stored)
+            inquiry = Inquiry(rule, clause, subject, case, runs, (), stored)
             try:
-                yield _planned(question)
-            except (Undecidable, NotAvailable) as error:
+                yield _planned(inquiry)
+            except (CannotJudge, NotAvailable) as error:
                 yield _without(rule, clause, case, subject, str(error))
 
 
@@ -75,33 +73,33 @@ def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, wh
     )
 
 
-def _planned(question: Question) -> Plan:
-    """The plan for one clause and one metric. Raises Undecidable and NotAvailable where there is none."""
-    asks, key = question.clause.asks, question.subject.key
-    if question.subject.trouble or not question.base:
-        raise Undecidable("no-baseline", question.subject.trouble or f"no stored run holds {key}", "")
-    question.check_terms()
-    measures = [question.reading.measure(series) for series in question.side(question.base).series]
+def _planned(inquiry: Inquiry) -> Plan:
+    """The plan for one clause and one metric. Raises CannotJudge and NotAvailable where there is none."""
+    asks, key = inquiry.clause.asks, inquiry.subject.key
+    if inquiry.subject.trouble or not inquiry.base:
+        raise CannotJudge("no-baseline", inquiry.subject.trouble or f"no stored run holds {key}", "")
+    check_terms(inquiry)
+    measures = inquiry.measured(inquiry.base).measures
     plan = replace(
-        _without(question.rule, question.clause, question.case, question.subject, None),
-        statistic=question.shown_statistic,
+        _without(inquiry.rule, inquiry.clause, inquiry.case, inquiry.subject, None),
+        statistic=inquiry.shown_statistic,
         base_runs=len(measures),
     )
     if isinstance(asks, LimitClause):
-        return _of_limit(plan, question, asks, measures)
+        return _of_limit(plan, inquiry, asks, measures)
     if not asks.is_stored:
-        raise Undecidable("not-planned", "it compares the ranks of one run with each other, without stored runs", "")
-    return _of_change(plan, question, asks, measures)
+        raise CannotJudge("not-planned", "it compares the ranks of one run with each other, without stored runs", "")
+    return _of_change(plan, inquiry, asks, measures)
 
 
-def _of_limit(plan: Plan, question: Question, asks: LimitClause, measures: Sequence[RunMeasure]) -> Plan:
+def _of_limit(plan: Plan, inquiry: Inquiry, asks: LimitClause, measures: Sequence[RunMeasure]) -> Plan:
     """How many independent values a percentile needs before it can pass, and how many a stored run holds."""
-    statistic = parse_statistic(question.reading.statistic)
+    statistic = parse_statistic(inquiry.method.statistic)
     held = measures[-1].n_effective
     if not isinstance(statistic, Quantile) or held is None:
-        raise Undecidable("not-planned", "a limit on this is judged from the runs as they are", "")
+        raise CannotJudge("not-planned", "a limit on this is judged from the runs as they are", "")
     allowed = 1 - statistic.q if asks.upper else statistic.q
-    confidence = limit_confidence(question, question.base)
+    confidence = limit_confidence(inquiry, inquiry.base)
     needed = values_to_pass(allowed, confidence)
     if held >= needed:
         advice = "enough: a run like the stored ones can pass"
@@ -111,13 +109,13 @@ def _of_limit(plan: Plan, question: Question, asks: LimitClause, measures: Seque
     return replace(plan, confidence=confidence, values_needed=needed, values_held=held, advice=advice)
 
 
-def _of_change(plan: Plan, question: Question, asks: ChangeClause, measures: Sequence[RunMeasure]) -> Plan:
+def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Sequence[RunMeasure]) -> Plan:
     """Which change the next runs would show against the stored ones."""
-    terms = change_terms(question, asks, measures)
+    terms = change_terms(inquiry, asks, measures)
     if not all(map(has_logarithm, measures)):
-        raise Undecidable("not-positive", "the stored values have no relative change: hold it to a limit", "")
+        raise CannotJudge("not-positive", "the stored values have no relative change: hold it to a limit", "")
     if terms.exact:
-        raise Undecidable("exact", "it is compared without noise: one run shows every change", "")
+        raise CannotJudge("exact", "it is compared without noise: one run shows every change", "")
     centre, noise = run_noise(measures, terms.prior)
     tolerance = applied_tolerance(math.exp(centre), terms)
     margin = Margin.of_ratio(tolerance, terms.worse)
@@ -131,7 +129,7 @@ def _of_change(plan: Plan, question: Question, asks: ChangeClause, measures: Seq
         new_runs=new_runs,
         noise_between=math.sqrt(max(noise.variance - noise.within, 0.0)),
         noise_within=math.sqrt(noise.within),
-        calibrated=question.calibrated is not None,
+        calibrated=inquiry.calibrated() is not None,
         detectable=points[new_runs - 1].detectable,
         runs_needed=needed,
         advice=_advice(noise, margin.room, needed, new_runs, terms),

@@ -14,9 +14,10 @@ from datetime import date
 from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, Kind, Location, Plan, Run, Series
 from perfgate.core.units import display_unit, format_number
-from perfgate.judge.directions import direction
+from perfgate.judge.case import Case
+from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import Measurer, NotAvailable, default_statistic
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
 from perfgate.rules.write import sentence_of

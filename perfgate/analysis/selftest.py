@@ -12,7 +12,8 @@ from functools import cached_property
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
 from perfgate.core import Proof, Run, Verdict
 from perfgate.core.units import format_change
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause
 

@@ -13,8 +13,8 @@ from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
 from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
 from perfgate.core import Baseline, Fact, Key, Problem, Run
-from perfgate.judge.evidence import Evidence, find_subjects
 from perfgate.judge.pairs import is_paired
+from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
@@ -113,8 +113,8 @@ class Candidates:
 
     def _absent_metrics(self) -> list[str]:
         """Return a warning for each rule without a metric in these runs, which is probably misspelt."""
-        evidence = Evidence.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
-        absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, evidence)]
+        judged = JudgedRuns.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
+        absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, judged)]
         return [f"warning: no run has the metric of this rule: {rule.name} ({rule.at})" for rule in absent]
 
     def _file(self, run: Run, level: StoredLevel, by: str | None, wanted: Callable[[Key], bool]) -> BaselineFile:

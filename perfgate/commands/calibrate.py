@@ -16,7 +16,7 @@ from perfgate.baselines.stores import WritableStore, locked, open_store, write_f
 from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
 from perfgate.core.wording import plural
-from perfgate.judge.verdicts import Case
+from perfgate.judge.case import Case
 from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS

@@ -16,9 +16,10 @@ from perfgate.commands.pairs import refusal_of_pairs, with_pairs
 from perfgate.commands.rule_changes import own_baseline, policy_changes
 from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, Policy, Problem, Report, Run, Verdict
 from perfgate.core.details import ReportDetails
-from perfgate.judge.evidence import Evidence as RunsOfCase
+from perfgate.judge.case import Case
 from perfgate.judge.report import with_outcome
-from perfgate.judge.verdicts import Case, judge, judge_with_evidence
+from perfgate.judge.subjects import JudgedRuns
+from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings
@@ -120,11 +121,11 @@ def _judged(
     """The verdicts, warnings of slow drift, and the runs behind both where they are to be shown, with older levels."""
     if with_evidence:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
-    runs = RunsOfCase.of(case.new, case.baseline, case.ruleset.metrics)
+    runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
     drifting = drifts(case, runs) if case.baseline.pairing is None else []
     if not with_evidence:
         return judge(case, runs), drifting, ReportDetails()
-    verdicts, found = judge_with_evidence(case, runs)
+    verdicts, found = judge_with_details(case, runs)
     shown = collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
     return verdicts, drifting, shown
 

@@ -10,9 +10,9 @@ from perfgate.commands.details import collected
 from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.statistic_names import is_statistic
-from perfgate.judge.report import with_outcome
-from perfgate.judge.together import geometric_means
-from perfgate.judge.verdicts import Case, judge_with_evidence
+from perfgate.judge.case import Case
+from perfgate.judge.report import geometric_means, with_outcome
+from perfgate.judge.verdicts import judge_with_details
 from perfgate.readers.source import TraceMode
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
@@ -82,7 +82,7 @@ def _compared(
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = Ruleset("compare", rules, {}), surroundings.limits()
     case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
-    verdicts, found = judge_with_evidence(case)
+    verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     problems += [*unpaired, *_alone(base_runs, new_runs)]
     nothing = hashlib.sha256().hexdigest()

@@ -8,7 +8,7 @@ from perfgate.baselines.repository import LoadedBaseline
 from perfgate.core import Fact, Run, Verdict, fact_text
 from perfgate.core.details import LevelDetails, ReportDetails, VerdictDetails
 from perfgate.judge.breakdown import breakdown, movers
-from perfgate.judge.budget import within_budget
+from perfgate.judge.details import within_budget
 
 #: How many older runs, and how many levels, a report shows.
 MOST_PAST = 50

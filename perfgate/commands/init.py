@@ -18,7 +18,8 @@ from perfgate.baselines.repository import LoadedBaseline
 from perfgate.baselines.stores import open_store
 from perfgate.commands.starting_files import WORKFLOW_TEXT, rule_file, starter
 from perfgate.core import Problem
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
 from perfgate.workspace import surroundings

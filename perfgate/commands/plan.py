@@ -9,7 +9,7 @@ from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import environments, load_baseline, read_stored_runs
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
-from perfgate.judge.verdicts import Case
+from perfgate.judge.case import Case
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused

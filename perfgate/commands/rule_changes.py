@@ -10,8 +10,9 @@ from perfgate.baselines.places import UnsafeName, is_run
 from perfgate.baselines.repository import LoadedBaseline, load_baseline
 from perfgate.baselines.stores import Store, open_store, store_of
 from perfgate.core import OUTCOMES, Location, Outcome, PolicyChange, Report, Verdict
+from perfgate.judge.case import Case
 from perfgate.judge.report import with_outcome
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.verdicts import judge
 from perfgate.rules.difference import differences
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.errors import Refused

@@ -8,7 +8,7 @@ from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.baselines.repository import load_baseline
 from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, Problem, Proof
-from perfgate.judge.verdicts import Case
+from perfgate.judge.case import Case
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, approve_command

@@ -6,12 +6,14 @@ Samples are measured by `perfgate.stats`; of aggregates and single values, only 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from perfgate.core import Better, Series, SeriesSummary, read_only
+from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.stats.distributions import sample_quantile
 from perfgate.stats.statistics import Count, Quantile, RunMeasure, describe, parse_statistic
 from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
     from perfgate.core.runs import Values
 
 
-#: Fewer values of a run than this say nothing.
+#: A rank, or a device of a rank: the labels that distinguish the members of a metric.
+Member: TypeAlias = tuple[tuple[str, str], ...]
+Members: TypeAlias = Mapping[Member, Series]
+
+#: A run with fewer values than this is not measured.
 FEWEST_VALUES = 4
 
 
@@ -138,6 +144,54 @@ def _interleaved(values: list[Values]) -> Values:
     """The values of several ranks in order of time: step by step, rank by rank, where all have as many."""
     same = len({len(one) for one in values}) == 1
     return np.stack(values, axis=1).ravel() if same else np.concatenate(values)
+
+
+#: The choices of an extreme rank: a limit must allow for having chosen among several.
+PICKS_EXTREME = ("worst", "slowest", "fastest")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How each rank of a rule is measured: the statistic, the warm-up rule and the better direction."""
+
+    statistic: str
+    warmup: WarmUpRule
+    better: Better
+    measurer: Measurer
+
+    def steady(self, series: Series) -> SteadyRun:
+        """One rank without its warm-up. Raises NotAvailable."""
+        return self.measurer.steady(series, self.statistic, self.warmup, self.better)
+
+    def measure(self, series: Series) -> RunMeasure:
+        """One rank as one number. Raises NotAvailable."""
+        return self.measurer.measure(series, self.statistic, self.warmup, self.better)
+
+    def value(self, series: Series) -> float:
+        """The statistic of one rank; NaN if it does not exist. Raises NotAvailable."""
+        found = self.measure(series).value
+        return math.nan if found is None else found
+
+
+def choose(members: Members, choice: RankChoice, method: Method) -> tuple[Member, Series]:
+    """The rank that represents a run, and its series; `across` pools all ranks. Raises NotAvailable.
+
+    `worst` is the slowest for times and the lowest for rates. A rank whose statistic is NaN is always the worst. The
+    median of an even number of ranks is the lower middle one.
+    """
+    if len(members) == 1:
+        return next(iter(members.items()))
+    if choice == "across":
+        return (), pooled(list(members.values()))
+    slow_is_high = method.better != "higher"
+
+    def slowness(member: Member) -> float:
+        value = method.value(members[member])
+        return math.inf if math.isnan(value) else value if slow_is_high else -value
+
+    slowest_first = sorted(members, key=slowness, reverse=True)
+    index = {"median": len(members) // 2, "fastest": -1}.get(choice, 0)
+    return slowest_first[index], members[slowest_first[index]]
 
 
 @np.errstate(all="ignore")

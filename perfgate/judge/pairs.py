@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from perfgate.core import Better, Key, Location, Problem, Run, Series
-from perfgate.judge.change import ChangeResult, judge_measured_change, measure_runs
+from perfgate.core import Better, CalibratedPrior, Key, Location, Problem, Run, Series
+from perfgate.judge.decide_change import ChangeResult, judge_measured_change, measure_runs
+from perfgate.judge.decisions import MeasuredSide
 from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
 from perfgate.stats.statistics import RunMeasure
@@ -113,6 +114,23 @@ def pair_ratios(
             if len(b) == len(n):
                 ratios[i] = median_ratio(b, n, max(base[i].dropped, new[i].dropped)) or ratios[i]
     return ratios
+
+
+def paired_ratios(base: MeasuredSide, new: MeasuredSide, statistic: str, pairing: str) -> list[RunMeasure]:
+    """New / base of each pair of two measured sides."""
+    base_values, new_values = ([series.values for series in side.series] for side in (base, new))
+    by_turns = pairing != "whole-runs"
+    return pair_ratios(base.measures, new.measures, base_values if by_turns else (), new_values, statistic)
+
+
+def paired_prior(calibrated: CalibratedPrior | None, pairing: str) -> tuple[float, float]:
+    """The prior (s0, d0) of the noise between pairs: calibrated, or the default of their kind."""
+    return (calibrated.s0, calibrated.d0) if calibrated else PRIORS[pairing]
+
+
+def number_of(source: str) -> str:
+    """The number of the pair, from the name that `split_pairs` gave one of its sides."""
+    return source.rpartition(", pair ")[2].partition(",")[0]
 
 
 def is_paired(run: Run) -> bool:

@@ -6,11 +6,12 @@ of two rule sources all call it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from perfgate.core import Outcome, Problem, Report, Verdict
+from perfgate.core import MeanChange, Outcome, Problem, Report, Verdict
 from perfgate.rules.ruleset import Settings
 
 #: Reasons that are mistakes in a rule, not in the data: exit code 2.
@@ -81,3 +82,18 @@ def _outcome(exit_code: int, verdicts: Sequence[Verdict]) -> Outcome:
     if "inconclusive" in outcomes:
         return "inconclusive"
     return "skipped" if outcomes == {"skipped"} else "pass"
+
+
+def geometric_means(verdicts: Sequence[Verdict]) -> tuple[MeanChange, ...]:
+    """The geometric mean of new/base by unit, where at least two verdicts have one; sorted by unit.
+
+    It is the mean that does not depend on which side is the base (Fleming and Wallace, "How not to lie with
+    statistics", 1986). Metrics of one unit share a direction, rates and times do not.
+    """
+    logs: dict[str, list[float]] = {}
+    for verdict in verdicts:
+        change = verdict.change.estimate if verdict.change else None
+        if change is not None and change > -1:
+            logs.setdefault(verdict.unit or "1", []).append(math.log1p(change))
+    several = sorted((unit, found) for unit, found in logs.items() if len(found) > 1)
+    return tuple(MeanChange(unit, len(found), math.expm1(sum(found) / len(found))) for unit, found in several)

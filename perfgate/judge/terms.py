@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from perfgate.core import Better, Comparator
@@ -41,21 +41,23 @@ class ChangeTerms:
     strict: bool = False
     exact: bool = False
     min_samples: int = 4
-    #: The statistic itself, from its name.
-    measured_by: Statistic = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.tolerance is None and self.tolerance_absolute is None:
             raise ValueError("a change needs a tolerance, a tolerance_absolute, or both")
-        for name in ("tolerance", "tolerance_absolute"):
-            tolerance = getattr(self, name)
-            if tolerance is not None and not 0 <= tolerance < math.inf:
-                raise ValueError(f"{name} is a number from 0 on, not {tolerance!r}")
+        for name, value in (("tolerance", self.tolerance), ("tolerance_absolute", self.tolerance_absolute)):
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
         if not 0 < self.power < 1:
             raise ValueError(f"power is between 0 and 1, not {self.power!r}")
         check_warmup(self.warmup, self.better)
         _check_evidence(self.confidence, self.prior, self.min_samples)
-        object.__setattr__(self, "measured_by", parse_statistic(self.statistic))
+        parse_statistic(self.statistic)
+
+    @property
+    def measured_by(self) -> Statistic:
+        """The statistic, from its name."""
+        return parse_statistic(self.statistic)
 
     @property
     def worse(self) -> WorseSide:
@@ -76,8 +78,6 @@ class LimitTerms:
     warmup: WarmUpRule = "auto"
     prior: tuple[float, float] = (0.01, 2.0)
     min_samples: int = 4
-    #: The statistic itself, from its name.
-    measured_by: Statistic = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.bound):
@@ -86,7 +86,12 @@ class LimitTerms:
             raise ValueError(f'comparator is "under", "at most", "over" or "at least", not {self.comparator!r}')
         check_warmup(self.warmup, self.better)
         _check_evidence(self.confidence, self.prior, self.min_samples)
-        object.__setattr__(self, "measured_by", parse_statistic(self.statistic))
+        parse_statistic(self.statistic)
+
+    @property
+    def measured_by(self) -> Statistic:
+        """The statistic, from its name."""
+        return parse_statistic(self.statistic)
 
     @property
     def upper(self) -> bool:

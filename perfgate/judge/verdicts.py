@@ -1,235 +1,196 @@
-"""A ruleset against runs and a baseline: every rule becomes verdicts, and no rule disappears."""
+"""How verdicts come about: every rule becomes at least one verdict, and no rule disappears.
+
+    compile -> decide -> adjust -> word
+
+`_clause` shows these steps for one clause of a rule, top to bottom.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import date
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from perfgate.core import Baseline, Fact, MissingBaseline, Run, Verdict, fact_text, show_labels
+from perfgate.core import Key, Verdict, fact_text, show_labels
 from perfgate.core.details import VerdictDetails
-from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.core.wording import listed
 from perfgate.judge import health
-from perfgate.judge.clauses import findings
-from perfgate.judge.evidence import Evidence, Members, Subject, find_subjects, name_of
-from perfgate.judge.families import corrected
-from perfgate.judge.finding import Finding
-from perfgate.judge.measure import default_statistic, statistic_unit
-from perfgate.judge.question import Question
-from perfgate.judge.report import verdict_exit_code
-from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.judge.adjust import (
+    accept_missing,
+    apply_allowance,
+    correct_for_many,
+    expect_failure,
+    fail_on_improvement,
+    keep_anchor_suspect,
+    refuse_bad_values,
+)
+from perfgate.judge.case import Case
+from perfgate.judge.compile import check_presence, compile_question
+from perfgate.judge.decide import decide
+from perfgate.judge.decisions import Decision, NotJudged
+from perfgate.judge.details import verdict_details
+from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.measure import NotAvailable, default_statistic, statistic_unit
+from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
+from perfgate.judge.word import word
+from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """Everything that a check is decided from."""
+class _Answer:
+    """A decision, the inquiry that it answers, and whether its runs can be drawn."""
 
-    ruleset: Ruleset
-    new: tuple[Run, ...]
-    baseline: Baseline
-    today: date
-    facts: Mapping[str, Fact] = field(default_factory=dict)
-    strict: bool = False
-    missing_baseline: MissingBaseline = "error"
-    only: tuple[str, ...] = ()
-    #: The command that approves these runs, for messages.
-    approve_command: str = "perfgate baseline approve RUN... --reason ..."
-    limits: Limits = DEFAULT
-    #: Whether a report will show the runs behind each verdict.
-    with_evidence: bool = False
+    inquiry: Inquiry
+    decision: Decision
+    can_be_drawn: bool
 
 
-def judge(case: Case, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
-    """Judge every rule of a case, in the order of the rule files; `evidence` is that of the case, if there is any."""
-    return tuple(verdict for verdict, _ in _judged(case, evidence))
+#: A verdict, and the inquiry behind it if its runs can be drawn.
+_Judged: TypeAlias = tuple[Verdict, Inquiry | None]
 
 
-def judge_with_evidence(
-    case: Case, evidence: Evidence | None = None
+def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
+    """The verdicts of every rule of a case, in the order of the rule files.
+
+    `runs` are the runs of the case if they were prepared already.
+    """
+    return tuple(verdict for verdict, _ in _judged(case, runs))
+
+
+def judge_with_details(
+    case: Case, runs: JudgedRuns | None = None
 ) -> tuple[tuple[Verdict, ...], tuple[VerdictDetails, ...]]:
-    """The verdicts, and the runs behind each that can be shown, in the same order."""
-    judged = list(_judged(replace(case, with_evidence=True), evidence))
-    shown = (replace(found.evidence, verdict=i) for i, (_, found) in enumerate(judged) if found.evidence)
-    return tuple(verdict for verdict, _ in judged), tuple(shown)
+    """The verdicts, and the runs behind each verdict that a report can draw."""
+    judged = list(_judged(case, runs))
+    details = [verdict_details(inquiry, verdict, i) for i, (verdict, inquiry) in enumerate(judged) if inquiry]
+    return tuple(verdict for verdict, _ in judged), tuple(found for found in details if found)
 
 
-def _judged(case: Case, evidence: Evidence | None) -> Iterator[tuple[Verdict, Finding]]:
-    evidence = evidence or Evidence.of(case.new, case.baseline, case.ruleset.metrics)
+def _judged(case: Case, runs: JudgedRuns | None) -> Iterator[_Judged]:
+    """Every verdict up to the limit; one error stands for the rest, so that nothing passes unseen."""
+    runs = runs or JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
     count = 0
-    for one in (_RuleJudge(rule, case, evidence) for rule in case.ruleset.rules):
-        for judged in one.verdicts():
+    for rule in case.ruleset.rules:
+        for judged in _rule(rule, case, runs):
             if count == case.limits.verdicts:
-                found = one.too_many()
-                yield one.verdict(one.clauses[0], None, found), found
+                message = case.limits.beyond("verdicts", "judging stops here, because the rules need more verdicts")
+                step = "name the metrics, or use a narrower glob"
+                yield _of_rule(rule, case, runs, _error("too-many", message, step))
                 return
             count += 1
             yield judged
 
 
-class _RuleJudge:
-    """One rule: what it applies to, and a verdict for each clause and each metric."""
-
-    def __init__(self, rule: Rule, case: Case, evidence: Evidence) -> None:
-        self.rule = rule
-        self.case = case
-        self.evidence = evidence
-        self.clauses = rule.clauses
-
-    def verdicts(self) -> Iterator[tuple[Verdict, Finding]]:
-        """The verdicts of the rule, and why: none when `--only` does not ask for it, at least one otherwise."""
-        subjects = find_subjects(self.rule.sentence, self.evidence)
-        if not self.asked_for_by_name():
-            subjects = [subject for subject in subjects if self.asked_for(subject.key.metric)]
-            if not subjects:
-                return
-        excuse = self.excuse()
-        if excuse or not subjects:
-            found = excuse or self.absent()
-            yield self.verdict(self.clauses[0], None, found), found
+def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
+    """The verdicts of one rule: none if `--only` leaves it out, at least one otherwise."""
+    subjects = find_subjects(rule.sentence, runs)
+    name = name_of(rule.sentence.subject, rule.sentence.subject_text)
+    if case.only and not any(glob_matches(glob, text) for glob in case.only for text in (rule.name, name)):
+        subjects = [s for s in subjects if any(glob_matches(glob, s.key.metric) for glob in case.only)]
+        if not subjects:
             return
-        for clause in self.clauses:
-            fitting, left_out = self.fitting(clause, subjects)
-            answers = [(s, finding) for s in fitting for finding in findings(self.question(clause, s))]
-            for (subject, _), finding in zip(answers, self.corrected(clause, [f for _, f in answers]), strict=True):
-                yield self.verdict(clause, subject, _with_left_out(finding, left_out)), finding
-
-    def too_many(self) -> Finding:
-        """What stands for all the others: beyond the limit nothing is judged, and nothing passes."""
-        message = self.case.limits.beyond("verdicts", "judging stops here, for the rules ask for more verdicts")
-        step = "name the metrics, or narrow the glob"
-        return Finding("error", "too-many", message, step)
-
-    def asked_for_by_name(self) -> bool:
-        """Whether `--only` lets the whole rule through."""
-        sentence = self.rule.sentence
-        names = (self.rule.name, name_of(sentence.subject, sentence.subject_text))
-        return not self.case.only or any(self.asked_for(name) for name in names)
-
-    def asked_for(self, name: str) -> bool:
-        """Whether `--only` names a rule or a metric."""
-        return any(glob_matches(glob, name) for glob in self.case.only)
-
-    def question(self, clause: Clause, subject: Subject) -> Question:
-        asks = clause.asks
-        stored: dict[str, tuple[Members, ...]] = {"baseline": subject.base, "anchor": subject.anchor}
-        base = () if isinstance(asks, LimitClause) else stored.get(asks.reference, ())
-        return Question(clause, subject, self.rule, self.case, self.evidence, subject.new, base)
-
-    def excuse(self) -> Finding | None:
-        """Why `when` keeps the rule from being judged, if it does; a fact that is not known is an error."""
-        for condition in self.rule.when:
-            holds, value = condition.holds(self.case.facts), self.case.facts.get(condition.fact)
-            asks = f"`when` asks for {condition}"
-            if value is None:
-                step = f"give it with --env {condition.fact}=VALUE"
-                return Finding("error", "unknown-fact", f"{asks}, and {condition.fact} is not known", step)
-            if holds is None:
-                message = f"{asks}, and {condition.fact} is {fact_text(value)!r}, which is no number"
-                return Finding("error", "unknown-fact", message, "correct the fact or the rule")
-            if not holds:
-                return Finding("skipped", "when", f"{asks}; here it is {fact_text(value)}", "")
-        slowed = health.throttling(self.case.facts)
-        if slowed and self.rule.settings.on_throttled == "error":
-            message = f"not judged, for the GPU was throttled: {', '.join(slowed)}"
-            return Finding("error", "throttled", message, "let it cool down, lock its clocks, and measure again")
-        return None
-
-    def corrected(self, clause: Clause, found: list[Finding]) -> list[Finding]:
-        """The findings of a clause; those of a glob allow for their number."""
-        subject = self.rule.sentence.subject
-        if not (isinstance(subject, Selector) and subject.is_glob):
-            return found
-        return corrected(found, clause, self.rule.settings.confidence, self.case.strict)
-
-    def absent(self) -> Finding:
-        """The rule matches nothing in any run."""
-        name = name_of(self.rule.sentence.subject, self.rule.sentence.subject_text)
-        if not self.evidence.names:
-            problems = [problem for run in self.case.new for problem in run.problems if problem.severity == "error"]
-            why = f": {problems[0].at}: {problems[0].message}" if problems else ""
-            return Finding("error", "no-data", f"not judged, for the runs hold no metrics{why}", "settle that first")
-        if name in self.evidence.names:
-            labels = sorted({show_labels(key.labels) for key in self.evidence.keys(name)})
-            message = f"no run holds {name} with these labels: it is there with {listed(labels)}"
-            return Finding("error", "metric-absent", message, "correct the labels")
-        near = self.evidence.nearest(name)
-        held = (
-            f"the nearest are {listed(near)}" if near else f"the runs hold {listed(self.evidence.names) or 'nothing'}"
-        )
-        step = "correct the name, or see `perfgate inspect` for what the runs hold"
-        return Finding("error", "metric-absent", f"no run holds {name}: {held}", step)
-
-    def fitting(self, clause: Clause, subjects: list[Subject]) -> tuple[list[Subject], list[str]]:
-        """Of a glob, the metrics whose unit fits the clause's quantity, and the names of the rest."""
-        subject = self.rule.sentence.subject
-        wanted = clause.asks.bound if isinstance(clause.asks, LimitClause) else clause.asks.absolute
-        if not (isinstance(subject, Selector) and subject.is_glob) or wanted is None:
-            return subjects, []
-        fitting = [s for s in subjects if not s.all_series() or wanted.base in self.units_of(s)]
-        fit = {id(s) for s in fitting}
-        return fitting or subjects, [s.key.metric for s in subjects if id(s) not in fit] if fitting else []
-
-    def units_of(self, subject: Subject) -> set[str]:
-        """The units of a subject's statistic in every run of either side; more than one is judged to be an error."""
-        statistic = self.rule.sentence.statistic
-        return {statistic_unit(series, statistic or default_statistic(series)) for series in subject.all_series()}
-
-    def verdict(self, clause: Clause, subject: Subject | None, found: Finding) -> Verdict:
-        """A finding with the rule it belongs to, after the policies of the rule and of the command."""
-        finding = self.after_policies(found)
-        rule, sentence, asks = self.rule, self.rule.sentence, clause.asks
-        fields = {
-            "unit": None,
-            "statistic": sentence.statistic,
-            "confidence": rule.settings.confidence,
-            **finding.fields,
-        }
-        return Verdict(
-            rule=rule.name,
-            metric=subject.key.metric if subject else name_of(sentence.subject, sentence.subject_text),
-            labels=dict(subject.key.labels) if subject else {},
-            outcome=finding.outcome,
-            reason=finding.reason,
-            severity=rule.settings.severity,
-            exit_code=verdict_exit_code(finding.outcome, finding.reason, rule.settings),
-            kind="limit" if isinstance(asks, LimitClause) else "change",
-            message=finding.message,
-            next_step=finding.next_step,
-            at=rule.at,
-            against=None if isinstance(asks, LimitClause) else asks.reference,
-            asks=clause.text,
-            why=rule.why,
-            notes=(*finding.notes, *health.notes(self.case.facts)),
-            **fields,
-        )
-
-    def after_policies(self, finding: Finding) -> Finding:
-        """`on_missing`, `--missing-baseline`, `on_improvement` and `expect_fail`: what somebody said beforehand."""
-        policies = {"metric-absent": self.rule.settings.on_missing, "no-baseline": self.case.missing_baseline}
-        policy = policies.get(finding.reason, "error")
-        if policy != "error":
-            prefix = "warning: not judged: " if policy == "warn" else "not judged: "
-            finding = replace(finding, outcome="skipped", message=prefix + finding.message)
-        if finding.fields.get("improved") and self.rule.settings.on_improvement == "fail":
-            finding = replace(finding, outcome="fail", reason="improved")
-        return self.after_expectation(finding)
-
-    def after_expectation(self, finding: Finding) -> Finding:
-        """A rule that is known to fail is skipped until its date, and says what it would have said."""
-        expected = self.rule.expect_fail
-        if expected is None or self.case.today > expected.until or finding.outcome in ("error", "skipped"):
-            return finding
-        known = f"expected to fail until {expected.until} ({expected.reason})"
-        step = "it passes now: remove expect_fail" if finding.outcome == "pass" else ""
-        message = f"{known}; now: {finding.outcome}: {finding.message}"
-        return replace(finding, outcome="skipped", reason="expected-failure", message=message, next_step=step)
+    obstacle = _obstacle(rule, case) or (None if subjects else _absent(name, case, runs))
+    if obstacle:
+        yield _of_rule(rule, case, runs, obstacle)
+        return
+    for clause in rule.clauses:
+        yield from _clause(rule, clause, subjects, case, runs)
 
 
-def _with_left_out(finding: Finding, names: list[str]) -> Finding:
-    """A finding of a glob, with the metrics that the glob matches and the quantity does not fit."""
-    if not names:
-        return finding
-    note = f"the unit of {listed(list(dict.fromkeys(names)))} does not fit: not judged by this rule"
-    return replace(finding, notes=(*finding.notes, note))
+def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
+    """The verdicts of one clause: compile each question, decide it, adjust the decisions, put them into words."""
+    fitting, left_out = _fitting(rule, clause, subjects)
+    answers = [one for subject in fitting for one in _answers(Inquiry.of(rule, clause, subject, case, runs))]
+    decisions = correct_for_many([one.inquiry for one in answers], [one.decision for one in answers])
+    for answer, decided in zip(answers, decisions, strict=True):
+        decision = decided
+        for adjustment in (accept_missing, fail_on_improvement, expect_failure):
+            decision = adjustment(answer.inquiry, decision)
+        yield word(answer.inquiry, decision, left_out), answer.inquiry if answer.can_be_drawn else None
+
+
+def _answers(inquiry: Inquiry) -> Iterator[_Answer]:
+    """The decision about one metric; with `on each rank`, one for each rank."""
+    try:
+        check_presence(inquiry)
+    except CannotJudge as error:
+        yield _Answer(inquiry, error.decision(), can_be_drawn=False)
+        return
+    for one in inquiry.each_rank() if inquiry.rank == "each" else (inquiry,):
+        try:
+            decision: Decision = decide(compile_question(one))
+            for adjustment in (refuse_bad_values, keep_anchor_suspect, apply_allowance):
+                decision = adjustment(one, decision)
+        except CannotJudge as error:
+            decision = error.decision()
+        except NotAvailable as error:
+            decision = _error("not-available", str(error), "use a statistic that the source has")
+        yield _Answer(one, decision, can_be_drawn=True)
+
+
+def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, decision: NotJudged) -> _Judged:
+    """One verdict for a whole rule of which no metric is judged."""
+    sentence = rule.sentence
+    subject = Subject(Key(name_of(sentence.subject, sentence.subject_text)), sentence.subject, ())
+    inquiry = Inquiry.of(rule, rule.clauses[0], subject, case, runs)
+    return word(inquiry, expect_failure(inquiry, accept_missing(inquiry, decision))), None
+
+
+def _error(reason: str, message: str, next_step: str) -> NotJudged:
+    return NotJudged(outcome="error", reason=reason, message=message, next_step=next_step)
+
+
+def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
+    """Why `when` or a throttled GPU keeps the rule from being judged; an unknown fact is an error."""
+    for condition in rule.when:
+        holds, value = condition.holds(case.facts), case.facts.get(condition.fact)
+        asks = f"`when` needs {condition}"
+        if value is None:
+            step = f"give it with --env {condition.fact}=VALUE"
+            return _error("unknown-fact", f"{asks}, and {condition.fact} is unknown", step)
+        if holds is None:
+            message = f"{asks}, and {condition.fact} is {fact_text(value)!r}, which is not a number"
+            return _error("unknown-fact", message, "correct the fact or the rule")
+        if not holds:
+            message = f"{asks}; here it is {fact_text(value)}"
+            return NotJudged(outcome="skipped", reason="when", message=message, next_step="")
+    slowed = health.throttling(case.facts)
+    if slowed and rule.settings.on_throttled == "error":
+        message = f"not judged, because the GPU was throttled: {', '.join(slowed)}"
+        return _error("throttled", message, "let it cool down, lock its clocks, and measure again")
+    return None
+
+
+def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
+    """The error of a rule that matches nothing in any run."""
+    if not runs.names:
+        problems = [problem for run in case.new for problem in run.problems if problem.severity == "error"]
+        why = f": {problems[0].at}: {problems[0].message}" if problems else ""
+        return _error("no-data", f"not judged, because the runs have no metrics{why}", "fix that first")
+    if name in runs.names:
+        labels = listed(sorted({show_labels(key.labels) for key in runs.keys(name)}))
+        message = f"no run has {name} with these labels; it has {labels}"
+        return _error("metric-absent", message, "correct the labels")
+    near = runs.nearest(name)
+    known = f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
+    step = "correct the name, or list the metrics of a run with `perfgate inspect`"
+    return _error("metric-absent", f"no run has {name}: {known}", step)
+
+
+def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[Sequence[Subject], list[str]]:
+    """The metrics of a glob whose unit fits the clause's quantity, and the names of the others."""
+    sentence = rule.sentence
+    wanted = clause.asks.bound if isinstance(clause.asks, LimitClause) else clause.asks.absolute
+    if not (isinstance(sentence.subject, Selector) and sentence.subject.is_glob) or wanted is None:
+        return subjects, []
+
+    def fits(subject: Subject) -> bool:
+        found = subject.all_series()
+        units = {statistic_unit(series, sentence.statistic or default_statistic(series)) for series in found}
+        return not found or wanted.base in units
+
+    fitting = [subject for subject in subjects if fits(subject)]
+    if not fitting:
+        return subjects, []
+    return fitting, [subject.key.metric for subject in subjects if subject not in fitting]

@@ -16,7 +16,8 @@ import numpy as np
 from conftest import steady
 
 from perfgate.core import Baseline, CalibratedPrior, Key, Location, Problem, Run, Series, read_only
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
 

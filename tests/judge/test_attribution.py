@@ -98,7 +98,7 @@ def test_parts_that_the_baseline_does_not_hold_are_asked_for(perfgate: Command, 
     write_log(folder / "base.log", **timers(1, 100, 150, 50))
     write_log(folder / "new.log", **timers(7, 100, 150, 90))
     assert perfgate("baseline", "approve", "base.log", "--reason", "first").code == 0
-    advice = "the baseline holds none of backward_inner, backward_allreduce; approve with --all keeps them"
+    advice = "the baseline has none of backward_inner, backward_allreduce; approve with --all keeps them"
     assert advice in " ".join(perfgate("check", "new.log").out.split())
     assert perfgate("baseline", "approve", "base.log", "--all", "--reason", "with parts").code == 0
     told = perfgate("check", "new.log").out

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from perfgate import calibrate_prior, judge_change, measure_run
-from perfgate.judge import change
-from perfgate.judge.change import ChangeResult, judge_measured_change
+from perfgate.judge import decide_change as change
+from perfgate.judge.decide_change import ChangeResult, judge_measured_change
 from perfgate.judge.terms import ChangeTerms
 
 STEADY = [100.0 + 0.1 * (i % 7) for i in range(30)]
@@ -98,9 +98,9 @@ def test_outcome(base, new, options, expected):
 
 BAD = [
     ({}, "needs a tolerance"),
-    ({"tolerance": -0.01}, "tolerance is"),
-    ({"tolerance": math.nan}, "tolerance is"),
-    ({"tolerance_absolute": math.inf}, "tolerance_absolute is"),
+    ({"tolerance": -0.01}, "tolerance must be"),
+    ({"tolerance": math.nan}, "tolerance must be"),
+    ({"tolerance_absolute": math.inf}, "tolerance_absolute must be"),
     ({"tolerance": 0.05, "statistic": "average"}, "unknown statistic"),
     ({"tolerance": 0.05, "confidence": 0.5}, "confidence is"),
     ({"tolerance": 0.05, "confidence": 1.0}, "confidence is"),
@@ -113,8 +113,8 @@ BAD = [
     ({"tolerance": 0.05, "prior": (math.inf, 2.0)}, "prior is"),
     ({"tolerance": 0.05, "prior": (0.01, math.inf)}, "prior is"),
     ({"tolerance": 0.05, "power": 0.0}, "power is"),
-    ({"tolerance": math.inf}, "tolerance is"),
-    ({"tolerance": 0.05, "tolerance_absolute": -1}, "tolerance_absolute is"),
+    ({"tolerance": math.inf}, "tolerance must be"),
+    ({"tolerance": 0.05, "tolerance_absolute": -1}, "tolerance_absolute must be"),
     ({"tolerance": 0.05, "min_samples": 0}, "min_samples is"),
 ]
 

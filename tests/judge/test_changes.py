@@ -31,7 +31,7 @@ FALLING = run([100 * 0.9**i for i in range(40)])
 
 ONE = "one base run: weak evidence"
 ASSUMED = "run-to-run noise is assumed to be 1%, not calibrated"
-UNSETTLED = "a run did not settle: a quarter of it was taken for warm-up"
+UNSETTLED = "the warm-up of a run did not end: a quarter of its values was dropped"
 GAINED = "an improvement beyond the tolerance: approve it to hold the gain"
 
 NOTES: list[tuple[str, list[Run], list[Run], list[str]]] = [
@@ -56,7 +56,7 @@ NOTES: list[tuple[str, list[Run], list[Run], list[str]]] = [
         RULE,
         [run(steady(3.0, n=40), "1")],
         [run(steady(3.0, n=40), "1")] * 2,
-        [ASSUMED, "nothing says which direction is better, so both are judged: set `better:` in the rule"],
+        [ASSUMED, "the better direction is unknown, so both are judged: set `better:` in the rule"],
     ),
 ]
 
@@ -104,7 +104,7 @@ def test_a_run_with_under_half_of_the_usual_values_died_early(n: int, outcome: s
     if outcome == "error":
         assert (found.reason, found.message, found.next_step) == (
             "too-few-samples",
-            "x has 19 values, under half of the 40 of the baseline's runs",
+            "x has 19 values, under half of the 40 in the baseline's runs",
             "the job seems to have died early: run it again to its end",
         )
     assert single(RULE, [number], base).outcome == single(RULE, [run([1.0] * 4)], [number] * 2).outcome == "pass"
@@ -115,12 +115,12 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
     (
         RULE,
         {"base": [run_of(series("y", "s", [1.0] * 9))]},
-        "the baseline gpt/h100/level does not hold x. approve runs that hold it: CMD",
+        "the baseline gpt/h100/level has no metric x. approve runs that have it: CMD",
     ),
     (
         RULE,
         {"base": [SAME, run_of(series("y", "s", [1.0] * 9))]},
-        "some runs of the baseline do not hold x. approve runs that hold it: CMD",
+        "some runs of the baseline have no metric x. approve runs that have it: CMD",
     ),
     (RULE, {"base": []}, "there is no baseline to compare x with. make one: CMD"),
     (RULE, {"base": [], "missing": "no level fits", "next_step": "go"}, "no level fits. go"),
@@ -154,7 +154,7 @@ def test_the_numbers_of_a_change() -> None:
     assert found.change is not None
     assert found.change.estimate == pytest.approx(0.5)
     assert (found.outcome, found.tolerance, found.two_sided, found.better) == ("fail", 0.05, True, "lower")
-    assert found.message.startswith("median of x went from 2 s in the baseline to 3 s: +50.0% [")
+    assert found.message.startswith("x median went from 2 s in the baseline to 3 s: +50.0% [")
     assert "beyond the tolerance of ±5%; 2 base runs, 1 new run" in found.message
 
 

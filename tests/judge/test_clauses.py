@@ -28,7 +28,7 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
     (
         "x within 5% of baseline",
         {"new": [], "base": [ranks("0")]},
-        "no-data: x: there is no new run. see why the program wrote none",
+        "no-data: x: there is no new run. find out why the program wrote none",
     ),
     (
         "x + y under 9 s",
@@ -38,13 +38,13 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
     (
         "x under 9 s",
         {"new": [ranks("0"), run_of(source="b.json")]},
-        "metric-absent: b.json does not hold x, though other runs do. "
+        "metric-absent: b.json has no metric x; other runs have it. "
         "find out why it is no longer written, or change the rule",
     ),
     (
         "x under 9 s",
         {"new": [run_of(source="b.json")], "base": [ranks("0")]},
-        "metric-absent: b.json does not hold x, though the baseline does. "
+        "metric-absent: b.json has no metric x; the baseline has it. "
         "find out why it is no longer written, or change the rule",
     ),
     (
@@ -55,43 +55,42 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
     (
         "x under 9 s",
         {"new": [ranks("", "0"), ranks("0", source="b.json")]},
-        "rank-gone: x: b.json lacks the one without rank, which other new runs have. find out why that process wrote "
-        "nothing; if these are the files of one run, one for each rank, give their folder",
+        "rank-gone: x: b.json lacks the series without rank, which other new runs have. find out why that process "
+        "wrote nothing; if these are the files of one run, one for each rank, give their folder",
     ),
     (
         "x on each rank within 5% of anchor",
         {"new": [ranks("0", value=1.2)], "base": [ranks("0", value=1.2)], "anchor": (ranks("0", "7"),)},
-        "fail; rank-gone: a run does not hold x on every rank. find out why",
+        "fail; rank-gone: a run does not have x on every rank. find out why",
     ),
     (
         "x under 9 s",
         {"new": [ranks("0")], "base": [ranks("0", unit="1/s")]},
-        "unit-mismatch: x is measured in 1/s here and in s there. write it in one unit, or under another name",
+        "unit-mismatch: x has different units: 1/s and s. write it in one unit, or under another name",
     ),
     (
         "x under 9 s",
         {"new": [lengths(r0=40, r1=40, r2=19)]},
-        "too-few-samples: x: in new.json, rank 2 has 19 values, others 40. "
+        "too-few-samples: x: in new.json, rank 2 has 19 values; others have 40. "
         "that process seems to have died early: run it again",
     ),
     (
         "x under 9 s",
         {"new": [lengths(alone=19, r1=40, r2=41)]},
-        "too-few-samples: x: in new.json, one without rank has 19 values, others 40. "
+        "too-few-samples: x: in new.json, the series without rank has 19 values; others have 40. "
         "that process seems to have died early: run it again",
     ),
     (
         "x under 9 s",
         {"new": [lengths(r0=0)]},
-        "too-few-samples: median of x on rank 0: fewer than 4 values are left after warm-up. "
-        "run more steps, or set min_samples",
+        "too-few-samples: x median on rank 0 has fewer than 4 values after warm-up. run more steps, or set min_samples",
     ),
     ("x under 9 s", {"new": [lengths(r0=40, r1=40, r2=20)]}, "pass"),
     ("x under 9 s", {"new": [lengths(r0=20, r1=60)]}, "pass"),
     (
         "x under 9 s",
         {"new": [lengths(r0=19, r1=60)]},
-        "too-few-samples: x: in new.json, rank 0 has 19 values, others 39.5. "
+        "too-few-samples: x: in new.json, rank 0 has 19 values; others have 39.5. "
         "that process seems to have died early: run it again",
     ),
 ]
@@ -127,5 +126,5 @@ def test_no_rank_hides_another_that_holds_no_number(where: str) -> None:
     (found,) = judge(bare("comm_share on the fastest rank within 5% of baseline", **sides))
     assert (found.reason, found.message) == (
         "not-a-number",
-        "median of comm_share on rank 1 holds values that are no finite numbers",
+        "comm_share median on rank 1 has values that are not finite numbers",
     )

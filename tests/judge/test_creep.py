@@ -15,8 +15,9 @@ from conftest import Done, steady, write_log, write_rules
 
 from perfgate.analysis.drift import drifts
 from perfgate.core import Baseline, CalibratedPrior, Key, Location, Run, Series
-from perfgate.judge.evidence import Evidence
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.case import Case
+from perfgate.judge.subjects import JudgedRuns
+from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
 from perfgate.rules.syntax.grammar import parse_sentence
 
@@ -67,10 +68,10 @@ def test_an_unchanged_history_keeps_its_budget() -> None:
 def test_the_warning_says_what_it_saw() -> None:
     (history,) = histories(1, 0.004, seed=13)
     case = case_at(history, 20, "forward within 5% of baseline")
-    evidence = Evidence.of(case.new, case.baseline, {})
+    evidence = JudgedRuns.of(case.new, case.baseline, {})
     (problem,) = drifts(case, evidence)
     assert (problem.severity, problem.key, problem.at.line) == ("warning", Key("forward"), 3)
-    for words in ("forward drifts", "the last 11 runs are +", "over 8 warns"):
+    for words in ("forward drifts", "the last 11 runs are on average +", "the warning starts at 8"):
         assert words in problem.message
     assert judge(case, evidence)[0].exit_code == 0
 
@@ -79,7 +80,7 @@ def test_the_warning_says_what_it_saw() -> None:
 def test_what_is_not_compared_or_has_no_logarithm_does_not_drift(sentence: str) -> None:
     (history,) = histories(1, 0.004, seed=13)
     case = case_at(history, 20, sentence)
-    assert drifts(case, Evidence.of(case.new, case.baseline, {})) == []
+    assert drifts(case, JudgedRuns.of(case.new, case.baseline, {})) == []
 
 
 def test_an_approved_step_is_no_drift() -> None:
@@ -91,7 +92,7 @@ def test_an_approved_step_is_no_drift() -> None:
     for place, expected in (("s/e/level", 1), ("s/e/later", 0)):
         baseline = Baseline(place, stored, tuple(old[:5]) if place == "s/e/later" else tuple(old[55:]))
         case = Case(Ruleset("default", (rule,), {}), (slower[11],), baseline, date(2026, 1, 1))
-        assert len(drifts(case, Evidence.of(case.new, case.baseline, {}))) == expected
+        assert len(drifts(case, JudgedRuns.of(case.new, case.baseline, {}))) == expected
 
 
 def drifting(runs: list[Run], anchor: list[Run], *priors: CalibratedPrior) -> list[str]:
@@ -99,7 +100,7 @@ def drifting(runs: list[Run], anchor: list[Run], *priors: CalibratedPrior) -> li
     rule = Rule(parse_sentence("forward within 5% of baseline"), Location("rules.yaml", 3))
     baseline = Baseline("s/e/level", tuple(runs[:-1]), tuple(anchor), priors=priors)
     case = Case(Ruleset("default", (rule,), {}), (runs[-1],), baseline, date(2026, 1, 1))
-    return [problem.key.metric for problem in drifts(case, Evidence.of(case.new, case.baseline, {})) if problem.key]
+    return [problem.key.metric for problem in drifts(case, JudgedRuns.of(case.new, case.baseline, {})) if problem.key]
 
 
 LATER = [
@@ -160,4 +161,4 @@ def test_rotation_keeps_the_anchor_so_that_a_creep_is_found(
     (verdict,) = json.loads(done.out)["verdicts"]
     assert (verdict["outcome"], verdict["against"]) == ("fail", "anchor")
     said = " ".join(perfgate("check", names[29]).out.split())
-    assert "warning: median of forward drifts" in said
+    assert "warning: forward median drifts" in said

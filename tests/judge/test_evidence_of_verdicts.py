@@ -11,11 +11,11 @@ from conftest import steady
 from stories import bare, case, check_golden, run, run_of, series
 
 from perfgate.analysis.drift import drifts
-from perfgate.core import Estimate, Key, Location, Problem, RelativeChange, Run, Series
-from perfgate.judge.evidence import Evidence
-from perfgate.judge.gathering import _allowed
-from perfgate.judge.together import geometric_means
-from perfgate.judge.verdicts import judge, judge_with_evidence
+from perfgate.core import Estimate, Key, Location, Problem, RelativeChange, Run, Series, Verdict
+from perfgate.judge.details import _accepted
+from perfgate.judge.report import geometric_means
+from perfgate.judge.subjects import JudgedRuns
+from perfgate.judge.verdicts import judge, judge_with_details
 
 DAMAGE = [
     # the rule, the series that the problem is about, whether it is an error
@@ -52,7 +52,8 @@ BEYOND = [
 
 @pytest.mark.parametrize(("fields", "allowed"), BEYOND)
 def test_what_a_rule_accepts(fields: dict[str, Any], allowed: tuple[float | None, float | None]) -> None:
-    assert _allowed(fields) == allowed
+    blank = Verdict("r", "x", {}, None, "pass", "interval", "error", 0, "limit", "s", "", "", Location("rules.yaml"))
+    assert _accepted(replace(blank, **fields)) == allowed
 
 
 def test_ranks_and_stalls_behind_a_verdict() -> None:
@@ -66,7 +67,7 @@ def test_ranks_and_stalls_behind_a_verdict() -> None:
     for unit, limit in (("s", "under 9 s"), ("1/s", "over 0.1 /s"), ("B", "under 1 GB")):
         new = replace(run(50), series=tuple(stalled(rank, unit) for rank in range(12)))
         asked = case(f"  - held {limit}\n  - held total {limit.replace('9 s', '1 h')}\n", new)
-        check_golden(f"ranks-behind-{unit.replace('/', '')}", *map(asdict, judge_with_evidence(asked)[1]))
+        check_golden(f"ranks-behind-{unit.replace('/', '')}", *map(asdict, judge_with_details(asked)[1]))
 
 
 @pytest.mark.parametrize(("values", "of_new", "of_base"), [(80, 80, 80), (81, 81, 80), (240, 240, 80), (241, 240, 80)])
@@ -75,9 +76,7 @@ def test_so_many_values_of_a_run_are_kept(values: int, of_new: int, of_base: int
     held = [series("io", "s", steady(1 + rank / 10, n=values), rank=str(rank)) for rank in range(2)]
     one = replace(run(50), series=tuple(held))
     asked = case("  - io within 5% of baseline\n", one, runs=0)
-    (shown,) = judge_with_evidence(replace(asked, baseline=replace(asked.baseline, runs=(replace(one, source="b"),))))[
-        1
-    ]
+    (shown,) = judge_with_details(replace(asked, baseline=replace(asked.baseline, runs=(replace(one, source="b"),))))[1]
     assert [(found.standing, len(found.values), len(found.steps)) for found in shown.runs] == [
         ("base", of_base, of_base),
         ("new", of_new, of_new),
@@ -101,12 +100,12 @@ def test_only_times_and_rates_can_stall(unit: str, limit: str, value: float, sta
     values = steady(1.0, n=100)
     values[70] = value
     asked = case(f"  - io {limit}\n", replace(run(50), series=(series("io", unit, values),)), runs=0)
-    ((shown,),) = (found.runs for found in judge_with_evidence(asked)[1])
+    ((shown,),) = (found.runs for found in judge_with_details(asked)[1])
     assert (shown.stalled, [shown.values[i] for i in shown.stalls]) == (stalls, [value] * stalls)
 
 
 def test_a_run_is_shown_though_it_does_not_hold_the_statistic() -> None:
-    ((verdict,), (shown,)) = judge_with_evidence(case("  - load p95 under 1 s\n", run(50), runs=0))
+    ((verdict,), (shown,)) = judge_with_details(case("  - load p95 under 1 s\n", run(50), runs=0))
     (only,) = shown.runs
     assert (verdict.reason, only.run, only.estimate, only.n) == ("not-available", run(50).name, None, None)
 
@@ -117,7 +116,7 @@ def test_older_runs_in_which_parts_cannot_be_joined_or_have_another_unit_are_not
 
     asked = case("  - a / b under 5\n", held("new"), runs=0)
     past = (held("other", kind="x"), held("old"), held("rate", "1/s"))
-    (shown,) = judge_with_evidence(replace(asked, baseline=replace(asked.baseline, past=past)))[1]
+    (shown,) = judge_with_details(replace(asked, baseline=replace(asked.baseline, past=past)))[1]
     assert [(found.run, found.standing) for found in shown.runs] == [("old", "past"), ("new", "new")]
 
 
@@ -148,26 +147,26 @@ def test_the_nearest_names_are_proposed(asked: str, near: list[str]) -> None:
     assert found.reason == "metric-absent"
     for name in near:
         assert name in found.message
-    assert ("the nearest are" in found.message) == bool(near)
+    assert ("the nearest names are" in found.message) == bool(near)
 
 
 def test_only_so_many_names_are_looked_for() -> None:
     rules = "".join(f"  - forwar{i} under 1 s\n" for i in range(60))
     found = judge(case(rules, run(50, n=12)))
-    assert sum("the nearest are" in verdict.message for verdict in found) == 50
+    assert sum("the nearest names are" in verdict.message for verdict in found) == 50
 
 
 def test_at_most_five_names_are_proposed() -> None:
     """The most alike first, then those that hold the name."""
     names = ["forwara", "forwarb", "forwarc", "my.forwar.a", "my.forwar.b", "other"]
-    near = Evidence((), (), (), {}, names=names).nearest("forwar")
+    near = JudgedRuns((), (), (), {}, names=names).nearest("forwar")
     assert (sorted(near[:3]), len(near)) == (names[:3], 5)
     assert "other" not in near
-    assert len(Evidence((), (), (), {}, names=[f"forwar{i}" for i in range(9)]).nearest("forwar")) == 5
+    assert len(JudgedRuns((), (), (), {}, names=[f"forwar{i}" for i in range(9)]).nearest("forwar")) == 5
 
 
 def test_after_fifty_names_nothing_is_proposed() -> None:
-    looked = Evidence((), (), (), {}, names=["forward"])
+    looked = JudgedRuns((), (), (), {}, names=["forward"])
     assert [looked.nearest(f"forwar{i}") for i in range(51)] == [["forward"]] * 50 + [[]]
     assert looked.nearest("forwar3") == ["forward"]
 
@@ -176,7 +175,7 @@ def test_labels_are_proposed_of_the_metric_alone_whatever_its_name_holds() -> No
     new = run_of(series("a*", "s", [1.0] * 9, kind="x"), series("ab", "s", [1.0] * 9, kind="y"))
     (found,) = judge(bare("""'"a*"{kind="z"} under 1 s'""", [new]))
     assert (found.reason, found.next_step) == ("metric-absent", "correct the labels")
-    assert found.message == 'no run holds a* with these labels: it is there with {kind="x"}'
+    assert found.message == 'no run has a* with these labels; it has {kind="x"}'
 
 
 def test_a_glob_takes_each_metric_once_whatever_its_name_holds() -> None:
@@ -195,7 +194,7 @@ def test_what_only_the_anchor_holds_is_not_asked_for() -> None:
 def test_names_are_compared_with_the_first_five_thousand(place: int) -> None:
     names = ["0"] * 5001
     names[place] = "forward"
-    assert Evidence((), (), (), {}, names=names).nearest("forwrad") == ["forward"] * (place < 5000)
+    assert JudgedRuns((), (), (), {}, names=names).nearest("forwrad") == ["forward"] * (place < 5000)
 
 
 def test_a_run_that_speaks_of_some_metrics_alone_is_left_out_of_others() -> None:
@@ -232,7 +231,7 @@ def test_the_last_runs_are_held_against_the_anchor(stored: int, new: int, held: 
 def test_a_drift_is_three_runs_in_a_row_at_least(jumps: tuple[float, ...], warns: bool) -> None:
     asked = case("  - slow within 5% of baseline\n", *(run(20 + i, slower=jump) for i, jump in enumerate(jumps)))
     asked = replace(asked, baseline=replace(asked.baseline, anchor=()))
-    found = drifts(asked, Evidence.of(asked.new, asked.baseline, {}))
+    found = drifts(asked, JudgedRuns.of(asked.new, asked.baseline, {}))
     assert [problem.severity for problem in found] == ["warning"] * warns
 
 

@@ -10,9 +10,10 @@ from scipy import stats
 
 from perfgate import judge_change
 from perfgate.core import Baseline, Key, Location, Run, Series, Verdict
-from perfgate.judge.families import p_beyond
+from perfgate.judge.case import Case
+from perfgate.judge.decide import p_beyond
 from perfgate.judge.terms import ChangeTerms
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
 
@@ -44,8 +45,10 @@ def test_chance_among_many_metrics_is_a_suspicion() -> None:
     suspects = [verdict for verdict in found if verdict.outcome == "suspect" and verdict.change.low > 0]
     assert suspects
     assert failed(found) == []
-    assert all("one of 60 metrics of a glob, held to Benjamini-Hochberg at 5%" in v.notes for v in suspects)
-    assert all((v.exit_code, v.suspect, "three runs settle it" in v.next_step) == (3, True, True) for v in suspects)
+    assert all("one of 60 metrics of a glob, corrected with Benjamini-Hochberg at 5%" in v.notes for v in suspects)
+    assert all(
+        (v.exit_code, v.suspect, "give all three runs together" in v.next_step) == (3, True, True) for v in suspects
+    )
 
 
 def test_a_real_change_among_many_metrics_still_fails() -> None:

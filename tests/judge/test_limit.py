@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate import judge_limit
-from perfgate.judge.limit import LimitResult, judge_steady_limit
+from perfgate.judge.decide_limit import LimitResult, judge_steady_limit
 from perfgate.judge.terms import LimitTerms
 from perfgate.stats.steady import steady_run
 

@@ -12,7 +12,7 @@ from perfgate.judge.verdicts import judge
 #: Sixty values that forget at once: 1.0 to 1.9 s in turn.
 TEN = run_of(series("x", "s", [1.0 + 0.1 * ((7 * i) % 10) for i in range(60)]))
 FEW = run_of(series("x", "s", [1.0 + 0.1 * ((7 * i) % 10) for i in range(20)]))
-ONE_RUN = "one run: how another would differ is not in the interval"
+ONE_RUN = "one run: the interval does not include the noise between runs"
 
 SHARES = [
     # a rule, its outcome, the share beyond the bound, and the one that is allowed
@@ -57,19 +57,19 @@ WORDS = [
     # a rule, and its message, next step and notes
     (
         "{assert: x under 1.25 s, warmup: 0}",
-        "median of x is 1.45 s [1.3 s, 1.6 s] at 95% confidence: it breaks `under 1.25 s`; "
-        "60 values, worth 60 independent ones, of 1 run",
+        "x median is 1.45 s [1.3 s, 1.6 s] at 95% confidence: it breaks `under 1.25 s`; "
+        "60 values (effective sample size 60), 1 run",
         "bring it under 1.25 s, or change the rule at rules.yaml:7:14",
     ),
     (
         "{assert: x max at most 1.9 s, warmup: 2}",
-        "max of x is 1.9 s: it keeps `at most 1.9 s`; 58 values, of 1 run, 2 values dropped as warm-up",
+        "x max is 1.9 s: it meets `at most 1.9 s`; 58 values, 1 run, 2 values dropped as warm-up",
         "",
     ),
     (
         "{assert: x mean under 1.45 s, warmup: 0}",
-        "mean of x is 1.45 s [1.388 s, 1.512 s] at 95% confidence: that interval holds the bound, so the data cannot "
-        "tell whether it is under 1.45 s; 60 values, worth 60 independent ones, of 1 run",
+        "x mean is 1.45 s [1.388 s, 1.512 s] at 95% confidence: the interval includes the bound, so it is not "
+        "known whether it is under 1.45 s; 60 values (effective sample size 60), 1 run",
         "run longer or give more runs",
     ),
 ]
@@ -82,7 +82,7 @@ def test_what_is_said_of_a_limit(rule: str, message: str, step: str) -> None:
 
 
 NEEDED = [
-    # a rule, and how many independent values would settle it
+    # a rule, and how many independent values are needed
     ("x under 1.65 s", 22),
     ("x over 1.25 s", 22),
     ("x p90 under 2.5 s", 29),
@@ -95,5 +95,5 @@ NEEDED = [
 def test_how_many_values_would_settle_a_percentile_is_told(rule: str, needed: int | None) -> None:
     (found,) = judge(bare(f"{{assert: {rule}, warmup: 0}}", [FEW]))
     assert found.outcome == "inconclusive"
-    enough = f": about {needed} independent values would settle it" if needed else ""
+    enough = f": about {needed} independent values are needed" if needed else ""
     assert found.next_step == f"run longer or give more runs{enough}"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from perfgate import judge_change, judge_limit
-from perfgate.core import Key
 from perfgate.core.wording import listed, plural
 from perfgate.judge.messages import (
     change_message,
@@ -16,8 +15,7 @@ from perfgate.judge.messages import (
     limit_message,
     limit_next_step,
     paired_next_step,
-    warmup,
-    what,
+    warmup_note,
 )
 
 PASSED = judge_change([100.0] * 5, [100.0], tolerance=0.05)
@@ -28,13 +26,17 @@ STEPS: list[tuple[dict[str, Any], str, str]] = [
     ({}, "", ""),
     ({"improved": True}, "approve it to hold the gain: CMD", ""),
     ({"outcome": "fail"}, "find what made it worse", "find what made it worse"),
-    ({"outcome": "suspect"}, "run the new side twice more", "make two pairs more"),
-    ({"outcome": "inconclusive", "reason": "thin-tail", "runs_needed": 3}, "run longer, or hold", "3 pairs in all"),
-    ({"outcome": "inconclusive", "runs_needed": 3}, "3 new runs in all", "3 pairs in all"),
-    ({"outcome": "inconclusive", "runs_needed": 2}, "2 new runs in all", "2 pairs in all"),
-    ({"outcome": "inconclusive", "runs_needed": 1}, "an unchanged program", "an unchanged program"),
-    ({"outcome": "inconclusive", "runs_needed": 2, "new_runs": 3}, "an unchanged program", "an unchanged program"),
-    ({"outcome": "inconclusive", "runs_needed": None}, "more base runs", "more steps a pair"),
+    ({"outcome": "suspect"}, "run the new code twice more", "make two more pairs"),
+    (
+        {"outcome": "inconclusive", "reason": "thin-tail", "runs_needed": 3},
+        "run longer, or compare",
+        "make 3 pairs in all",
+    ),
+    ({"outcome": "inconclusive", "runs_needed": 3}, "give 3 new runs in all", "make 3 pairs in all"),
+    ({"outcome": "inconclusive", "runs_needed": 2}, "give 2 new runs in all", "make 2 pairs in all"),
+    ({"outcome": "inconclusive", "runs_needed": 1}, "not enough evidence", "not enough evidence"),
+    ({"outcome": "inconclusive", "runs_needed": 2, "new_runs": 3}, "not enough evidence", "not enough evidence"),
+    ({"outcome": "inconclusive", "runs_needed": None}, "add base runs", "take more steps"),
 ]
 
 
@@ -50,9 +52,9 @@ RELATIONS: list[tuple[dict[str, Any], str]] = [
     ({}, "0% [-1.2%, +1.2%], within the tolerance of 5%; 5 base runs, 1 new run"),
     ({"improved": True}, "an improvement beyond the tolerance of 5%"),
     ({"outcome": "fail", "improved": False}, "beyond the tolerance of 5%"),
-    ({"outcome": "suspect"}, "but one look cannot convict"),
-    ({"outcome": "inconclusive"}, "so the data cannot tell whether it is within 5%"),
-    ({"outcome": "inconclusive", "reason": "thin-tail"}, "the tail is too thin"),
+    ({"outcome": "suspect"}, "but one run is not proof"),
+    ({"outcome": "inconclusive"}, "so it is not known whether it is within 5%"),
+    ({"outcome": "inconclusive", "reason": "thin-tail"}, "too few values beyond this percentile"),
     ({"reason": "exact"}, "100 s: 0%, within"),
     ({"estimate": None}, "x is 100 s, as in the base"),
 ]
@@ -65,13 +67,13 @@ def test_what_is_said_of_a_change(fields: dict[str, Any], words: str) -> None:
 
 
 LIMITS: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "it keeps `under 9 s`; 59 values, worth", ""),
+    ({}, "it meets `under 9 s`; 59 values (effective sample size", ""),
     ({"outcome": "fail"}, "it breaks `under 9 s`", "bring it under 9 s, or change the rule at r.yaml:1"),
-    ({"outcome": "inconclusive"}, "cannot tell whether it is under 9 s", "run longer or give more runs: about 7 "),
-    ({"low": 2.0, "high": 2.0}, "x is 1.5 s: it keeps", ""),
+    ({"outcome": "inconclusive"}, "not known whether it is under 9 s", "run longer or give more runs: about 7 "),
+    ({"low": 2.0, "high": 2.0}, "x is 1.5 s: it meets", ""),
     ({"low": None, "high": None}, "[unbounded, unbounded] at 95% confidence", ""),
-    ({"n": None}, "it keeps `under 9 s`; 1 run", ""),
-    ({"n_effective": None}, "; 59 values, of 1 run", ""),
+    ({"n": None}, "it meets `under 9 s`; 1 run", ""),
+    ({"n_effective": None}, "; 59 values, 1 run", ""),
 ]
 
 
@@ -98,12 +100,7 @@ def test_words_are_counted() -> None:
     assert listed([]) == ""
 
 
-def test_a_subject_is_named_with_its_statistic_labels_and_rank() -> None:
-    assert what(Key("x"), None, {}) == "x"
-    assert what(Key.of("x", kind="a"), "p95", {"rank": "3"}) == 'p95 of x{kind="a"} on rank 3'
-
-
 def test_warm_up_is_said_where_there_was_some() -> None:
-    assert (warmup([]), warmup([0, 0])) == ("", "")
-    assert warmup([0, 1]) == ", 1 value dropped as warm-up"
-    assert warmup([2, 1]) == ", 3 values dropped as warm-up"
+    assert (warmup_note([]), warmup_note([0, 0])) == ("", "")
+    assert warmup_note([0, 1]) == ", 1 value dropped as warm-up"
+    assert warmup_note([2, 1]) == ", 3 values dropped as warm-up"

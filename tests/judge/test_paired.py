@@ -54,29 +54,29 @@ def test_a_tolerance_that_the_order_alone_may_use_up_is_refused(
         assert (found.outcome, found.message, found.next_step) == (
             "error",
             f"x: a tolerance of {told} is too small for pairs: "
-            "order and layout alone move unchanged code by up to 0.6%",
+            "order and memory layout alone move unchanged code by up to 0.6%",
             "write `within 1% of baseline` or more",
         )
 
 
 IN_TURN, BY_TURNS = "steps by turns in two processes", "steps by turns in one process"
-ONE = "one pair: what its processes drew at their start does not cancel"
+ONE = "one pair: the random memory layout of its processes does not average out"
 
 NOTES: list[tuple[int, dict[str, Any], str, list[str]]] = [
     # how many pairs, what they are like, how they were made, and all that is noted
-    (1, {}, "one-process", [f"1 pair, {BY_TURNS}", "the order moved single steps by 0%, which cancels"]),
-    (1, {}, "in-turn", [f"1 pair, {IN_TURN}", "the order moved single steps by 0%, which cancels", ONE]),
-    (2, {"order": 1.002}, "in-turn", [f"2 pairs, {IN_TURN}", "the order moved single steps by 0.2%, which cancels"]),
+    (1, {}, "one-process", [f"1 pair, {BY_TURNS}", "order effect: 0% (removed)"]),
+    (1, {}, "in-turn", [f"1 pair, {IN_TURN}", "order effect: 0% (removed)", ONE]),
+    (2, {"order": 1.002}, "in-turn", [f"2 pairs, {IN_TURN}", "order effect: 0.2% (removed)"]),
     (
         2,
         {"order": 1.06},
         "in-turn",
         [
             f"2 pairs, {IN_TURN}",
-            "the order moved single steps by 6%: more than the tolerance, so look at what a step leaves to the next",
+            "order effect: 6% (more than the tolerance, so look at what a step leaves to the next)",
         ],
     ),
-    (2, {"order": 0.998}, "in-turn", [f"2 pairs, {IN_TURN}", "the order moved single steps by 0.2%, which cancels"]),
+    (2, {"order": 0.998}, "in-turn", [f"2 pairs, {IN_TURN}", "order effect: 0.2% (removed)"]),
     (2, {"order": 1.06}, "whole-runs", ["2 pairs, whole runs by turns"]),
     (1, {}, "whole-runs", ["1 pair, whole runs by turns", ONE]),
     (2, {"n": 7}, "one-process", [f"2 pairs, {BY_TURNS}"]),
@@ -92,13 +92,13 @@ def test_what_is_noted(count: int, like: dict[str, Any], pairing: str, notes: li
 def test_an_improvement_and_what_nobody_knows_are_noted() -> None:
     found = verdict(RULE, *pairs(3, slower=0.5), pairing="one-process", unknown_facts=("driver", "gpu"))
     assert found.notes[0] == "an improvement beyond the tolerance"
-    assert found.notes[-1] == "driver, gpu: unknown on both sides"
+    assert found.notes[-1] == "unknown on both sides: driver, gpu"
 
 
 def test_noise_between_pairs_is_that_of_their_making() -> None:
     """Calibrated in the same way it is told and believed; between single runs, or other pairs, it says nothing."""
     priors = [CalibratedPrior(Key("x"), "median", "worst", 0.2, 8.0, 12, way) for way in ("in-turn", None)]
-    told = "; the noise between them was measured on 12 pairs"
+    told = "; noise measured on 12 pairs"
     held = [verdict(RULE, *pairs(2), pairing=way, priors=tuple(priors)) for way in ("in-turn", "one-process")]
     assert [found.notes[0].endswith(told) for found in held] == [True, False]
     assert [found.outcome for found in held] == ["inconclusive", "pass"]
@@ -106,9 +106,9 @@ def test_noise_between_pairs_is_that_of_their_making() -> None:
 
 def test_pairs_are_told_by_their_own_words() -> None:
     found = verdict(RULE, *pairs(3, slower=1.3), pairing="one-process")
-    assert found.message.startswith("median of x went from 1 s in the paired base to 1.3 s: +30.0% [")
+    assert found.message.startswith("x median went from 1 s in the paired base to 1.3 s: +30.0% [")
     assert (
-        found.next_step == "find what made it worse; if the change is meant, merge it: later pairs are held against it"
+        found.next_step == "find what made it worse; if the change is intended, merge it: later pairs compare with it"
     )
     anchor = verdict("x within 5% of anchor", *pairs(3), pairing="one-process", missing="no anchor in pairs")
     assert (anchor.outcome, anchor.message) == ("error", "no anchor in pairs")
@@ -131,8 +131,8 @@ def test_whole_runs_are_compared_by_their_medians() -> None:
 
 ORDERS = [
     # the values of new and base, and what is said of their order
-    ([4e9, 5e9] * 20, [5e9, 4e9] * 20, "20%: more than the tolerance, so look at what a step leaves to the next"),
-    ([4e9] * 40, [4e9] * 40, "0%, which cancels"),
+    ([4e9, 5e9] * 20, [5e9, 4e9] * 20, "20% (more than the tolerance, so look at what a step leaves to the next)"),
+    ([4e9] * 40, [4e9] * 40, "0% (removed)"),
 ]
 
 
@@ -144,4 +144,4 @@ def test_what_the_order_does_to_equal_bytes_is_told_against_no_tolerance(
     rule = "{assert: x within 0% of baseline, warmup: 0}"
     found = verdict(rule, [side("new", new, unit="B")], [side("base", base, unit="B")])
     assert (found.outcome, found.reason) == ("pass", "exact")
-    assert found.notes[1] == f"the order moved single steps by {said}"
+    assert found.notes[1] == f"order effect: {said}"

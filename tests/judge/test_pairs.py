@@ -10,8 +10,7 @@ import pytest
 
 from perfgate import judge_change, judge_pairs, measure_run
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
-from perfgate.judge.paired import number_of
-from perfgate.judge.pairs import base_goes_first, is_paired, order_bias, split_pairs
+from perfgate.judge.pairs import base_goes_first, is_paired, number_of, order_bias, split_pairs
 
 
 def series(metric: str, values: list[float], kind: Any = "samples", steps: Any = None, **labels: str) -> Series:

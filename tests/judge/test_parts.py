@@ -10,7 +10,8 @@ import pytest
 from conftest import steady
 
 from perfgate.core import Baseline, Key, Run, Series, Share, Verdict, read_only
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 
 FAMILIES = {

@@ -11,7 +11,7 @@ from stories import TODAY, case, ruleset, series
 
 from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, CalibratedPrior, Key, Plan, Run, Series, read_only
-from perfgate.judge.verdicts import Case
+from perfgate.judge.case import Case
 
 
 def value(metric: str, number: float) -> Series:

@@ -48,7 +48,7 @@ def test_a_single_number_has_no_statistic_but_the_one_that_is_asked_for(
 ) -> None:
     (found,) = judge(bare(rule, [run_of(row)]))
     assert (found.outcome, found.statistic) == ("pass", statistic)
-    assert found.message.startswith(f"{statistic} of x is" if statistic else rule.partition(" under")[0] + " is")
+    assert found.message.startswith(f"x {statistic} is" if statistic else rule.partition(" under")[0] + " is")
 
 
 @pytest.mark.parametrize(
@@ -86,28 +86,28 @@ REFUSED = [
     (
         "x under 9 s",
         series("x", "s", [1.0] * 3),
-        "too-few-samples: median of x: fewer than 4 values are left after warm-up. run more steps, or set min_samples",
+        "too-few-samples: x median has fewer than 4 values after warm-up. run more steps, or set min_samples",
     ),
     (
         "x under 9 s",
         number(np.nan),
-        "not-a-number: x holds values that are no finite numbers. see `perfgate inspect`",
+        "not-a-number: x has values that are not finite numbers. see `perfgate inspect`",
     ),
     (
         "x within 5% of baseline",
         series("x", "s", [0.0] * 8 + [-1.0] * 9),
-        "not-positive: median of x has values of zero or less, which have no relative change. "
-        "hold it to a limit instead, such as `under 1 ms`",
+        "not-positive: x median has values of zero or less, so a relative change does not exist. "
+        "use a limit instead, such as `under 1 ms`",
     ),
     (
         "{assert: x under 9 s, min_runs: 3}",
         series("x", "s", [1.0] * 9),
-        "too-few-runs: the rule asks for 3 runs; the new side has 1. give 2 more",
+        "too-few-runs: the rule needs 3 runs; the new side has 1. give 2 more",
     ),
     (
         "{assert: x within 5% of baseline, min_runs: 2}",
         series("x", "s", [1.0] * 9),
-        "too-few-runs: the rule asks for 2 runs; the baseline side has 1. give 1 more",
+        "too-few-runs: the rule needs 2 runs; the baseline side has 1. give 1 more",
     ),
     (
         "x under 9",

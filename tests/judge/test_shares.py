@@ -10,7 +10,8 @@ from conftest import steady
 from stories import TODAY, ruleset
 
 from perfgate.core import Baseline, CalibratedPrior, Key, Run, Series, Verdict, read_only
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
 from perfgate.stats.moderated import moderated_t
 from perfgate.stats.statistics import measure_run
 
@@ -179,7 +180,7 @@ def test_parts_are_asked_for_where_they_would_explain_something(unit: str, slowe
     new = one(value("load", slower, unit), value("load.a", 0.5, unit), value("load.b", 0.2, unit))
     found = verdict("load within ±5% of baseline", [one(value("load", 1.0, unit))], [new])
     assert [note for note in found.notes if "load.a, load.b" in note] == [
-        "which part grew is not known: the baseline holds none of load.a, load.b; approve with --all keeps them"
+        "the slower part is unknown: the baseline has none of load.a, load.b; approve with --all keeps them"
     ] * asked_for
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.directions import direction
 from perfgate.judge.health import notes, throttling, unhealthy
+from perfgate.judge.inquiry import direction
 
 DIRECTIONS = [
     # metric, unit, what the rule says, which values are better

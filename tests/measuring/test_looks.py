@@ -10,7 +10,8 @@ import pytest
 
 from perfgate.commands.check import shared_among
 from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
-from perfgate.judge.verdicts import Case, judge
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
 from perfgate.measuring.until_settled import is_open
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset

@@ -151,12 +151,12 @@ def write_pairs(folder: Path, change: float, pairs: int = 3, way: str = "in-turn
         ("step.time within 5% of baseline", 0.0, 0, "passed"),
         ("step.time within 2% of baseline", 0.08, 1, "in the paired base"),
         ("step.time within 1% of baseline", 0.08, 1, "3 pairs, steps by turns in two processes"),
-        ("step.time within 0.5% of baseline", 0.08, 3, "too small for pairs: order and layout"),
+        ("step.time within 0.5% of baseline", 0.08, 3, "too small for pairs: order and memory layout"),
         ("step.time within 0.1% and 50 ms of baseline", 0.0, 0, "passed"),
-        ("step.time p90 within 5% of baseline", 0.2, 1, "p90 of step.time"),
+        ("step.time p90 within 5% of baseline", 0.2, 1, "step.time p90"),
         ("step.time under 1 min", 0.0, 0, "passed"),
         ("step.time within 5% of anchor", 0.0, 3, "no anchor"),
-        ("other within 5% of baseline", 0.0, 3, "no run holds other"),
+        ("other within 5% of baseline", 0.0, 3, "no run has other"),
     ],
 )
 def test_rules_are_held_against_the_paired_base(

@@ -19,7 +19,7 @@ SUSPICIOUS = 0.05
 #: Run-to-run noise of quantities that are mostly exact, such as bytes, once they differ at all.
 EXACT_S0 = 0.001
 #: From this many new runs on a suspicion is a failure.
-RUNS_TO_CONVICT = 3
+RUNS_TO_CONFIRM = 3
 #: Independent values that a percentile needs beyond it.
 FEWEST_IN_TAIL = 2
 
@@ -137,7 +137,7 @@ def _judge_ratio(change: LogChange, reason: Reason, new_runs: int, terms: Change
     beyond = margin.is_exceeded_by(change.log_change) and p < SUSPICIOUS
     suspect = outcome == "inconclusive" and beyond and not thin
     if suspect:
-        outcome = "fail" if terms.strict or new_runs >= RUNS_TO_CONVICT else "suspect"
+        outcome = "fail" if terms.strict or new_runs >= RUNS_TO_CONFIRM else "suspect"
     return ChangeResult(
         outcome=outcome,
         reason=reason,

@@ -1,8 +1,8 @@
-"""Which parts of a metric account for its change: computed for changes that failed, from the runs of both sides.
+"""The parts of a metric that explain its change, for changes that failed.
 
-The parts of a metric are the terms of its sum, the timers that DeepSpeed, open_clip and Megatron-LM print of its
-inside, the metrics below its name (`step.kernel` of `step.time`), the kernels of `step.kernel`; where it has no such
-parts, its ranks. What only one side holds cannot be compared and is left out.
+The parts of a metric are the terms of its sum, the inner timers that DeepSpeed, open_clip and Megatron-LM print, the
+metrics below its name (`step.kernel` of `step.time`) and the kernels of `step.kernel`. A metric without such parts is
+explained by its ranks. A part that only one side has is left out.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import dataclass, replace
 
 from perfgate.core import Key, Series, Share
 from perfgate.core.aliases import synonyms
-from perfgate.judge.change import EXACT_S0, ChangeResult
-from perfgate.judge.evidence import Member
-from perfgate.judge.measure import NotAvailable, pooled
-from perfgate.judge.question import Question, Side
+from perfgate.judge.decide_change import EXACT_S0, ChangeResult
+from perfgate.judge.decisions import ChangeQuestion, MeasuredSide
+from perfgate.judge.inquiry import Inquiry
+from perfgate.judge.measure import Member, NotAvailable, pooled
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector
 from perfgate.stats.moderated import has_logarithm, moderated_t
 from perfgate.stats.statistics import RunMeasure
 
 MOST_PARTS = 5
-#: A part of less than this share explains nothing.
+#: A part with a smaller share is not named.
 _LEAST_SHARE = 0.01
 #: Units whose quantities add up.
 _ADDITIVE = ("s", "B", "FLOP")
-#: Statistics that tell of all values alike, so that those of the parts nearly add up to that of the whole.
+#: Statistics of all values, so that those of the parts nearly add up to that of the whole.
 _OF_ALL_VALUES = ("median", "mean", "trimmed_mean", "total")
 
-#: What a timer holds, by the names that are printed of it.
+#: The inner timers of a timer, by their printed names.
 _FAMILIES = {
     "forward_backward": ("forward", "backward"),
     "backward": ("backward_inner", "backward_allreduce"),
@@ -41,79 +41,80 @@ _FAMILIES = {
     "iteration_time": ("forward-backward", "optimizer"),
     "forward-backward": ("forward-compute", "backward-compute"),
 }
-#: Metrics whose parts are all those that begin otherwise.
+#: Metrics whose parts have another prefix than their own name.
 _INSIDE = {"step.kernel": "kernel.", "step.communication": "collective."}
 
 
-def explained_by(question: Question, result: ChangeResult, base: Side, new: Side) -> tuple[Share, ...]:
-    """The parts that account for a failed change, the largest first and at most MOST_PARTS; else nothing.
+def explained_by(inquiry: Inquiry, question: ChangeQuestion, result: ChangeResult) -> tuple[Share, ...]:
+    """The parts that explain a failed change, largest first, at most MOST_PARTS.
 
-    Only parts whose own change is beyond noise at the rule's confidence are named. After the parts of the metric
-    come those of its largest part, as far as there is room.
+    Only parts whose own change is beyond noise at the rule's confidence are named. The parts of the largest part
+    follow, if there is room.
     """
-    if result.outcome != "fail" or question.unit not in _ADDITIVE:
+    if inquiry.unit not in _ADDITIVE:
         return ()
     whole = (result.new_value or 0.0) - (result.base_value or 0.0)
     if not whole or not math.isfinite(whole):
         return ()
-    inquiry = _Inquiry(question, whole, base, new)
-    direct = inquiry.shares(_part_names(question.subject.expression, question.evidence.metrics, inquiry.shared))
+    search = _Search(inquiry, whole, question.base, question.new)
+    metrics = inquiry.runs.metrics
+    direct = search.shares(_part_names(inquiry.subject.expression, metrics, search.shared))
     if not direct:
-        return inquiry.ranks()
+        return search.ranks()
     largest = Selector(direct[0].metric, quoted=True)
-    deeper = inquiry.shares(_part_names(largest, question.evidence.metrics, inquiry.shared))
+    deeper = search.shares(_part_names(largest, metrics, search.shared))
     return (*direct, *(replace(share, within=largest.pattern) for share in deeper))[:MOST_PARTS]
 
 
-def parts_not_stored(question: Question, result: ChangeResult, base: Side, new: Side) -> list[str]:
-    """The parts of a metric that failed, where the new runs hold some and the base none: it could be explained."""
-    if result.outcome != "fail" or question.unit not in _ADDITIVE:
+def parts_not_stored(inquiry: Inquiry, question: ChangeQuestion) -> list[str]:
+    """The parts of a failed metric that the new runs have, if the baseline has none of them."""
+    if inquiry.unit not in _ADDITIVE:
         return []
-    stored, known = ({name for view in side.views for name in view.names} for side in (base, new))
-    parts = _part_names(question.subject.expression, question.evidence.metrics, sorted(known))
+    stored, known = ({name for view in side.views for name in view.names} for side in (question.base, question.new))
+    parts = _part_names(inquiry.subject.expression, inquiry.runs.metrics, sorted(known))
     return [] if stored.intersection(parts) else [part for part in parts if part in known]
 
 
 @dataclass(frozen=True, slots=True)
-class _Inquiry:
-    """A failed change: the question, the difference that is to be explained, and both sides."""
+class _Search:
+    """A failed change: the inquiry, the difference to explain, and both sides."""
 
-    question: Question
+    inquiry: Inquiry
     whole: float
-    base: Side
-    new: Side
+    base: MeasuredSide
+    new: MeasuredSide
 
     @property
     def shared(self) -> list[str]:
-        """Every metric that some run of each side holds, sorted."""
+        """The metrics that a run of each side has, sorted."""
         base, new = ({name for view in side.views for name in view.names} for side in (self.base, self.new))
         return sorted(base & new)
 
     def shares(self, names: Iterable[str]) -> list[Share]:
-        """The parts of these names whose change is beyond noise, the largest first."""
+        """The parts with these names whose change is beyond noise, largest first."""
         found = (self.share(name) for name in dict.fromkeys(names))
         return _largest([share for share in found if share])
 
     def share(self, name: str) -> Share | None:
-        """One part, measured as the metric is; None where a run lacks it or it cannot be compared."""
+        """One part, measured like the metric; None if a run lacks it or it cannot be compared."""
         try:
             base, new = (list(self.measures(name, side)) for side in (self.base, self.new))
         except NotAvailable:
             return None
         return self.compared(name, {}, base, new, self.whole)
 
-    def measures(self, name: str, side: Side) -> Iterator[RunMeasure]:
+    def measures(self, name: str, side: MeasuredSide) -> Iterator[RunMeasure]:
         """The part in each run of a side, per value of the metric. Raises NotAvailable."""
         for view, member, series in zip(side.views, side.members, side.series, strict=True):
             keyed = view.evaluate(Selector(name, quoted=True))
             yield self.measure(self.fitting(keyed, member), series)
 
     def fitting(self, keyed: Mapping[Member, Series], member: Member) -> Series:
-        """Of the series of a part, that of the rank that speaks for the run. Raises NotAvailable."""
-        labels = self.question.subject.key.labels
+        """The series of a part on the rank that represents the run. Raises NotAvailable."""
+        labels = self.inquiry.subject.key.labels
         keys = [Key("", key) for key in keyed]
         found = {key.member(): keyed[key.labels] for key in keys if key.without_members().labels == labels}
-        if self.question.rank == "across" and found:
+        if self.inquiry.rank == "across" and found:
             return pooled(list(found.values()))
         if len(found) == 1 and () in found:
             return found[()]
@@ -122,31 +123,31 @@ class _Inquiry:
         return found[member]
 
     def measure(self, part: Series, whole: Series) -> RunMeasure:
-        """A part in one run: by the rule's statistic where it has a value for each of the metric, else its mean."""
+        """A part in one run: its statistic if it has one value for each value of the metric, else its mean."""
         if part.unit != whole.unit:
             raise NotAvailable("the part has another unit")
-        reading, times = self.question.reading, _count(part) / _count(whole)
-        if reading.statistic == "total" or (times == 1 and reading.statistic in _OF_ALL_VALUES):
-            return reading.measure(part)
-        found = replace(reading, statistic="mean").measure(part)
+        method, times = self.inquiry.method, _count(part) / _count(whole)
+        if method.statistic == "total" or (times == 1 and method.statistic in _OF_ALL_VALUES):
+            return method.measure(part)
+        found = replace(method, statistic="mean").measure(part)
         return found if found.value is None else replace(found, value=found.value * times)
 
     def ranks(self) -> tuple[Share, ...]:
-        """The ranks that account for the change of all; nothing where they went alike."""
-        runs = (*self.question.new, *self.question.base)
+        """The ranks that explain the change; empty if all ranks changed alike."""
+        runs = (*self.inquiry.new, *self.inquiry.base)
         members = sorted(set.intersection(*(set(run) for run in runs)))
         if len(members) < 2:
             return ()
-        measure = self.question.reading.measure
+        measure = self.inquiry.method.measure
         try:
             base, new = (
                 {member: [measure(run[member]) for run in side] for member in members}
-                for side in (self.question.base, self.question.new)
+                for side in (self.inquiry.base, self.inquiry.new)
             )
-        except NotAvailable:  # a rank that holds less than the one that speaks for the run
+        except NotAvailable:  # a rank with less data than the one that represents the run
             return ()
         whole = sum(_mean(new[member]) - _mean(base[member]) for member in members)
-        name = self.question.subject.key.metric
+        name = self.inquiry.subject.key.metric
         found = [self.compared(name, dict(member), base[member], new[member], whole) for member in members]
         moved = [share for share in found if share]
         alike = len(moved) == len(members) and min(share.share for share in moved) > 0.5 / len(members)
@@ -155,12 +156,12 @@ class _Inquiry:
     def compared(
         self, name: str, member: Mapping[str, str], base: list[RunMeasure], new: list[RunMeasure], whole: float
     ) -> Share | None:
-        """The share of a part from its runs; None where its change is within noise or has no logarithm."""
+        """The share of a part from its runs; None if its change is within noise or has no logarithm."""
         if not whole or not all(map(has_logarithm, (*base, *new))):
             return None
-        s0, d0 = self.question.prior
-        change = moderated_t(base, new, (EXACT_S0 if self.question.unit == "B" else s0, d0))
-        bounds = change.bounds(self.question.settings.confidence)
+        s0, d0 = self.inquiry.prior
+        change = moderated_t(base, new, (EXACT_S0 if self.inquiry.unit == "B" else s0, d0))
+        bounds = change.bounds(self.inquiry.settings.confidence)
         if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:
             return None
         low, high = sorted(change.base_value * math.expm1(bound) / whole for bound in bounds)
@@ -171,8 +172,8 @@ class _Inquiry:
 
 
 def _largest(shares: Sequence[Share]) -> list[Share]:
-    told = [share for share in shares if abs(share.share) >= _LEAST_SHARE]
-    return sorted(told, key=lambda share: (-abs(share.share), share.metric))[:MOST_PARTS]
+    named = [share for share in shares if abs(share.share) >= _LEAST_SHARE]
+    return sorted(named, key=lambda share: (-abs(share.share), share.metric))[:MOST_PARTS]
 
 
 def _mean(runs: Sequence[RunMeasure]) -> float:
@@ -180,14 +181,14 @@ def _mean(runs: Sequence[RunMeasure]) -> float:
 
 
 def _count(series: Series) -> float:
-    """How many values a series has; one where nobody knows."""
+    """The number of values of a series; 1 if unknown."""
     if series.kind == "samples":
         return series.thinned_from or len(series.values) or 1
     return series.aggregate.get("count") or 1.0
 
 
 def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], known: Sequence[str]) -> list[str]:
-    """The metrics that a metric is made of, of those that are known."""
+    """The known metrics that are parts of a metric."""
     if isinstance(expression, Selector) and expression.pattern in metrics:
         expression = metrics[expression.pattern].expression
     if not isinstance(expression, Selector):
@@ -200,7 +201,7 @@ def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], kn
 
 
 def _terms(expression: Expression) -> list[str]:
-    """The metrics of a plain sum, `forward + backward + step`; nothing of any other expression."""
+    """The metrics of a plain sum, `forward + backward + step`; empty for any other expression."""
     terms: list[str] = []
     while isinstance(expression, Arithmetic) and expression.operator == "+" and isinstance(expression.right, Selector):
         terms.append(expression.right.pattern)

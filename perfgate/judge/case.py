@@ -1,0 +1,29 @@
+"""Everything that a set of verdicts is decided from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from perfgate.core import Baseline, Fact, MissingBaseline, Run
+from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.rules.ruleset import Ruleset
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The rules, the runs of both sides, and what the command line says about them."""
+
+    ruleset: Ruleset
+    new: tuple[Run, ...]
+    baseline: Baseline
+    today: date
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    strict: bool = False
+    missing_baseline: MissingBaseline = "error"
+    #: Globs of rule ids and metrics; empty means all.
+    only: tuple[str, ...] = ()
+    #: The command that approves these runs, for messages.
+    approve_command: str = "perfgate baseline approve RUN... --reason ..."
+    limits: Limits = DEFAULT

@@ -1,0 +1,269 @@
+"""From a clause and a metric to a question: what must exist first, then the terms and the measured runs.
+
+Whatever keeps a clause from being judged is raised here as `CannotJudge` or `NotAvailable`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import cast
+
+import numpy as np
+
+from perfgate.core.units import UNITS
+from perfgate.core.wording import listed, member_name, plural
+from perfgate.judge.decisions import ChangeQuestion, LimitQuestion, MeasuredSide, Question, RankQuestion
+from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.measure import PICKS_EXTREME, Members, choose
+from perfgate.judge.pairs import paired_prior, paired_ratios
+from perfgate.judge.terms import ChangeTerms, LimitTerms
+from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, RankChoice
+from perfgate.stats.statistics import RunMeasure
+from perfgate.stats.steady import steady_run
+
+#: The confidence of a comparison with the anchor, so that a long unchanged history does not raise an alarm.
+ANCHOR_CONFIDENCE = 0.99
+#: How many of the latest runs are compared with the anchor.
+ANCHOR_WINDOW = 5
+
+
+def compile_question(inquiry: Inquiry) -> Question:
+    """The question that a clause asks about a metric. Raises CannotJudge and NotAvailable."""
+    if not all(inquiry.new):
+        message = f"a run does not have {inquiry.subject.key} on every rank"
+        raise CannotJudge("rank-gone", message, "find out why")
+    check_terms(inquiry)
+    _check_finite(inquiry)
+    asks = inquiry.clause.asks
+    if isinstance(asks, LimitClause):
+        return _limit(inquiry, asks)
+    if asks.reference.endswith("rank"):
+        return _rank_ratio(inquiry, asks)
+    return change_question(inquiry, asks)
+
+
+# --- what must exist -------------------------------------------------------------------------------------------------
+
+
+def check_presence(inquiry: Inquiry) -> None:
+    """Refuse an absent metric, a missing rank, mixed units and damaged or cut series. Raises CannotJudge."""
+    subject = inquiry.subject
+    if not subject.new:
+        raise CannotJudge("no-data", f"{subject.key}: there is no new run", "find out why the program wrote none")
+    if subject.trouble:
+        raise CannotJudge("not-available", f"{subject.key}: {subject.trouble}", "see `perfgate inspect`")
+    stored, seen = subject.members(subject.base), subject.members(subject.new)
+    for view, members in zip(inquiry.runs.new, subject.new, strict=True):
+        if not members:
+            where = "the baseline has it" if stored else "other runs have it"
+            message = f"{view.run.name} has no metric {subject.key}; {where}"
+            raise CannotJudge("metric-absent", message, "find out why it is no longer written, or change the rule")
+    for view, members in zip(inquiry.runs.new, subject.new, strict=True):
+        if gone := sorted((stored | seen) - members.keys()):
+            names = listed([member_name(member) or "the series without rank" for member in gone])
+            where = "the baseline has" if stored & set(gone) else "other new runs have"
+            step = "find out why that process wrote nothing"
+            if len(subject.new) > 1:
+                step += "; if these are the files of one run, one for each rank, give their folder"
+            raise CannotJudge("rank-gone", f"{subject.key}: {view.run.name} lacks {names}, which {where}", step)
+    units = sorted({series.unit for series in subject.all_series()})
+    if len(units) > 1:  # seconds must not be compared with calls per second
+        message = f"{subject.key} has different units: {' and '.join(units)}"
+        raise CannotJudge("unit-mismatch", message, "write it in one unit, or under another name")
+    if problems := subject.concerned_by(inquiry.runs.left_out):
+        message = f"{subject.key}: a value was left out: {problems[0].at}: {problems[0].message}"
+        raise CannotJudge("not-a-number", message, "find out why the job wrote it")
+    _check_rank_lengths(inquiry)
+
+
+def _check_rank_lengths(inquiry: Inquiry) -> None:
+    """A rank that ended early must not hide behind the rank that represents its run."""
+    for view, members in zip(inquiry.runs.new, inquiry.subject.new, strict=True):
+        lengths = {member: len(series.values) for member, series in members.items() if series.kind == "samples"}
+        usual = median(lengths.values()) if lengths else 0
+        for member, length in lengths.items():
+            if length < usual / 2:
+                name = member_name(member) or "the series without rank"
+                message = (
+                    f"{inquiry.subject.key}: in {view.run.name}, {name} has {length} values; others have {usual:g}"
+                )
+                raise CannotJudge("too-few-samples", message, "that process seems to have died early: run it again")
+
+
+def _check_finite(inquiry: Inquiry) -> None:
+    """A rank whose derived metric is not finite must not hide behind the rank that represents its run."""
+    for run in (*inquiry.new, *inquiry.base):
+        for member, series in run.items():
+            if not np.isfinite(series.values).all():
+                raise inquiry.bad_values("not-a-number", inquiry.name(member, inquiry.shown_statistic))
+
+
+def check_terms(inquiry: Inquiry) -> None:
+    """Refuse a bound on the improving side, and a quantity that does not fit the metric. Raises CannotJudge."""
+    asks, unit, key = inquiry.clause.asks, inquiry.unit, inquiry.subject.key  # `unit` raises for an improving side
+    quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
+    if quantity is None or (quantity.base == unit and (quantity.unit is not None or unit == "1")):
+        return
+    examples = [known.symbol for symbol, known in UNITS.items() if known.base == unit and symbol != "\u03bcs"]
+    step = f"write a quantity in {listed(examples, most=20)}"
+    if quantity.unit is None:
+        message = f"{quantity} has no unit, and {key} is measured in {unit}"
+        raise CannotJudge("no-unit", message, f"{step}, such as {quantity} {examples[len(examples) // 2]}")
+    raise CannotJudge("unit-mismatch", f"{quantity} does not fit {key}, which is measured in {unit}", step)
+
+
+def _check_run_count(inquiry: Inquiry, runs: int, side: str) -> None:
+    needed = inquiry.settings.min_runs
+    if runs < needed:
+        message = f"the rule needs {plural(needed, 'run')}; the {side} side has {runs}"
+        raise CannotJudge("too-few-runs", message, f"give {needed - runs} more")
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
+    _check_run_count(inquiry, len(inquiry.new), "new")
+    new = inquiry.new_side()
+    confidence = limit_confidence(inquiry, inquiry.new)
+    terms = LimitTerms(
+        statistic=inquiry.method.statistic,
+        bound=asks.bound.value,
+        comparator=asks.comparator,
+        confidence=confidence,
+        warmup=inquiry.settings.warmup,
+        min_samples=inquiry.settings.min_samples,
+    )
+    return LimitQuestion(terms, tuple(inquiry.method.steady(series) for series in new.series), new)
+
+
+def limit_confidence(inquiry: Inquiry, runs: Sequence[Members]) -> float:
+    """The confidence of a limit; for the extreme of R ranks it is 1 - (1 - confidence)/R."""
+    ranks = max(len(members) for members in runs) if inquiry.rank in PICKS_EXTREME else 1
+    return min(1 - (1 - inquiry.settings.confidence) / ranks, 1 - 1e-12)
+
+
+def _rank_ratio(inquiry: Inquiry, asks: ChangeClause) -> RankQuestion:
+    """The ratio of two ranks of each run, as limits on it: `at most 1.1x the median rank`."""
+    key, method, settings = inquiry.subject.key, inquiry.method, inquiry.settings
+    if any(len(members) < 2 for members in inquiry.new):
+        raise CannotJudge("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
+    _check_run_count(inquiry, len(inquiry.new), "new")
+    new = inquiry.new_side()
+    other = cast(RankChoice, asks.reference.split()[0])
+    references = [choose(members, other, method)[1] for members in inquiry.new]
+    values = tuple((method.value(a), method.value(b)) for a, b in zip(new.series, references, strict=True))
+    reference = min(b for _, b in values)
+    # With a relative and an absolute tolerance the larger one counts, because a failure exceeds both.
+    absolute = asks.absolute.value / reference if asks.absolute and reference else 0.0
+    tolerance = max(asks.relative or 0.0, absolute)
+    both = asks.side == "both" or method.better == "neither"
+    terms = tuple(
+        LimitTerms(
+            statistic="mean",
+            bound=1 + tolerance if upper else 1 - tolerance,
+            comparator="at most" if upper else "at least",
+            confidence=settings.confidence,
+            warmup=settings.warmup,
+            min_samples=settings.min_samples,
+        )
+        for upper in ((True, False) if both else (method.better == "lower",))
+    )
+    ratios = tuple(steady_run(a / b if b else math.nan) for a, b in values)
+    return RankQuestion(terms, ratios, values, tolerance, new)
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
+    """The question whether new runs are worse than stored ones. Raises CannotJudge if there are none to compare."""
+    reference = "anchor" if asks.reference == "anchor" else "baseline"
+    _check_base(inquiry, asks)
+    _check_run_count(inquiry, len(inquiry.base), asks.reference)
+    new = inquiry.new_side()
+    if reference == "anchor":
+        base, new = inquiry.measured(inquiry.base, inquiry.subject.anchor_views), _latest(inquiry, new)
+    else:
+        base = inquiry.measured(inquiry.base, inquiry.subject.base_views)
+    terms = change_terms(inquiry, asks, [*base.measures, *new.measures])
+    _check_lengths(inquiry, base.measures, new.measures)
+    pairing = inquiry.case.baseline.pairing
+    ratios = None
+    if pairing is not None and reference == "baseline":
+        ratios = tuple(paired_ratios(base, new, terms.statistic, pairing))
+    return ChangeQuestion(terms, "anchor" if reference == "anchor" else "baseline", base, new, ratios)
+
+
+def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
+    case, key = inquiry.case, inquiry.subject.key
+    approve = f"approve runs that have it: {case.approve_command}"
+    if all(inquiry.base) and inquiry.base:
+        return
+    if any(inquiry.base):
+        raise CannotJudge("no-baseline", f"some runs of the {asks.reference} have no metric {key}", approve)
+    new = inquiry.new_side()
+    if asks.reference == "baseline" and case.baseline.runs:
+        message = f"the baseline {case.baseline.place} has no metric {key}"
+        raise CannotJudge("no-baseline", message, approve, new)
+    message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
+    raise CannotJudge("no-baseline", message, case.baseline.next_step or f"make one: {case.approve_command}", new)
+
+
+def _check_lengths(inquiry: Inquiry, base: Sequence[RunMeasure], new: Sequence[RunMeasure]) -> None:
+    """A run with under half of the baseline's values is a job that ended early."""
+    usual = [run.n for run in base if not run.single]
+    shortest = min((run.n for run in new if not run.single), default=math.inf)
+    if usual and shortest < median(usual) / 2:
+        message = (
+            f"{inquiry.subject.key} has {shortest} values, under half of the {median(usual):g} in the baseline's runs"
+        )
+        raise CannotJudge("too-few-samples", message, "the job seems to have died early: run it again to its end")
+
+
+def _latest(inquiry: Inquiry, new: MeasuredSide) -> MeasuredSide:
+    """The latest runs of the history, new ones included: what is compared with the anchor."""
+    subject = inquiry.subject
+    kept = [pair for pair in zip(subject.base, subject.base_views, strict=True) if pair[0]]
+    stored = inquiry.measured([members for members, _ in kept], [view for _, view in kept])
+    keep = max(ANCHOR_WINDOW, len(new.series))
+    return MeasuredSide(
+        (stored.views + new.views)[-keep:],
+        (stored.members + new.members)[-keep:],
+        (stored.series + new.series)[-keep:],
+        (stored.measures + new.measures)[-keep:],
+    )
+
+
+def change_terms(inquiry: Inquiry, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:
+    """The terms of a change; `runs` are those of both sides."""
+    settings, statistic = inquiry.settings, inquiry.method.statistic
+    anchored = asks.reference == "anchor"
+    pairing = inquiry.case.baseline.pairing if asks.reference == "baseline" else None
+    prior = inquiry.prior if pairing is None else paired_prior(inquiry.calibrated(pairing), pairing)
+    return ChangeTerms(
+        statistic=statistic,
+        tolerance=asks.relative,
+        tolerance_absolute=asks.absolute.value if asks.absolute else None,
+        better=inquiry.method.better,
+        two_sided=asks.side == "both",
+        confidence=ANCHOR_CONFIDENCE if anchored else settings.confidence,
+        power=settings.power,
+        warmup=settings.warmup,
+        prior=prior,
+        strict=inquiry.case.strict and not anchored,
+        exact=is_exact(inquiry.unit, statistic, runs),
+        min_samples=settings.min_samples,
+    )
+
+
+def is_exact(unit: str, statistic: str, runs: Sequence[RunMeasure]) -> bool:
+    """Return whether a metric is compared without noise if its runs agree: bytes, operations and counts.
+
+    A count is recognised by its values: whole numbers without a unit, unlike shares and ratios.
+    """
+    if unit in ("B", "FLOP") or statistic == "count":
+        return True
+    return unit == "1" and all(run.value is not None and run.value.is_integer() for run in runs)

@@ -1,0 +1,124 @@
+"""What is asked about one metric, and what was decided. Plain data: no words, no policy.
+
+rule, clause, subject, runs -> compile -> Question -> decide -> Decision -> adjust -> Decision -> word -> Verdict
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from perfgate.core import Allowance, Outcome, Series
+from perfgate.judge.decide_change import ChangeResult
+from perfgate.judge.decide_limit import LimitResult
+from perfgate.judge.derived import RunView
+from perfgate.judge.measure import Member
+from perfgate.judge.terms import ChangeTerms, LimitTerms
+from perfgate.rules.ruleset import ExpectedFailure
+from perfgate.stats.statistics import RunMeasure
+from perfgate.stats.steady import SteadyRun
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSide:
+    """The runs of one side, each represented by the rank that the rule chooses, and measured by its statistic."""
+
+    views: tuple[RunView, ...]
+    members: tuple[Member, ...]
+    series: tuple[Series, ...]
+    measures: tuple[RunMeasure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitQuestion:
+    """The question whether the statistic of these runs is on the good side of a bound."""
+
+    terms: LimitTerms
+    runs: tuple[SteadyRun, ...]
+    new: MeasuredSide
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeQuestion:
+    """The question whether new runs are worse than base runs by more than a tolerance."""
+
+    terms: ChangeTerms
+    reference: Literal["baseline", "anchor"]
+    base: MeasuredSide
+    new: MeasuredSide
+    #: New / base of each pair if the runs were made in pairs.
+    ratios: tuple[RunMeasure, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankQuestion:
+    """The question whether the ratio of two ranks of the same run is within a tolerance."""
+
+    #: One limit on the ratio, or two if both directions are bad.
+    terms: tuple[LimitTerms, ...]
+    ratios: tuple[SteadyRun, ...]
+    #: The statistic of the judged rank and of the reference rank, for each run.
+    values: tuple[tuple[float, float], ...]
+    tolerance: float
+    new: MeasuredSide
+
+
+Question: TypeAlias = LimitQuestion | ChangeQuestion | RankQuestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    """An outcome, the reason in one word, and what the user said beforehand about it."""
+
+    outcome: Outcome
+    reason: str
+    #: `on_missing` or `--missing-baseline` accepted that nothing could be judged.
+    accepted_missing: Literal["warn", "skip"] | None = None
+    #: The rule is known to fail; `otherwise` is its outcome without `expect_fail`.
+    expected: ExpectedFailure | None = None
+    otherwise: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotJudged(_Decision):
+    """Why nothing could be judged, in words, and the next step."""
+
+    message: str
+    next_step: str
+    #: The new runs if they were measured before a base was found to be missing.
+    new: MeasuredSide | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitDecision(_Decision):
+    """The answer to a limit."""
+
+    question: LimitQuestion
+    result: LimitResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankDecision(_Decision):
+    """The answer to a ratio of ranks; `terms` is the bound that decided."""
+
+    question: RankQuestion
+    terms: LimitTerms
+    result: LimitResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeDecision(_Decision):
+    """The answer to a change."""
+
+    question: ChangeQuestion
+    result: ChangeResult
+    #: The p-value of the data if the true change is exactly the tolerance; None without an interval.
+    p_beyond: float | None = None
+    #: How many metrics of a glob were corrected for multiple comparisons.
+    family: int | None = None
+    #: A recorded allowance that applies to this commit, and its effect.
+    allowance: Allowance | None = None
+    allowance_effect: Literal["none", "expired", "not-enough", "eased"] = "none"
+
+
+Decision: TypeAlias = NotJudged | LimitDecision | RankDecision | ChangeDecision

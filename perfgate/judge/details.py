@@ -1,0 +1,200 @@
+"""The runs behind a verdict as a report draws them: each run as the rule sees it, thinned to a few hundred values.
+
+A report stays small: if there are too many values, the passing verdicts lose theirs first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.core import OUTCOMES, Series, Verdict
+from perfgate.core.details import QUANTILES, RunDetails, Standing, VerdictDetails
+from perfgate.judge.derived import RunView
+from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.measure import Member, Members, Method, NotAvailable, choose
+from perfgate.judge.subjects import members_by_key
+from perfgate.rules.syntax.sentence import ChangeClause
+from perfgate.stats.steady import kept_for_drawing, stalls
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
+#: How many values of a run are drawn: of the rank that represents a new run, and of all others.
+POINTS = {"judged": 240, "other": 80}
+#: How many ranks of a new run are shown beside the one that speaks for it.
+OTHER_RANKS = 7
+
+#: In values and runs of a report: about 16 bytes of JSON a value with its step, 400 a run without its values.
+MOST_VALUES = 220_000
+_RUN_COSTS = 20
+
+#: Statistics that are no place within the values, so that their distribution says nothing of them.
+_NO_PLACE = ("count", "total", "stddev", "cv")
+#: Units of times and of rates, in which a step can stall.
+_STALLING = ("s", "1/s", "B/s", "FLOP/s")
+
+
+@dataclass(frozen=True, slots=True)
+class _RunOfSubject:
+    """The ranks that a run holds of the subject, and what the run is to the verdict."""
+
+    name: str
+    standing: Standing
+    members: Members
+
+
+def verdict_details(inquiry: Inquiry, verdict: Verdict, index: int) -> VerdictDetails | None:
+    """The runs behind the verdict with this index in its report; None if nothing can be measured."""
+    try:
+        method, unit = inquiry.method, inquiry.series.unit
+    except (CannotJudge, StopIteration):
+        return None
+    runs = [run for run in _runs(inquiry) if run.members]
+    shown = [details for run in runs for details in _ranks(run, inquiry, method)]
+    members = max((len(run.members) for run in runs if run.standing == "new"), default=1)
+    low, high = _accepted(verdict)
+    return VerdictDetails(index, unit, tuple(shown), members, low, high) if shown else None
+
+
+def _runs(inquiry: Inquiry) -> Iterator[_RunOfSubject]:
+    """Every run that has the subject: history, base and new."""
+    runs, subject, asks = inquiry.runs, inquiry.subject, inquiry.clause.asks
+    reference = runs.anchor if isinstance(asks, ChangeClause) and asks.reference == "anchor" else runs.base
+    compared = {view.run.name for view in reference}
+    for view in (*runs.past, *runs.base):
+        members = _only(_stored_members(view, inquiry), inquiry.member)
+        yield _RunOfSubject(view.run.name, "base" if view.run.name in compared else "past", members)
+    for view, found in zip(runs.new, subject.new, strict=True):
+        yield _RunOfSubject(view.run.name, "new", _only(found, inquiry.member))
+
+
+def _stored_members(view: RunView, inquiry: Inquiry) -> Members:
+    """The members of the subject in a stored run; empty if it has none, or another unit."""
+    try:
+        found = members_by_key(inquiry.subject.key.metric, view, inquiry.subject.expression)
+    except NotAvailable:
+        return {}
+    members = found.get(inquiry.subject.key, {})
+    return {member: series for member, series in members.items() if series.unit == inquiry.series.unit}
+
+
+def _only(members: Members, member: Member) -> Members:
+    return {m: series for m, series in members.items() if not member or m == member}
+
+
+def _ranks(run: _RunOfSubject, inquiry: Inquiry, method: Method) -> Iterator[RunDetails]:
+    """The rank that speaks for a run, and beside it others of a new one."""
+    try:
+        speaker, series = choose(run.members, inquiry.rank, method)
+    except NotAvailable:
+        return
+    is_new = run.standing == "new"
+    yield _through(run, speaker, series, method, POINTS["judged" if is_new else "other"], judged=True)
+    others = {member: other for member, other in run.members.items() if member != speaker} if is_new else {}
+    for member in _spread(others, method):
+        yield _through(run, member, others[member], method, POINTS["other"], judged=False)
+
+
+def _spread(others: Members, method: Method) -> list[Member]:
+    """Some of many ranks: the slowest, the fastest, and others at equal distances between them."""
+    ordered = sorted(others, key=lambda member: (_value(others[member], method), member))
+    chosen = np.linspace(0, len(ordered) - 1, min(OTHER_RANKS, len(ordered))).round()
+    return sorted(ordered[int(i)] for i in chosen)
+
+
+def _value(series: Series, method: Method) -> float:
+    try:
+        value = method.value(series)
+    except NotAvailable:
+        return math.inf
+    return math.inf if math.isnan(value) else value
+
+
+def _through(
+    run: _RunOfSubject, member: Member, series: Series, method: Method, points: int, *, judged: bool
+) -> RunDetails:
+    """One rank of one run as numbers and a line."""
+    estimate = _value(series, method)
+    seen = RunDetails(run.name, run.standing, judged, estimate if math.isfinite(estimate) else None, dict(member))
+    return _with_values(seen, series, method, points) if series.kind == "samples" else seen
+
+
+@np.errstate(all="ignore")
+def _with_values(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
+    steady = method.steady(series)
+    kept = kept_for_drawing(series.values, points)
+    stalled = np.zeros(len(series.values), dtype=np.bool_)
+    if series.unit in _STALLING:
+        stalled[steady.dropped :] = stalls(steady.values, method.better)
+    steps = np.arange(len(series.values)) if series.steps is None else series.steps
+    described = steady.finite and len(steady.values) and method.statistic not in _NO_PLACE
+    return RunDetails(
+        run=seen.run,
+        standing=seen.standing,
+        judged=seen.judged,
+        estimate=seen.estimate,
+        member=seen.member,
+        n=method.measure(series).n,
+        dropped=steady.dropped,
+        stalled=int(stalled.sum()),
+        quantiles=_rounded(np.quantile(steady.values, QUANTILES)) if described else (),
+        values=_rounded(series.values[kept]),
+        steps=tuple(int(step) for step in steps[kept]),
+        warmup=int(np.searchsorted(kept, steady.dropped)),
+        stalls=tuple(int(i) for i in np.flatnonzero(stalled[kept])),
+    )
+
+
+def _rounded(values: Values) -> tuple[float, ...]:
+    """To five digits, more than any screen shows, so that a report stays small."""
+    return tuple(float(f"{value:.5g}") for value in values)
+
+
+def _accepted(verdict: Verdict) -> tuple[float | None, float | None]:
+    """The lowest and the highest value that the rule accepts; None where there is no bound."""
+    if verdict.bound is not None:
+        return (None, verdict.bound) if verdict.comparator in ("under", "at most") else (verdict.bound, None)
+    base = verdict.base.estimate if verdict.base else None
+    if verdict.tolerance is None or base is None:
+        return None, None
+    low, high = base * (1 - verdict.tolerance), base * (1 + verdict.tolerance)
+    if verdict.two_sided:
+        return low, high
+    return (low, None) if verdict.better == "higher" else (None, high)
+
+
+def within_budget(
+    verdicts: Sequence[Verdict], found: Sequence[VerdictDetails], most: int = MOST_VALUES
+) -> tuple[tuple[VerdictDetails, ...], int]:
+    """The evidence in `most` values, and of how many verdicts something was left out.
+
+    The worst verdicts keep theirs. What does not fit loses its values first, then its runs.
+    """
+    kept = dict.fromkeys(evidence.verdict for evidence in found)
+    small: dict[int, VerdictDetails] = {}
+    worst_first = sorted(found, key=lambda evidence: OUTCOMES.index(verdicts[evidence.verdict].outcome))
+    left_out = 0
+    for evidence in worst_first:
+        fitting = next((e for e in (evidence, _without_values(evidence)) if _cost(e) <= most), None)
+        left_out += fitting is not evidence
+        if fitting is not None:
+            small[evidence.verdict] = fitting
+            most -= _cost(fitting)
+    return tuple(small[verdict] for verdict in kept if verdict in small), left_out
+
+
+def _cost(evidence: VerdictDetails) -> int:
+    return sum(_RUN_COSTS + len(run.values) for run in evidence.runs)
+
+
+def _without_values(evidence: VerdictDetails) -> VerdictDetails:
+    return replace(evidence, runs=tuple(map(_estimate_only, evidence.runs)))
+
+
+def _estimate_only(run: RunDetails) -> RunDetails:
+    return replace(run, values=(), steps=(), warmup=0, stalls=())

@@ -1,0 +1,196 @@
+"""One clause of a rule applied to one metric: the statistic, the units, the direction and the runs of both sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from perfgate.core import Better, CalibratedPrior, Series
+from perfgate.core.wording import series_name
+from perfgate.judge.case import Case
+from perfgate.judge.decisions import MeasuredSide, NotJudged
+from perfgate.judge.derived import RunView
+from perfgate.judge.measure import Member, Members, Method, choose, default_statistic, statistic_unit
+from perfgate.judge.subjects import JudgedRuns, Subject
+from perfgate.rules.ruleset import Rule, Settings
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, RankChoice
+from perfgate.stats.history import DEFAULT
+
+_BETTER_BY_UNIT: dict[str, Better] = {
+    "s": "lower",
+    "B": "lower",
+    "1/s": "higher",
+    "B/s": "higher",
+    "FLOP/s": "higher",
+}
+#: Shares of what the hardware could do: higher is better, though their unit does not say so.
+_HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share")
+
+
+class CannotJudge(Exception):
+    """A clause that cannot be judged: the message, the reason in one word, and the next step."""
+
+    def __init__(self, reason: str, message: str, next_step: str, new: MeasuredSide | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.next_step = next_step
+        #: The new runs if they could be measured.
+        self.new = new
+
+    def decision(self) -> NotJudged:
+        """The error that the verdict shows."""
+        return NotJudged(outcome="error", reason=self.reason, message=str(self), next_step=self.next_step, new=self.new)
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """One clause and one metric, with the rule, the case and the runs that they belong to."""
+
+    rule: Rule
+    clause: Clause
+    subject: Subject
+    case: Case
+    runs: JudgedRuns
+    #: The members (ranks, devices) of each run; with `on each rank`, `member` alone.
+    new: tuple[Members, ...]
+    base: tuple[Members, ...]
+    member: Member = ()
+
+    @classmethod
+    def of(cls, rule: Rule, clause: Clause, subject: Subject, case: Case, runs: JudgedRuns) -> Inquiry:
+        """The inquiry about a metric, with the base runs that the clause refers to."""
+        asks = clause.asks
+        reference = None if isinstance(asks, LimitClause) else asks.reference
+        base = {"baseline": subject.base, "anchor": subject.anchor}.get(reference or "", ())
+        return cls(rule, clause, subject, case, runs, subject.new, base)
+
+    def each_rank(self) -> Iterator[Inquiry]:
+        """The same inquiry for each rank of either side, one after the other."""
+        for member in sorted(self.subject.members((*self.new, *self.base))):
+            new, base = (
+                tuple({member: run[member]} if member in run else {} for run in side) for side in (self.new, self.base)
+            )
+            yield replace(self, new=new, base=base, member=member)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the rule."""
+        return self.rule.settings
+
+    @property
+    def rank(self) -> RankChoice:
+        """The choice of the rank that represents a run."""
+        return self.rule.sentence.rank or "worst"
+
+    def calibrated(self, pairing: str | None = None) -> CalibratedPrior | None:
+        """The measured noise between single runs, or between pairs that were made in one way; None without any."""
+        wanted = (self.subject.key, self.method.statistic, self.rank, pairing)
+        priors = self.case.baseline.priors
+        return next((p for p in priors if (p.key, p.statistic, p.rank, p.pairing) == wanted), None)
+
+    @property
+    def prior(self) -> tuple[float, float]:
+        """The prior (s0, d0) of the run-to-run noise: calibrated, or 1 % with two prior degrees of freedom."""
+        known = self.calibrated() or DEFAULT
+        return known.s0, known.d0
+
+    @cached_property
+    def series(self) -> Series:
+        """One series of the metric; all have its unit and kind."""
+        return next(series for run in (*self.new, *self.base) for series in run.values())
+
+    @cached_property
+    def method(self) -> Method:
+        """How each run is measured: statistic, warm-up and direction. Raises CannotJudge."""
+        statistic = self.rule.sentence.statistic or default_statistic(self.series)
+        asks = self.clause.asks
+        if isinstance(asks, LimitClause):
+            better: Better = "lower" if asks.upper else "higher"
+        else:
+            better = self._change_direction(statistic, asks)
+        return Method(statistic, self.settings.warmup, better, self.runs.measurer)
+
+    @property
+    def shown_statistic(self) -> str | None:
+        """The statistic as reports name it; None for a metric that is a single number."""
+        is_value = self.series.kind == "value" and self.rule.sentence.statistic is None
+        return None if is_value else self.method.statistic
+
+    @property
+    def unit(self) -> str:
+        """The base unit of the statistic."""
+        return statistic_unit(self.series, self.method.statistic)
+
+    @property
+    def shown_unit(self) -> str | None:
+        """The unit to print values in: the one that the rule uses; % for shares."""
+        asks = self.clause.asks
+        quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
+        symbol = quantity.unit.symbol if quantity is not None and quantity.unit is not None else None
+        is_share = self.unit == "1" and direction(self.subject.key.metric, "1", None) == "higher"
+        return "%" if symbol == "pp" or (symbol is None and is_share) else symbol
+
+    def _change_direction(self, statistic: str, asks: ChangeClause) -> Better:
+        """The better direction; `neither` if it is unknown, so that both are judged."""
+        known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), self.rule.better)
+        if asks.side == "worse":
+            return known or "neither"
+        if asks.side == "both":
+            return known or "lower"
+        wanted: Better = "lower" if asks.side == "upper" else "higher"
+        if known in ("lower", "higher") and known != wanted:
+            message = f"`{self.clause.text}` bounds the improving side of {self.subject.key}: {known} is better"
+            raise CannotJudge("improving-side", message, "write `within 5% of baseline`, or set `better:`")
+        return wanted
+
+    def measured(self, runs: Sequence[Members], views: Sequence[RunView] = ()) -> MeasuredSide:
+        """These runs, each represented by one rank; `views` are the same runs whole. Raises NotAvailable."""
+        chosen = [choose(members, self.rank, self.method) for members in runs]
+        return MeasuredSide(
+            views=tuple(views),
+            members=tuple(member for member, _ in chosen),
+            series=tuple(series for _, series in chosen),
+            measures=tuple(self.method.measure(series) for _, series in chosen),
+        )
+
+    def new_side(self) -> MeasuredSide:
+        """The new runs. Raises NotAvailable."""
+        return self.measured(self.new, self.runs.new)
+
+    def shown_member(self, side: MeasuredSide) -> Member:
+        """The rank that the verdict names: the one that represents the worst run."""
+        if not any(side.members):
+            return ()
+        sign = -1 if self.method.better == "higher" else 1
+        values = [math.nan if run.value is None else sign * run.value for run in side.measures]
+        worst = next((i for i, value in enumerate(values) if math.isnan(value)), values.index(max(values)))
+        return side.members[worst]
+
+    def name(self, member: Member, statistic: str | None = None) -> str:
+        """The name of the judged series: `forward p95 on rank 3`."""
+        return series_name(self.subject.key.metric, self.subject.key.labels, statistic, member)
+
+    def bad_values(self, reason: str, name: str) -> CannotJudge:
+        """The error for values that cannot be judged."""
+        few = f"{name} has fewer than {self.settings.min_samples} values after warm-up"
+        texts = {
+            "too-few-samples": (few, "run more steps, or set min_samples"),
+            "not-a-number": (f"{name} has values that are not finite numbers", "see `perfgate inspect`"),
+            "not-positive": (
+                f"{name} has values of zero or less, so a relative change does not exist",
+                "use a limit instead, such as `under 1 ms`",
+            ),
+        }
+        message, step = texts.get(reason, (f"{name} cannot be judged: {reason}", "see `perfgate inspect`"))
+        return CannotJudge(reason, message, step)
+
+
+def direction(metric: str, unit: str, override: Better | None) -> Better | None:
+    """The better direction of a metric; None if neither the rule, the unit nor the name says it."""
+    if override is not None:
+        return override
+    if unit == "1" and metric.endswith(_HIGHER_IS_BETTER):
+        return "higher"
+    return _BETTER_BY_UNIT.get(unit)

@@ -1,0 +1,313 @@
+"""From a decision to a verdict: its numbers, its message, its next step and its notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Literal
+
+from perfgate.core import Estimate, RelativeChange, RunEstimate, Verdict
+from perfgate.core.units import format_number, format_value
+from perfgate.core.wording import listed, plural
+from perfgate.judge import health, messages
+from perfgate.judge.decide_limit import LimitResult
+from perfgate.judge.decisions import ChangeDecision, Decision, LimitDecision, MeasuredSide, NotJudged, RankDecision
+from perfgate.judge.explanation import explained_by, parts_not_stored
+from perfgate.judge.inquiry import Inquiry
+from perfgate.judge.pairs import WORDS, base_goes_first, number_of, order_bias
+from perfgate.judge.report import verdict_exit_code
+from perfgate.judge.terms import LimitTerms
+from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
+from perfgate.stats.bounds import values_to_settle
+from perfgate.stats.statistics import RunMeasure
+from perfgate.stats.steady import two_modes
+
+
+def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> Verdict:
+    """The verdict of a decision; `left_out` are metrics of a glob whose unit does not fit the quantity."""
+    if isinstance(decision, LimitDecision):
+        verdict = _limit(inquiry, decision)
+    elif isinstance(decision, RankDecision):
+        verdict = _rank_ratio(inquiry, decision)
+    elif isinstance(decision, ChangeDecision):
+        verdict = _change(inquiry, decision)
+    else:
+        verdict = _not_judged(inquiry, decision)
+    message, next_step = verdict.message, verdict.next_step
+    if decision.accepted_missing:
+        message = ("warning: " if decision.accepted_missing == "warn" else "") + f"not judged: {message}"
+    if decision.expected:
+        known = f"expected to fail until {decision.expected.until} ({decision.expected.reason})"
+        message = f"{known}; now: {decision.otherwise}: {message}"
+        next_step = "it passes now: remove expect_fail" if decision.otherwise == "pass" else ""
+    notes = list(verdict.notes)
+    if left_out:
+        notes.append(f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(left_out)])}")
+    notes += health.notes(inquiry.case.facts)
+    return replace(verdict, message=message, next_step=next_step, notes=tuple(notes))
+
+
+def _verdict(inquiry: Inquiry, decision: Decision, message: str, next_step: str, notes: Sequence[str] = ()) -> Verdict:
+    """What every verdict has, whatever was decided."""
+    rule, asks = inquiry.rule, inquiry.clause.asks
+    return Verdict(
+        rule=rule.name,
+        metric=inquiry.subject.key.metric,
+        labels=dict(inquiry.subject.key.labels),
+        statistic=rule.sentence.statistic,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        severity=rule.settings.severity,
+        exit_code=verdict_exit_code(decision.outcome, decision.reason, rule.settings),
+        kind="limit" if isinstance(asks, LimitClause) else "change",
+        unit=None,
+        message=message,
+        next_step=next_step,
+        at=rule.at,
+        against=None if isinstance(asks, LimitClause) else asks.reference,
+        member=dict(inquiry.member),
+        asks=inquiry.clause.text,
+        confidence=rule.settings.confidence,
+        notes=tuple(notes),
+        why=rule.why,
+    )
+
+
+def _not_judged(inquiry: Inquiry, decision: NotJudged) -> Verdict:
+    verdict, new = _verdict(inquiry, decision, decision.message, decision.next_step), decision.new
+    if new is None:
+        return verdict
+    values = [run.value for run in new.measures if run.value is not None]
+    return replace(
+        verdict,
+        unit=inquiry.unit,
+        statistic=inquiry.shown_statistic,
+        member=dict(inquiry.shown_member(new)),
+        new=_estimate(sum(values) / len(values) if values else None, new.measures),
+        runs=_run_estimates("new", new),
+    )
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
+    question, result, asks = decision.question, decision.result, inquiry.clause.text
+    terms, member = question.terms, inquiry.shown_member(question.new)
+    allowed = _allowed_share(result, terms)
+    needed = None
+    if result.outcome == "inconclusive" and result.share is not None and allowed is not None:
+        needed = values_to_settle(result.share, allowed, terms.confidence)
+    name, units = inquiry.name(member, inquiry.shown_statistic), (inquiry.unit, inquiry.shown_unit)
+    message = messages.limit_message(name, result, asks, *units, confidence=terms.confidence)
+    verdict = _verdict(
+        inquiry,
+        decision,
+        message + messages.warmup_note([run.dropped for run in question.runs]),
+        messages.limit_next_step(result, asks, str(inquiry.rule.at), needed),
+        [*_one_run(result), *_two_modes(inquiry, question.new)],
+    )
+    size = (result.n, result.n_effective, result.runs)
+    return replace(
+        verdict,
+        unit=inquiry.unit,
+        shown_unit=inquiry.shown_unit,
+        statistic=inquiry.shown_statistic,
+        member=dict(member),
+        better=inquiry.method.better,
+        bound=terms.bound,
+        comparator=terms.comparator,
+        confidence=terms.confidence,
+        new=Estimate(result.estimate, result.low, result.high, *size),
+        share=None if allowed is None else Estimate(result.share, result.share_low, result.share_high, *size),
+        allowed_share=allowed,
+        runs=_run_estimates("new", question.new),
+    )
+
+
+def _allowed_share(result: LimitResult, terms: LimitTerms) -> float | None:
+    """The share of values that may be beyond the bound of a percentile; None for other statistics."""
+    if result.share is None:
+        return None
+    q = 0.5 if terms.statistic == "median" else float(terms.statistic[1:]) / 100
+    return 1 - q if terms.upper else q
+
+
+def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
+    """The verdict on a ratio of ranks, which reads as a change from the reference rank to the judged one."""
+    question, result, terms = decision.question, decision.result, decision.terms
+    member, statistic = inquiry.shown_member(question.new), inquiry.method.statistic
+    asks = inquiry.clause.text
+    reference = inquiry.clause.asks.reference if isinstance(inquiry.clause.asks, ChangeClause) else ""
+    one, two = (format_value(value, inquiry.unit) for value in question.values[-1])
+    about = f"{inquiry.name((), statistic)} is {one} on the {inquiry.rank} rank, {two} on the {reference}: "
+    ratio = messages.limit_message(inquiry.name(member), result, asks, "1", "x", confidence=terms.confidence)
+    bounds = (None if bound is None else bound - 1 for bound in (result.estimate, result.low, result.high))
+    new, base = (
+        Estimate(fmean(side), None, None, None, None, result.runs) for side in zip(*question.values, strict=True)
+    )
+    next_step = messages.limit_next_step(result, asks, str(inquiry.rule.at), None)
+    return replace(
+        _verdict(inquiry, decision, about + ratio, next_step, _one_run(result)),
+        unit=inquiry.unit,
+        statistic=statistic,
+        member=dict(member),
+        better=inquiry.method.better,
+        confidence=terms.confidence,
+        new=new,
+        base=base,
+        change=RelativeChange(*bounds),
+        tolerance=question.tolerance,
+    )
+
+
+def _one_run(result: LimitResult) -> list[str]:
+    return ["one run: the interval does not include the noise between runs"] if result.runs == 1 else []
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
+    question, result, asks = decision.question, decision.result, inquiry.clause.asks
+    assert isinstance(asks, ChangeClause)
+    terms, base, new = question.terms, question.base, question.new
+    paired, member = question.ratios is not None, inquiry.shown_member(new)
+    message = messages.change_message(
+        inquiry.name(member, inquiry.shown_statistic),
+        result,
+        "paired base" if paired else asks.reference,
+        (inquiry.unit, inquiry.shown_unit),
+        _tolerance_text(asks, terms.tolerance),
+    ) + messages.warmup_note([run.dropped for run in new.measures])
+    if paired:
+        next_step, notes = messages.paired_next_step(result), _paired_notes(inquiry, decision)
+    else:
+        next_step = messages.change_next_step(result, inquiry.case.approve_command)
+        notes = _change_notes(inquiry, decision)
+    allowance = decision.allowance if decision.allowance_effect == "eased" else None
+    if allowance:
+        until = f"until {allowance.expires} ({allowance.reason})"
+        message = f"allowed up to {100 * allowance.up_to:g}% by {allowance.by} {until}: {message}"
+    return replace(
+        _verdict(inquiry, decision, message, next_step, _with_adjustments(decision, notes)),
+        unit=inquiry.unit,
+        shown_unit=inquiry.shown_unit,
+        statistic=inquiry.shown_statistic,
+        member=dict(member),
+        better=terms.better,
+        new=_estimate(result.new_value, new.measures),
+        base=_estimate(result.base_value, base.measures),
+        change=RelativeChange(result.estimate, result.low, result.high),
+        tolerance=result.tolerance,
+        two_sided=terms.worse == "either",
+        confidence=terms.confidence,
+        minimum_detectable_change=result.minimum_detectable_change,
+        runs_needed=result.runs_needed,
+        suspect=result.suspect,
+        improved=result.improved,
+        allowed_by=allowance.by if allowance else None,
+        runs=_run_estimates("base", base) + _run_estimates("new", new),
+        explained_by=explained_by(inquiry, question, result) if result.outcome == "fail" else (),
+    )
+
+
+def _tolerance_text(asks: ChangeClause, relative: float | None) -> str:
+    """A tolerance as its author wrote it: `5% and 2 ms`."""
+    parts = [f"{100 * relative:g}%"] if relative is not None else []
+    if asks.absolute is not None:
+        parts.append(str(asks.absolute))
+    return ("±" if asks.side == "both" else "") + " and ".join(parts)
+
+
+def _with_adjustments(decision: ChangeDecision, notes: list[str]) -> list[str]:
+    """The notes of a change with what the adjustments did."""
+    allowance = decision.allowance
+    if allowance:
+        allowed = f"{100 * allowance.up_to:g}% by {allowance.by}"
+        if decision.allowance_effect == "eased":  # a pass shows no message, and this one is beyond its own rule
+            notes = [f"allowed by {allowance.by}: {allowance.reason}", *notes]
+        elif decision.allowance_effect == "expired":
+            notes = [*notes, f"the allowance of {allowed} expired on {allowance.expires}"]
+        else:
+            notes = [*notes, f"the allowance of {allowed} is not enough"]
+    if decision.family:
+        level = f"{100 * (1 - decision.question.terms.confidence):g}%"
+        notes = [*notes, f"one of {decision.family} metrics of a glob, corrected with Benjamini-Hochberg at {level}"]
+    return notes
+
+
+def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
+    question, result, baseline = decision.question, decision.result, inquiry.case.baseline
+    notes = ["an improvement beyond the tolerance: approve it to hold the gain"] if result.improved else []
+    if result.outcome == "fail" and (parts := parts_not_stored(inquiry, question)):
+        notes.append(
+            f"the slower part is unknown: the baseline has none of {listed(parts)}; approve with --all keeps them"
+        )
+    if result.base_runs == 1:
+        notes.append("one base run: weak evidence")
+    if not all(run.settled for run in (*question.base.measures, *question.new.measures)):
+        notes.append("the warm-up of a run did not end: a quarter of its values was dropped")
+    if inquiry.calibrated() is None and result.reason == "interval":
+        advice = ": `perfgate calibrate` measures it from the stored runs" if baseline.calibratable else ""
+        notes.append(f"run-to-run noise is assumed to be 1%, not calibrated{advice}")
+    if inquiry.method.better == "higher" and (result.tolerance or 0) >= 1:
+        notes.append("this rule cannot fail: nothing falls by 100% or more")
+    if baseline.unknown_facts:
+        notes.append(f"unknown on both sides: {listed(baseline.unknown_facts)}")
+    if inquiry.method.better == "neither":
+        notes.append("the better direction is unknown, so both are judged: set `better:` in the rule")
+    return notes + _two_modes(inquiry, question.new)
+
+
+def _paired_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
+    """How the pairs were made, the effect of their order, and what limits them."""
+    question, result, baseline = decision.question, decision.result, inquiry.case.baseline
+    pairing = baseline.pairing or "whole-runs"
+    notes = ["an improvement beyond the tolerance"] if result.improved else []
+    known = inquiry.calibrated(pairing)
+    measured = f"; noise measured on {plural(known.runs, 'pair')}" if known else ""
+    notes.append(f"judged against the paired base: {plural(result.new_runs, 'pair')}, {WORDS[pairing]}{measured}")
+    firsts = [base_goes_first(number_of(view.run.source)) for view in question.base.views]
+    bias = order_bias(question.base.series, question.new.series, firsts) if pairing != "whole-runs" else None
+    if bias is not None:
+        large = abs(bias) > (result.tolerance or 0.0)
+        effect = "more than the tolerance, so look at what a step leaves to the next" if large else "removed"
+        notes.append(f"order effect: {format_number(100 * abs(bias), 2)}% ({effect})")
+    if result.new_runs == 1 and pairing != "one-process":
+        notes.append("one pair: the random memory layout of its processes does not average out")
+    if baseline.unknown_facts:
+        notes.append(f"unknown on both sides: {listed(baseline.unknown_facts)}")
+    return notes + _two_modes(inquiry, question.new)
+
+
+# --- both ------------------------------------------------------------------------------------------------------------
+
+
+def _two_modes(inquiry: Inquiry, side: MeasuredSide) -> list[str]:
+    """A warning about the first run with two modes: its median can jump between them."""
+    if inquiry.method.statistic != "median":
+        return []
+    for series in side.series:
+        modes = two_modes(inquiry.method.steady(series).values) if series.kind == "samples" else None
+        if modes is not None:
+            low, high = format_value(modes.low_centre, series.unit), format_value(modes.high_centre, series.unit)
+            shares = f"{100 * modes.low_share:.0f}% near {low}, {100 * modes.high_share:.0f}% near {high}"
+            return [f"two modes: {shares}; the median can jump: use p90 or mean"]
+    return []
+
+
+def _estimate(value: float | None, runs: Sequence[RunMeasure]) -> Estimate:
+    """One side; a run that is a single number has no values to count."""
+    effective = [run.n_effective for run in runs if run.n_effective is not None]
+    n = sum(run.n for run in runs) if effective else None
+    return Estimate(value, None, None, n, sum(effective) if len(effective) == len(runs) else None, len(runs))
+
+
+def _run_estimates(side: Literal["base", "new"], measured: MeasuredSide) -> tuple[RunEstimate, ...]:
+    """Each run of a side by itself, as reports list them."""
+    return tuple(
+        RunEstimate(side, view.run.name, run.value, run.n, run.dropped, run.settled)
+        for view, run in zip(measured.views, measured.measures, strict=True)
+    )
