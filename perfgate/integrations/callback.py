@@ -1,42 +1,13 @@
-"""The common part of the framework callbacks: they own a recording, and time spans from one call to another."""
+"""The common part of the framework callbacks: they own a recording, and time spans from one hook to another."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from perfgate.recorder.recorded_series import Fact
 from perfgate.recorder.recorder import Recorder
 from perfgate.recorder.spans import Span
-
-
-class Phases:
-    """The open spans of a recording, at most one for each metric; those in `on_gpu` are timed on the GPU."""
-
-    def __init__(self, recorder: Recorder, on_gpu: Collection[str] = ()) -> None:
-        self._recorder = recorder
-        self._on_gpu = on_gpu
-        self._begun: dict[str, Span] = {}
-
-    def begin(self, metric: str) -> None:
-        """Begin a span, or begin it again."""
-        make = self._recorder.cuda_span if metric in self._on_gpu else self._recorder.span
-        self._begun[metric] = make(metric).start()
-
-    def end(self, metric: str) -> None:
-        """End and record a span. Does nothing if it is not open: a framework may skip a call."""
-        span = self._begun.pop(metric, None)
-        if span is not None:
-            span.stop()
-
-    def begin_again(self, metric: str) -> None:
-        """Restart a span if it is open."""
-        if metric in self._begun:
-            self.begin(metric)
-
-    def drop(self, metric: str) -> None:
-        """End a span without recording it."""
-        self._begun.pop(metric, None)
 
 
 class RecordingCallback:
@@ -57,8 +28,37 @@ class RecordingCallback:
         self._commit = commit
 
     def _open(self, rank: int, world_size: int, on_gpu: Collection[str]) -> None:
-        """Open the recording of this rank. Raises RecorderError."""
+        """Open the recording of this rank; the spans of `on_gpu` are timed on the GPU. Raises RecorderError."""
         self.recorder = Recorder(
             self._path, rank=rank, world_size=world_size, environment=self._environment, commit=self._commit
         )
-        self._phases = Phases(self.recorder, on_gpu)
+        self._on_gpu = on_gpu
+        self._begun: dict[str, Span] = {}
+
+    def _change(
+        self, drop: Sequence[str] = (), end: Sequence[str] = (), begin: Sequence[str] = (), restart: Sequence[str] = ()
+    ) -> None:
+        """Drop, end, begin and restart the spans of these metrics, in this order.
+
+        Only an open span can end or restart: a framework may skip a hook.
+        """
+        for metric in drop:
+            self._begun.pop(metric, None)
+        for metric in end:
+            span = self._begun.pop(metric, None)
+            if span is not None:
+                span.stop()
+        for metric in (*begin, *(metric for metric in restart if metric in self._begun)):
+            make = self.recorder.cuda_span if metric in self._on_gpu else self.recorder.span
+            self._begun[metric] = make(metric).start()
+
+
+def hook(
+    *, drop: Sequence[str] = (), end: Sequence[str] = (), begin: Sequence[str] = (), restart: Sequence[str] = ()
+) -> Callable[..., None]:
+    """Return a method for a framework's hook that changes the open spans, as `RecordingCallback._change` does."""
+
+    def method(self: RecordingCallback, *_: object, **__: object) -> None:
+        self._change(drop, end, begin, restart)
+
+    return method

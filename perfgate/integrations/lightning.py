@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from perfgate.integrations.callback import RecordingCallback
+from perfgate.integrations.callback import RecordingCallback, hook
 from perfgate.recorder.recorder import STEP_TIME
 
 _ON_GPU = ("forward", "backward", "optimizer_step")
@@ -51,47 +51,21 @@ class LightningCallback(RecordingCallback):
         is_cuda = trainer.strategy.root_device.type == "cuda"
         self._open(trainer.global_rank, trainer.world_size, _ON_GPU if is_cuda else ())
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin an epoch, and the loading of its first batch."""
-        self._phases.begin("epoch")
-        self._phases.begin("data_load")
-
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """Begin the step: the batch is loaded."""
-        self._phases.end("data_load")
-        self._phases.begin(STEP_TIME)
-        self._phases.begin("forward")
-
-    def on_before_backward(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """End the forward pass."""
-        self._phases.drop("optimizer_step")
-        self._phases.end("forward")
-        self._phases.begin("backward")
-
-    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        """End the backward pass."""
-        self._phases.end("backward")
-
-    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """Begin the optimizer's step."""
-        self._phases.begin("optimizer_step")
+    on_train_epoch_start = hook(begin=("epoch", "data_load"))
+    on_train_batch_start = hook(end=("data_load",), begin=(STEP_TIME, "forward"))
+    on_before_backward = hook(drop=("optimizer_step",), end=("forward",), begin=("backward",))
+    on_after_backward = hook(end=("backward",))
+    on_before_optimizer_step = hook(begin=("optimizer_step",))
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         """End the step."""
-        self._phases.drop("forward")
-        self._phases.end("optimizer_step")
-        self._phases.end(STEP_TIME)
+        self._change(drop=("forward",), end=("optimizer_step", STEP_TIME))
         self.recorder.step()
-        self._phases.begin("data_load")
+        self._change(begin=("data_load",))
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Restart the loading of data: validation between two batches does not count."""
-        self._phases.begin_again("data_load")
-
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """End the epoch."""
-        self._phases.drop("data_load")
-        self._phases.end("epoch")
+    # Validation between two batches is not loading of data.
+    on_validation_end = hook(restart=("data_load",))
+    on_train_epoch_end = hook(drop=("data_load",), end=("epoch",))
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         """Close the recording."""

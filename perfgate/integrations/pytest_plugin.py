@@ -121,13 +121,23 @@ class _RecordingPlugin:
             self._recorder.close()
 
 
-class Benchmark:
-    """The fixture `perfgate_benchmark`: call it with a function and its arguments."""
+class _OnceATest:
+    """A fixture that measures at most once in each test, and only if times are recorded."""
 
-    def __init__(self, item: pytest.Item) -> None:
-        self._option = item.config.getoption
-        self._recording: _RecordingPlugin | None = item.config.pluginmanager.get_plugin(_NAME)
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._name = request.fixturename
+        self._option = request.config.getoption
+        self._recording: _RecordingPlugin | None = request.config.pluginmanager.get_plugin(_NAME)
         self._has_measured = False
+
+    def _begin(self) -> None:
+        if self._has_measured:
+            pytest.fail(f"{self._name} is called twice: a test has one name, so it can measure once", pytrace=False)
+        self._has_measured = True
+
+
+class Benchmark(_OnceATest):
+    """The fixture `perfgate_benchmark`: call it with a function and its arguments."""
 
     def __call__(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -139,17 +149,16 @@ class Benchmark:
         """
         if self._recording is None:
             return function(*args, **kwargs)
-        if self._has_measured:
-            pytest.fail(
-                "perfgate_benchmark is called twice: a test has one name, so it can measure once", pytrace=False
-            )
-        self._has_measured = True
+        self._begin()
         calls = 1
         was_on = gc.isenabled()
         gc.disable()
         try:
             for number in range(-self._option("--perfgate-warmup") - 1, self._option("--perfgate-rounds")):
-                result, nanoseconds = _round(calls, function, *args, **kwargs)
+                began = perf_counter_ns()
+                for _ in range(calls):
+                    result = function(*args, **kwargs)
+                nanoseconds = perf_counter_ns() - began
                 if number >= 0:
                     self._recording.times.append(nanoseconds / calls / 1e9)
                 else:
@@ -160,24 +169,8 @@ class Benchmark:
         return result
 
 
-def _round(
-    calls: int, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> tuple[Result, int]:
-    """Return the last result of some calls, and the nanoseconds of all of them."""
-    began = perf_counter_ns()
-    for _ in range(calls):
-        result = function(*args, **kwargs)
-    return result, perf_counter_ns() - began
-
-
-class PairedBenchmark:
+class PairedBenchmark(_OnceATest):
     """The fixture `perfgate_pair`: call it with two functions that do the same work."""
-
-    def __init__(self, item: pytest.Item) -> None:
-        self._steps: int = item.config.getoption("--perfgate-rounds")
-        self._name = item.nodeid
-        self._recording: _RecordingPlugin | None = item.config.pluginmanager.get_plugin(_NAME)
-        self._has_measured = False
 
     def __call__(self, base: Callable[[], object], new: Callable[[], object]) -> None:
         """Call both functions in turn and record a pair if times are recorded; otherwise call each once.
@@ -188,23 +181,21 @@ class PairedBenchmark:
             base()
             new()
             return
-        if self._has_measured:
-            pytest.fail("perfgate_pair is called twice: a test has one name, so it can measure once", pytrace=False)
-        if self._steps < 8:
+        self._begin()
+        if self._option("--perfgate-rounds") < 8:
             pytest.fail("perfgate_pair needs --perfgate-rounds 8 or more", pytrace=False)
         from perfgate.measuring.in_process import timed_by_turns
 
-        self._has_measured = True
-        self._recording.pairs.append(timed_by_turns(base, new, self._steps))
+        self._recording.pairs.append(timed_by_turns(base, new, self._option("--perfgate-rounds")))
 
 
 @pytest.fixture
 def perfgate_pair(request: pytest.FixtureRequest) -> PairedBenchmark:
     """Time two functions in turn for perfgate: `perfgate_pair(base, new)`."""
-    return PairedBenchmark(request.node)
+    return PairedBenchmark(request)
 
 
 @pytest.fixture
 def perfgate_benchmark(request: pytest.FixtureRequest) -> Benchmark:
     """Time a function for perfgate: `perfgate_benchmark(function, *args, **kwargs)` returns what it returns."""
-    return Benchmark(request.node)
+    return Benchmark(request)

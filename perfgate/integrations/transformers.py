@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from perfgate.integrations.callback import RecordingCallback
+from perfgate.integrations.callback import RecordingCallback, hook
 from perfgate.recorder.recorder import STEP_TIME
 
 _ON_GPU = ("forward_backward", "optimizer_step")
@@ -42,47 +42,21 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
         self._open(args.process_index, args.world_size, _ON_GPU if args.device.type == "cuda" else ())
         self.recorder.step(state.global_step)
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin an epoch, and the loading of its first batches."""
-        self._phases.begin("epoch")
-        self._phases.begin("data_load")
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin a step: its batches are loaded."""
-        self._phases.end("data_load")
-        self._phases.begin(STEP_TIME)
-        self._phases.begin("forward_backward")
-
-    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End one batch of the step; the next one follows."""
-        self._phases.end("forward_backward")
-        self._phases.begin("forward_backward")
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin the optimizer's step: the gradients are ready."""
-        self._phases.end("forward_backward")
-        self._phases.begin("optimizer_step")
-
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End the optimizer's step."""
-        self._phases.end("optimizer_step")
+    on_epoch_begin = hook(begin=("epoch", "data_load"))
+    on_step_begin = hook(end=("data_load",), begin=(STEP_TIME, "forward_backward"))
+    on_substep_end = hook(end=("forward_backward",), begin=("forward_backward",))
+    on_pre_optimizer_step = hook(end=("forward_backward",), begin=("optimizer_step",))
+    on_optimizer_step = hook(end=("optimizer_step",))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the step, which the Trainer has counted."""
-        self._phases.end(STEP_TIME)
+        self._change(end=(STEP_TIME,))
         self.recorder.step(state.global_step)
-        self._phases.begin("data_load")
+        self._change(begin=("data_load",))
 
-    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restart the loading of data after logging, evaluation and saving."""
-        self._phases.begin_again("data_load")
-
-    on_evaluate = on_save = on_log
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End the epoch; its last batches are already loaded."""
-        self._phases.drop("data_load")
-        self._phases.end("epoch")
+    # Logging, evaluation and saving are not loading of data. At the end of an epoch, its last batches are loaded.
+    on_log = on_evaluate = on_save = hook(restart=("data_load",))
+    on_epoch_end = hook(drop=("data_load",), end=("epoch",))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Close the recording."""

@@ -112,7 +112,8 @@ class StepBreakdown:
     def of(cls, steps: Steps, tables: EventTables, mode: TraceMode) -> StepBreakdown:
         """Put the events of a trace into the classes of a mode."""
         host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
-        is_range = host.names.which(names.is_plugin_collective if mode == "tensorboard" else names.is_collective_range)
+        is_collective = names.PLUGIN_COLLECTIVES.__contains__ if mode == "tensorboard" else names.is_collective_range
+        is_range = host.names.which(is_collective)
         by_host = is_range[host.name]
         by_kernel = _collective_kernels(tables, is_range, mode)
         loader = host.names.which(names.is_loader)[host.name] & ~by_host

@@ -16,12 +16,18 @@ LONGEST_NAME = 8192
 OTHERS = "(other names)"
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
-_COLLECTIVE_RANGE = re.compile(r"(?:nccl|gloo|rccl):")
-_LOADER = re.compile(r"enumerate\(Data(?:Loader\)#.*\.__next__|Pipe\)#.*)$", re.DOTALL)
-_COLLECTIVE_KERNEL = re.compile(r"(?:nccl|rccl)|.*nccl(?:Dev)?Kernel", re.IGNORECASE | re.DOTALL)
 
-#: The collectives that torch_tb_profiler 0.4.3 knows.
-_PLUGIN_COLLECTIVES = frozenset(
+#: Matches the names of steps of the profiler.
+is_step = _STEP.match
+#: Matches the ranges that wait for the next batch of a DataLoader or DataPipe.
+is_loader = re.compile(r"enumerate\(Data(?:Loader\)#.*\.__next__|Pipe\)#.*)$", re.DOTALL).match
+#: Matches the host ranges that are collectives of NCCL, Gloo or RCCL.
+is_collective_range = re.compile(r"(?:nccl|gloo|rccl):").match
+#: Matches the kernels of NCCL and RCCL.
+is_collective_kernel = re.compile(r"(?:nccl|rccl)|.*nccl(?:Dev)?Kernel", re.IGNORECASE | re.DOTALL).match
+
+#: The ranges that torch_tb_profiler 0.4.3 counts as collectives.
+PLUGIN_COLLECTIVES = frozenset(
     f"{backend}:{name}"
     for backend in ("nccl", "gloo")
     for name in ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
@@ -79,31 +85,6 @@ def step_number(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def is_step(name: str) -> bool:
-    """True for the name of a step of the profiler."""
-    return step_number(name) is not None
-
-
-def is_loader(name: str) -> bool:
-    """True for a range that waits for the next batch of a DataLoader or DataPipe."""
-    return _LOADER.match(name) is not None
-
-
-def is_collective_range(name: str) -> bool:
-    """True for a host range that is a collective of NCCL, Gloo or RCCL."""
-    return _COLLECTIVE_RANGE.match(name) is not None
-
-
-def is_collective_kernel(name: str) -> bool:
-    """True for a kernel of NCCL or RCCL."""
-    return _COLLECTIVE_KERNEL.match(name) is not None
-
-
-def is_plugin_collective(name: str) -> bool:
-    """True for a range that torch_tb_profiler counts as a collective."""
-    return name in _PLUGIN_COLLECTIVES
-
-
 def uses_tensor_cores(name: str) -> bool:
     """True if a kernel's name shows that it uses tensor cores, or AMD's matrix cores."""
     return uses_plugin_tensor_cores(name) or any(part in name for part in _LATER_TENSOR_CORES)
@@ -116,4 +97,4 @@ def uses_plugin_tensor_cores(name: str) -> bool:
 
 def _is_special(text: str) -> bool:
     """True for a name that decides the class of an event, so it must be kept among any number of names."""
-    return is_step(text) or is_loader(text) or is_collective_range(text) or is_collective_kernel(text)
+    return any(matches(text) for matches in (is_step, is_loader, is_collective_range, is_collective_kernel))
