@@ -1,15 +1,15 @@
 """perfgate: a performance gate for people who train models on GPUs.
 
-The gate is the command `perfgate`. What a program may import is this, and nothing else is promised to stay:
+The gate is the command `perfgate`. Programs may import the following names; everything else may change.
 
-* `Recorder` records spans, steps and values of a running program; `RecorderError` and `RecorderWarning` are what it
-  raises and warns of. It needs the standard library alone.
-* `judge_change`, `judge_limit` and `judge_pairs` decide as `check` does, on plain sequences of numbers.
-* `pair` lets two functions take turns in one process and times both sides, for `judge_pairs` to judge.
-* `measure_run`, `warmup_length` and `calibrate_prior` are the steps before: one run as one number, how many values of
-  it are warm-up, and how much unchanged runs differ.
+* `Recorder` records spans, steps and values of a running program. It raises `RecorderError`, warns with
+  `RecorderWarning`, and needs only the standard library.
+* `judge_change`, `judge_limit` and `judge_pairs` make the same decisions as `check`, on plain sequences of numbers.
+* `pair` times two functions in turn in one process, for `judge_pairs`.
+* `measure_run`, `warmup_length` and `calibrate_prior` prepare a decision: the value of one run, the number of warm-up
+  values, and the noise between unchanged runs.
 
-Names are resolved when they are first used, so that `import perfgate` alone loads neither numpy nor scipy.
+Names are imported at their first use, so `import perfgate` loads neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
     "warmup_length",
 ]
 
-#: Where each public name lives.
+#: The module of each public name.
 _HOMES = {
     "Recorder": "perfgate.recorder.recorder",
     "RecorderError": "perfgate.recorder",
@@ -60,12 +60,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public function at its first use."""
+    """Import a public name at its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'perfgate' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """The public names, for a prompt that completes them."""
+    """The public names, for completion at a prompt."""
     return sorted(__all__)

@@ -30,13 +30,29 @@ def pair(
     results: str | os.PathLike[str] | None = None,
     metric: str = STEP_TIME,
 ) -> Pair:
-    """Call two functions by turns, base new, new base, ..., so often each, and time every call.
+    """Time two functions in turn: base new, new base, and so on. Judge several pairs with `perfgate.judge_pairs`.
 
-    Where torch uses a GPU, each call ends when the GPU is done. `number` says which pair this is: base goes first in
-    the even steps of pairs with odd numbers, new in those of the others. `results` is a file to write, which
-    `perfgate check` and `perfgate compare --paired` read. Judge several pairs with `perfgate.judge_pairs`.
+    If torch uses a GPU, each call ends when the GPU has finished.
 
-    Raises ValueError for fewer than 8 steps, RecorderError for a file that cannot be had, and what the steps raise.
+    Parameters
+    ----------
+    base_step, new_step : functions without arguments that do the same work.
+    steps : how often to call each function, at least 8.
+    number : the number of this pair, from 1. Base goes first in the even steps of odd pairs, and new in those of even
+        pairs.
+    results : a file to write, for `perfgate check` and `perfgate compare --paired`.
+    metric : the name of the metric in that file.
+
+    Returns
+    -------
+    The times of all calls in seconds, `base` and `new`; both have `steps` values.
+
+    Raises
+    ------
+    ValueError : for fewer than 8 steps.
+    RecorderError : if the file cannot be written.
+
+    Exceptions of the two functions pass through.
     """
     if steps < 8:
         raise ValueError(f"steps is 8 or more, not {steps!r}: fewer tell nothing of 1 %")
