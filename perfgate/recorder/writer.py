@@ -20,7 +20,7 @@ from perfgate.recorder.recorded_series import Entry, RecordedSeries
 
 #: The time between two writes, and the pause after a write to a full disk, in nanoseconds.
 _WRITE_EVERY, _TRY_AGAIN_AFTER = 1_000_000_000, 10_000_000_000
-#: How many values may wait for room on the disk.
+#: The greatest number of values that wait for room on the disk.
 _MOST_WAITING = 200_000
 
 #: The writers of this process with an open file.
@@ -143,7 +143,7 @@ class Writer:
             self._journal.release()
 
     def _drain(self, why: str, facts: Mapping[str, object], *, wait: bool) -> int:
-        """Write everything and accept no more values; return how many values are lost."""
+        """Write everything and accept no more values; return the number of lost values."""
         with self._writing:
             self._fetch(wait=wait)
             self._append()

@@ -144,12 +144,12 @@ class _Profile(RunBuilder):
         super().__init__(document, NAME)
         self._mark = mark
         self._launch: tuple[str, str] | None = None
-        #: How often each metric of a section has occurred in this launch.
+        #: The number of occurrences of each metric of a section in this launch.
         self._seen: Counter[tuple[str, str]] = Counter()
-        #: The key of each metric by kernel, section and occurrence, and how many keys share a name.
+        #: The key of each metric by kernel, section and occurrence, and the number of keys with the same name.
         self._keys: dict[tuple[str, str, str, int], Key] = {}
         self._names: Counter[str] = Counter()
-        #: How many values ncu could not measure, and the line of the first.
+        #: The number of values that ncu could not measure, and the line of the first.
         self._absent = self._first_absent = 0
 
     def value(self, value: Value) -> None:

@@ -57,7 +57,7 @@ class _Reports:
         self._split: Split = ","
         self._width = 0
         self._begun = False
-        #: How often each metric occurred again in this run.
+        #: The number of repetitions of each metric in this run.
         self._rows: Counter[str] = Counter()
         #: The reports of this run so far, and the messages about tables that are not read.
         self._reports: set[str] = set()

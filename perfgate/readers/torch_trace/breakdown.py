@@ -1,4 +1,4 @@
-"""How the time of each step was used, and how well each device was used between the first step and the last.
+"""The use of time: in each step, and on each device between the first step and the last.
 
 Every moment of a step belongs to one class, so the parts of a step sum to its time. There are two modes: `corrected`
 knows the names that NCCL, CUDA and torch have written since 2022; `tensorboard` gives the numbers of torch_tb_profiler

@@ -23,7 +23,7 @@ LARGEST = 32 << 20
 
 #: The comma between two events, in any layout.
 _BOUNDARY = re.compile(rb"\}\s*(,)\s*\{")
-#: How far back from the end of the buffer to search for a boundary, in turn.
+#: The distances from the end of the buffer in which to search for a boundary, in turn.
 _REACH = (1 << 10, 1 << 14, 1 << 18)
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -112,7 +112,7 @@ class Chunks:
     faults: list[Fault] = field(default_factory=list)
     #: True after the closing bracket.
     closed: bool = False
-    #: How many events were unreadable, and how many were repaired; with too many, reading stops.
+    #: The numbers of unreadable and repaired events; with too many, reading stops.
     unreadable: int = 0
     repaired: int = 0
 

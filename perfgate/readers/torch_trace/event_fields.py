@@ -1,6 +1,6 @@
 """The typed fields of an event, and columns of printed numbers as exact numpy arrays.
 
-No other field of an event becomes a Python object: stacks and shapes are large, and the metadata of real traces holds
+No other field of an event becomes a Python object: stacks and shapes are large, and the metadata of real traces has
 environment variables with credentials. Source of the fields: Kineto, `libkineto/src/output_json.cpp`.
 """
 

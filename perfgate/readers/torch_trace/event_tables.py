@@ -181,7 +181,7 @@ class EventTables:
     collective_ids: list[tuple[int, int]] = field(default_factory=list)
     #: Peaks in bytes, by field and device.
     memory: dict[tuple[str, str], int] = field(default_factory=dict)
-    #: (line, description) of the first impossible events, and how many were left out in all.
+    #: (line, description) of the first impossible events, and the number of all of them.
     refused: list[tuple[int, str]] = field(default_factory=list)
     refused_count: int = 0
     _host: _Pieces = field(default_factory=_Pieces)

@@ -1,4 +1,4 @@
-"""Names of events as small integers, and the kind of event that a name stands for."""
+"""Names of events as small integers, and the kind of event that a name shows."""
 
 from __future__ import annotations
 

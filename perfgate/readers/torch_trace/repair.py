@@ -35,7 +35,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 #: Where an element may end: before the next one, or at the end of the list.
 _END = re.compile(r"\}(?=\s*(?:,\s*[\]{]|\]))")
 _NEXT = re.compile(r"\}\s*,\s*(?=\{)")
-#: How many such places are tried for an element and for a broken element, and the greatest length of an element.
+#: The number of such places to try for an element and for a broken element, and the greatest length of an element.
 _TRIES, _REPAIR_TRIES, _LONGEST = 8, 2, 1 << 20
 #: With more unreadable events the text is not a trace; with more repairs reading takes too long.
 MOST_UNREADABLE, MOST_REPAIRED = 1000, 50_000
@@ -43,7 +43,7 @@ MOST_UNREADABLE, MOST_REPAIRED = 1000, 50_000
 
 @dataclass(slots=True)
 class Found:
-    """The events of a text, the line of each, and how many bytes of the text are done."""
+    """The events of a text, the line of each, and the number of bytes that are done."""
 
     events: list[Event] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Found:
     consumed: int = 0
     #: True if the list ended in this text.
     closed: bool = False
-    #: How many elements could not be read, and how many were repaired.
+    #: The numbers of elements that could not be read and that were repaired.
     unreadable: int = 0
     repaired: int = 0
 

@@ -164,7 +164,7 @@ def _size(call: Collective) -> float:
 
 
 def _bus_factor(call: Collective) -> float:
-    """How many times the message crosses each link, for a group of n ranks. NaN if n is unknown."""
+    """The number of times that the message crosses each link, for a group of n ranks. NaN if n is unknown."""
     n = int(whole_numbers([call.event.args.group_size])[0])
     if n < 2:
         return np.nan

@@ -29,7 +29,7 @@ class Steps:
     ends: Int64
     #: True for the single step that covers all host events of a trace without steps.
     is_pseudo: bool = False
-    #: What was changed or left out, for warnings.
+    #: Warnings about the steps that are left out.
     remarks: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
