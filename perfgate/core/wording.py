@@ -1,4 +1,4 @@
-r"""The words that every room uses: counts and lists in a sentence, and text from inputs made safe to show.
+r"""Text that every room needs: counts, lists and names in a sentence, and untrusted text made safe to show.
 
 Metric names, file names and labels are untrusted. Invisible characters are shown as `\uXXXX` and never deleted, so
 that two different names never look the same.
@@ -15,10 +15,10 @@ from perfgate.core.runs import show_labels
 #: Labels by name, or as the pairs of a `Key`.
 Labels: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 
-#: What ASCII can say of the signs that perfgate itself writes.
+#: ASCII for the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
 
-#: Where the runner of GitHub Actions sees a command: at the start of a line, and in its old form anywhere.
+#: GitHub Actions reads a command at the start of a line, and one with the old syntax anywhere.
 _COMMAND = re.compile(r"^((?:[^\S\n]|\x1b\[[\d;]*m)*):(?=:)", re.MULTILINE)
 _OLD_COMMAND = "##["
 
@@ -26,10 +26,10 @@ _SHELL_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")
 
 
 def one_line(text: str, *, ascii_only: bool = False) -> str:
-    r"""The text on one line, with everything that a screen does not show, or obeys, as `\uXXXX`.
+    r"""Return the text on one line, with every character that a screen does not show or obeys as `\uXXXX`.
 
-    These are control characters, line breaks, marks of writing direction, zero-width and odd blanks, lone
-    surrogates, and code points that are no characters. With `ascii_only` it is everything beyond ASCII.
+    These are control characters, line breaks, marks of writing direction, zero-width and unusual blanks, lone
+    surrogates and code points without a character. With `ascii_only` these are all characters beyond ASCII.
     """
     if ascii_only:
         text = text.translate(_IN_ASCII)
@@ -46,45 +46,45 @@ def escaped(char: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    r"""Lines that GitHub Actions takes for no command: `::stop::` becomes `\:stop::`, `##[x]` becomes `#\[x]`.
+    r"""Return the text without commands for GitHub Actions: `::stop::` becomes `\:stop::`, `##[x]` becomes `#\[x]`.
 
-    Widths stay as they are. Names such as `aten::mm` are left alone where they do not begin a line.
+    Widths do not change. A name such as `aten::mm` does not change either, unless a line begins with `::`.
     """
     return _COMMAND.sub(r"\1\\", text).replace(_OLD_COMMAND, "#\\[")
 
 
 def clip(text: str, longest: int) -> str:
-    """The text, or its beginning with the number of characters that were left out."""
+    """Return the text, or its beginning and the number of characters that are missing."""
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest} more characters)"
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: `1 problem`, `2 problems`."""
+    """Return a count with its noun: `1 problem`, `2 problems`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def listed(words: Sequence[str], most: int = 5) -> str:
-    """Words separated by commas; beyond `most` only their number is given."""
+    """Return words separated by commas; words beyond the first `most` are only counted."""
     rest = len(words) - most
     return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def series_name(metric: str, labels: Labels, statistic: str | None = None, member: Labels = ()) -> str:
-    """The name that messages and reports use for one judged series: `forward{name="small"} median on rank 1`."""
+    """Return the name of a judged series in messages and reports: `forward{name="small"} median on rank 1`."""
     name = metric + show_labels(tuple(sorted(dict(labels).items())))
     place = member_name(member)
     return name + (f" {statistic}" if statistic else "") + (f" on {place}" if place else "")
 
 
 def member_name(member: Labels) -> str:
-    """A rank, or a device of a rank, in words: `device 0 rank 3`; empty for a series without either."""
+    """Return a rank or a device of a rank in words: `device 0 rank 3`; empty for a series without either."""
     return " ".join(f"{name} {value}" for name, value in sorted(dict(member).items()))
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines: the first and the last column to the left, the others to the right."""
+    """Return rows as lines. The first and the last column are aligned to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     last = len(widths) - 1
     return [
@@ -97,7 +97,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def shell_lines(command: str, width: int) -> list[str]:
-    """A shell command over several lines that a shell joins again; a word longer than `width` stays whole."""
+    """Return a shell command on several lines that a shell joins again; a word longer than `width` stays whole."""
     lines = [""]
     for word in _SHELL_WORD.findall(command):
         if lines[-1] and len(lines[-1]) + len(word) + 3 > width:  # 3: the blank before it, and " \"

@@ -5,7 +5,7 @@ A reporter is one pure function, `render(report: Report) -> str`. It
 * shows the report and decides nothing: it never imports `perfgate.stats` or `perfgate.judge`;
 * reads no clock, no environment variable and no file, so that the same report gives the same bytes;
 * treats every text of the report as untrusted, with the functions of `perfgate.core.wording`;
-* says so if it leaves something out.
+* states how much it leaves out.
 
 To add a format, write its module here, its line in RENDERERS and its golden files in tests/reporters. The terminal
 table is not in the registry because it also takes a width and colours, and GitHub's annotations are not a file.

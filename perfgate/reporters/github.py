@@ -45,14 +45,14 @@ def render(report: Report) -> str:
 
 def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
     for verdict in sorted(phrases.worst_first(verdicts), key=lambda verdict: verdict.exit_code == 0):
-        if phrases.is_news(verdict) or verdict.improved:
+        if phrases.needs_attention(verdict) or verdict.improved:
             yield _Annotation(_level(verdict), _title(verdict), _lines(verdict), verdict.at)
 
 
 def _level(verdict: Verdict) -> _Level:
     if verdict.exit_code:
         return "error"
-    return "warning" if phrases.is_news(verdict) else "notice"
+    return "warning" if phrases.needs_attention(verdict) else "notice"
 
 
 def _title(verdict: Verdict) -> str:
@@ -66,7 +66,7 @@ def _lines(verdict: Verdict) -> list[str]:
 
 def _of_problem(problem: Problem) -> _Annotation:
     level: _Level = "error" if problem.severity == "error" else "warning"
-    return _Annotation(level, problem.severity, [phrases.complaint(problem)], problem.at)
+    return _Annotation(level, problem.severity, [phrases.problem_text(problem)], problem.at)
 
 
 def _first(level: _Level, found: Iterable[_Annotation]) -> list[_Annotation]:

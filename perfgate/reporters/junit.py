@@ -118,12 +118,12 @@ def _case(verdict: Verdict, name: str, classname: str) -> TestCase:
 
 def _run_case(report: Report, classname: str) -> list[TestCase]:
     """A case for errors that no verdict shows, so that the file never passes when the exit code is not 0."""
-    problems = phrases.loose_errors(report)
-    is_said = any(verdict.exit_code and phrases.is_news(verdict) for verdict in report.verdicts)
-    if report.verdicts and (report.exit_code == 0 or (is_said and not problems)):
+    problems = phrases.unrelated_errors(report)
+    is_shown = any(verdict.exit_code and phrases.needs_attention(verdict) for verdict in report.verdicts)
+    if report.verdicts and (report.exit_code == 0 or (is_shown and not problems)):
         return []
     case = TestCase("perfgate.run", classname, elapsed_sec=_SECONDS)
-    lines = [one_line(f"{problem.at}: {phrases.complaint(problem)}") for problem in problems]
+    lines = [one_line(f"{problem.at}: {phrases.problem_text(problem)}") for problem in problems]
     lines.append(": ".join(phrases.answer(report)))
     case.add_error_info(clip(lines[0], _LONGEST_LINE), _clip_bytes("\n".join(lines)), "perfgate.run")
     return [case]

@@ -88,7 +88,7 @@ def _title(report: Report) -> list[str]:
 def _sections(report: Report) -> Iterator[_Section]:
     """The sections after the title, the most important first; the last ones are left out first."""
     verdicts = phrases.worst_first(report.verdicts)
-    news = [verdict for verdict in verdicts if phrases.is_news(verdict)]
+    news = [verdict for verdict in verdicts if phrases.needs_attention(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
@@ -97,7 +97,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     head, *differences = phrases.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.approve_command and report.outcome != "pass":
-        yield _Section((prose(phrases.to_accept(report)), ""), [fenced([report.approve_command])])
+        yield _Section((prose(phrases.approval_intro(report)), ""), [fenced([report.approve_command])])
     chart = mermaid.chart(report)
     yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
@@ -112,7 +112,9 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str]) -> _Section:
 
 def _row(verdict: Verdict) -> str:
     """A row of the table. The notes of a pass are in its row, those of other verdicts in their item."""
-    notes = [f"<br>{prose(note)}" for note in verdict.notes if verdict.outcome == "pass" and phrases.is_told(verdict)]
+    notes = [
+        f"<br>{prose(note)}" for note in verdict.notes if verdict.outcome == "pass" and phrases.shows_notes(verdict)
+    ]
     cells = (
         f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
         code(phrases.what(verdict)) + "".join(notes),
@@ -138,7 +140,7 @@ def _item(verdict: Verdict) -> str:
 
 
 def _problem(problem: Problem) -> str:
-    line = f"- {problem.severity} at {code(str(problem.at))}: {prose(phrases.complaint(problem))}"
+    line = f"- {problem.severity} at {code(str(problem.at))}: {prose(phrases.problem_text(problem))}"
     if problem.excerpt is None:
         return line
     excerpt = fenced(problem.excerpt.split("\n"))

@@ -21,7 +21,7 @@ def chart(report: Report) -> list[str]:
     """Return a fenced chart of the worst change with enough runs, as lines; empty without such a change."""
     for verdict in phrases.worst_first(report.verdicts):
         runs = [run for run in verdict.runs if run.estimate is not None][-_MOST_RUNS:]
-        if phrases.is_news(verdict) and verdict.kind == "change" and len(runs) >= _FEWEST_RUNS:
+        if phrases.needs_attention(verdict) and verdict.kind == "change" and len(runs) >= _FEWEST_RUNS:
             return _fenced(verdict, runs)
     return []
 

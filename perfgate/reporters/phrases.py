@@ -47,7 +47,7 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def badness(verdict: Verdict) -> int:
-    """Return the place of a verdict's outcome in reports: 0 is the worst."""
+    """Return 0 for the worst outcome, 1 for the next one, and so on."""
     return OUTCOMES.index(verdict.outcome)
 
 
@@ -59,36 +59,36 @@ def by_rule(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     return list(groups.values())
 
 
-def is_news(verdict: Verdict) -> bool:
+def needs_attention(verdict: Verdict) -> bool:
     """Return True if a verdict is neither a pass nor skipped."""
     return verdict.outcome not in ("pass", "skipped")
 
 
-def is_told(verdict: Verdict) -> bool:
+def shows_notes(verdict: Verdict) -> bool:
     """Return True if the notes of a verdict are shown; those of a plain pass need `--verbose`."""
     return verdict.outcome != "pass" or verdict.improved or verdict.reason == "allowed"
 
 
 def is_warning(verdict: Verdict) -> bool:
     """Return True if a verdict needs attention but does not block."""
-    return is_news(verdict) and verdict.exit_code == 0
+    return needs_attention(verdict) and verdict.exit_code == 0
 
 
 def effect(verdict: Verdict) -> str:
-    """Return the remark on a verdict that needs attention but does not block, or nothing."""
+    """Return ` (warning only)` or ` (does not block)` for a warning, else nothing."""
     if not is_warning(verdict):
         return ""
     return " (warning only)" if verdict.severity == "warning" else " (does not block)"
 
 
-def loose_errors(report: Report) -> list[Problem]:
+def unrelated_errors(report: Report) -> list[Problem]:
     """Return the problems of severity error that do not belong to a judged metric."""
     judged = {Key.of(verdict.metric, **verdict.labels).without_members() for verdict in report.verdicts}
     errors = [problem for problem in report.problems if problem.severity == "error"]
     return [problem for problem in errors if not problem.key or problem.key.without_members() not in judged]
 
 
-def complaint(problem: Problem) -> str:
+def problem_text(problem: Problem) -> str:
     """Return the message of a problem, with its series if the message does not name it."""
     if problem.key is None or str(problem.key) in problem.message:
         return problem.message
@@ -124,14 +124,14 @@ def origin(report: Report) -> list[tuple[str, str]]:
     return [(name, value) for name, value in pairs.items() if value]
 
 
-def to_accept(report: Report) -> str:
-    """Return the line above the command that approves the results, or that allows them where the policy is."""
+def approval_intro(report: Report) -> str:
+    """Return the line above the command that approves the results, or that allows them on the policy's branch."""
     allows = report.policy.ref is not None and " allow " in (report.approve_command or "")
     return f"To allow these results on {report.policy.ref}:" if allows else "To approve these results:"
 
 
 def rule_differences(policy: Policy) -> list[str]:
-    """Return the lines on how the working tree differs from the policy; empty without a difference."""
+    """Return the differences between the working tree and the policy, as lines; empty if they are the same."""
     if not policy.changes:
         return []
     head = f"policy {policy.ref} was used; the working tree differs from it:"
@@ -202,15 +202,14 @@ def n_effective(verdict: Verdict) -> str:
 
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
     """Return the details of a verdict as pairs of a label and a text."""
-    warning = effect(verdict)
     pairs = [
         ("measured", ", ".join(measured(verdict))),
         ("allowed", allowed(verdict)),
         ("explained by", "; ".join(explanation(verdict))),
         ("data", _data(verdict)),
-        ("rule", f"{verdict.at} {verdict.rule}{warning}"),
+        ("rule", f"{verdict.at} {verdict.rule}{effect(verdict)}"),
         ("why", verdict.why or ""),
-        *([("note", "; ".join(verdict.notes))] if verdict.notes else []),
+        ("note", "; ".join(verdict.notes)),
     ]
     return [(word, text) for word, text in pairs if text]
 

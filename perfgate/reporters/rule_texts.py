@@ -1,4 +1,4 @@
-"""The text of `rules diff`, and the lines of `rules explain` on what the rules would say of the next run."""
+"""The text of `rules diff`, and the lines of `rules explain` on the values at which the next run would fail."""
 
 from __future__ import annotations
 

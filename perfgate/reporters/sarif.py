@@ -28,7 +28,7 @@ _PROBLEM = "perfgate.problem"
 
 def render(report: Report) -> str:
     """Return verdicts that need attention and problems of severity error as indented JSON, the worst first."""
-    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.is_news(verdict)]
+    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.needs_attention(verdict)]
     errors = [problem for problem in report.problems if problem.severity == "error"]
     results = [*map(_result, news), *map(_problem_result, errors)][:MOST_RESULTS]
     left_out = len(news) + len(errors) - len(results)
@@ -80,7 +80,7 @@ def _problem_result(problem: Problem) -> dict[str, Any]:
     return {
         "ruleId": _PROBLEM,
         "level": "error",
-        "message": _message(phrases.complaint(problem)),
+        "message": _message(phrases.problem_text(problem)),
         "locations": [_location(problem.at)],
         "partialFingerprints": {"perfgateVerdict/v1": _hash(_PROBLEM, problem.at.file, problem.message)},
     }
@@ -90,7 +90,7 @@ def _invocation(report: Report, left_out: int) -> dict[str, Any]:
     """The exit code, and notifications: warnings of reading, and the number of omitted results."""
     warnings = [problem for problem in report.problems if problem.severity == "warning"]
     notes = [
-        {"level": "warning", "message": _message(phrases.complaint(one)), "locations": [_location(one.at)]}
+        {"level": "warning", "message": _message(phrases.problem_text(one)), "locations": [_location(one.at)]}
         for one in warnings
     ]
     if left_out:

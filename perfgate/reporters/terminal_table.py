@@ -69,7 +69,7 @@ def render(
             page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
         if report.approve_command and report.outcome != "pass":
             page.blank()
-            page.paragraph(phrases.to_accept(report))
+            page.paragraph(phrases.approval_intro(report))
             for line in shell_lines(report.approve_command, page.width - _INDENT):
                 page.paragraph(line, indent=_INDENT)
         page.blank()
@@ -93,7 +93,7 @@ def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
     page.blank()
     for problem in problems[:_MOST_SHOWN]:
         style = "red" if problem.severity == "error" else "yellow"
-        page.paragraph(f"{problem.at}: {problem.severity}: {phrases.complaint(problem)}", style)
+        page.paragraph(f"{problem.at}: {problem.severity}: {phrases.problem_text(problem)}", style)
         for line in problem.excerpt.split("\n") if problem.excerpt else []:
             page.paragraph(line, indent=_INDENT)
     _write_left_out(page, len(problems) - _MOST_SHOWN, "problem")
@@ -113,8 +113,8 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
     page.row([[head] for head in layout.heads], layout.widths, ["dim"] * len(layout.heads))
     room, left_out = _MOST_SHOWN, 0
     for group in phrases.by_rule(verdicts):
-        told = [verdict for verdict in group if phrases.is_told(verdict)]
-        shown = group if verbose or len(group) - len(told) <= _PASSES_SHOWN else told
+        detailed = [verdict for verdict in group if phrases.shows_notes(verdict)]
+        shown = group if verbose or len(group) - len(detailed) <= _PASSES_SHOWN else detailed
         left_out += max(0, len(shown) - room)
         if len(group) == 1 and room:
             _write_verdict(page, group[0], layout, verbose=verbose, alone=True)
@@ -140,11 +140,11 @@ def _write_group(
 
 def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
     """A row, and the details below it. A verdict that is not `alone` has its rule above the group."""
-    is_told = verbose or phrases.is_news(verdict)
-    if is_told:
+    has_details = verbose or phrases.needs_attention(verdict)
+    if has_details:
         page.blank()
     _write_row(page, verdict, layout)
-    if is_told:
+    if has_details:
         page.paragraph(verdict.message, indent=_INDENT)
         if verdict.next_step:
             page.paragraph(f"→ {verdict.next_step}", "bold", indent=_INDENT)
@@ -154,17 +154,17 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     elif verdict.outcome == "skipped":
         page.paragraph(verdict.message, "dim", indent=_INDENT)
     shown = {
-        "note": verbose or phrases.is_told(verdict),
-        "why": is_told,
+        "note": verbose or phrases.shows_notes(verdict),
+        "why": has_details,
         "data": verbose,
-        "rule": is_told and (alone or phrases.is_warning(verdict)),
+        "rule": has_details and (alone or phrases.is_warning(verdict)),
     }
     for name, text in phrases.facts(verdict) if any(shown.values()) else ():
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=_INDENT)
     if verbose:
         _write_runs(page, verdict)
-    if is_told:
+    if has_details:
         page.blank()
 
 
@@ -252,7 +252,7 @@ def _outcome(page: Page, outcome: Outcome) -> str:
 
 def _style(verdict: Verdict) -> str:
     """Red blocks, yellow is a warning, green passes, and a skipped rule is dim."""
-    if not phrases.is_news(verdict):
+    if not phrases.needs_attention(verdict):
         return "green" if verdict.outcome == "pass" else "dim"
     return "yellow" if phrases.is_warning(verdict) else "bold red"
 

@@ -25,7 +25,7 @@ class VerdictSection:
 
     verdict: Verdict
     index: int
-    evidence: VerdictDetails | None
+    details: VerdictDetails | None
     interval: str = ""
     runs: str = ""
     timeline: str = ""
@@ -35,16 +35,16 @@ class VerdictSection:
     @property
     def is_open(self) -> bool:
         """True if the section is unfolded: passes and skipped rules are folded."""
-        return phrases.is_news(self.verdict)
+        return phrases.needs_attention(self.verdict)
 
     @property
     def judged(self) -> list[RunDetails]:
         """The runs in order, each with its judged rank."""
-        return [run for run in self.evidence.runs if run.judged] if self.evidence else []
+        return [run for run in self.details.runs if run.judged] if self.details else []
 
     def unit_for(self, value: float) -> Unit:
         """Return the unit for an estimate. A verdict with an error may have no unit of its own."""
-        unit = self.verdict.unit or (self.evidence.unit if self.evidence else None)
+        unit = self.verdict.unit or (self.details.unit if self.details else None)
         return phrases.unit_for(value, replace(self.verdict, unit=unit))
 
     def estimate(self, run: RunDetails) -> str:
@@ -57,12 +57,12 @@ class VerdictSection:
     @property
     def new(self) -> list[RunDetails]:
         """The new runs and their ranks."""
-        return [run for run in self.evidence.runs if run.standing == "new"] if self.evidence else []
+        return [run for run in self.details.runs if run.standing == "new"] if self.details else []
 
 
 @dataclass(frozen=True, slots=True)
 class StepSection:
-    """The parts of a step, base against new, as a picture; `colours` are the numbers of its parts' colours."""
+    """The parts of a step in base and new, as a picture and as a table."""
 
     picture: str
     parts: Sequence[Part]
@@ -70,37 +70,33 @@ class StepSection:
 
     @property
     def base_lacks_parts(self) -> bool:
-        """Whether the base holds only some parts, so that it has no bar."""
+        """True if the base has only some of the parts, so that it has no bar."""
         return any(part.base is None for part in self.parts)
 
 
 def verdicts(report: Report) -> list[VerdictSection]:
-    """A section a verdict, the worst first."""
-    evidence = {found.verdict: found for found in report.evidence.verdicts}
-    order = sorted(range(len(report.verdicts)), key=lambda i: phrases.badness(report.verdicts[i]))
-    return [
-        _drawn(report.verdicts[i], i, evidence.get(i), report.evidence.levels)
-        if place < MOST_DRAWN
-        else VerdictSection(report.verdicts[i], i, evidence.get(i))
-        for place, i in enumerate(order)
-    ]
+    """Return a section per verdict, the worst first."""
+    details = {found.verdict: found for found in report.evidence.verdicts}
+    sections = [VerdictSection(verdict, i, details.get(i)) for i, verdict in enumerate(report.verdicts)]
+    sections.sort(key=lambda section: phrases.badness(section.verdict))
+    drawn = [_drawn(section, report.evidence.levels) for section in sections[:MOST_DRAWN]]
+    return [*drawn, *sections[MOST_DRAWN:]]
 
 
-def _drawn(
-    verdict: Verdict, index: int, evidence: VerdictDetails | None, levels: Sequence[LevelDetails]
-) -> VerdictSection:
-    section = VerdictSection(verdict, index, evidence, _interval(verdict))
-    if evidence is None:
+def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSection:
+    """The section with its pictures."""
+    section, details = replace(section, interval=_interval(section.verdict)), section.details
+    if details is None:
         return section
-    allowed = (evidence.allowed_low, evidence.allowed_high)
-    estimates = [run.estimate for run in evidence.runs if run.estimate is not None]
+    allowed = (details.allowed_low, details.allowed_high)
+    estimates = [run.estimate for run in details.runs if run.estimate is not None]
     unit = section.unit_for(max(estimates, key=abs, default=0.0))
     breaks = _breaks(section.judged, levels)
-    runs = plots.run_by_run(evidence.runs, unit.factor, unit.symbol, allowed, breaks)
+    runs = plots.run_by_run(details.runs, unit.factor, unit.symbol, allowed, breaks)
     # A total or a count is not on the scale of the values, and neither is its allowed range.
-    is_place = any(run.quantiles for run in evidence.runs)
-    values = unit if is_place else _unit_of_values(evidence)
-    line = plots.timeline(evidence.runs, values.factor, values.symbol, allowed if is_place else (None, None))
+    is_place = any(run.quantiles for run in details.runs)
+    values = unit if is_place else _unit_of_values(details)
+    line = plots.timeline(details.runs, values.factor, values.symbol, allowed if is_place else (None, None))
     return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
 
 
@@ -111,9 +107,9 @@ def _breaks(judged: Sequence[RunDetails], levels: Sequence[LevelDetails]) -> lis
     return [i for i, (one, next_one) in pairs if one[0] == next_one[0] and one[1] != next_one[1]]
 
 
-def _unit_of_values(evidence: VerdictDetails) -> Unit:
-    largest = max((abs(value) for run in evidence.runs for value in run.values), default=0.0)
-    return display_unit(largest, evidence.unit)
+def _unit_of_values(details: VerdictDetails) -> Unit:
+    largest = max((abs(value) for run in details.runs for value in run.values), default=0.0)
+    return display_unit(largest, details.unit)
 
 
 def _interval(verdict: Verdict) -> str:
@@ -131,7 +127,7 @@ def _interval(verdict: Verdict) -> str:
 
 def worst(report: Report) -> list[VerdictSection]:
     """Return the verdicts that need attention, the worst first; the head of the page shows MOST_NAMED of them."""
-    news = [(i, verdict) for i, verdict in enumerate(report.verdicts) if phrases.is_news(verdict)]
+    news = [(i, verdict) for i, verdict in enumerate(report.verdicts) if phrases.needs_attention(verdict)]
     news.sort(key=lambda pair: phrases.badness(pair[1]))
     return [VerdictSection(verdict, i, None) for i, verdict in news]
 
@@ -140,7 +136,7 @@ def ranks(section: VerdictSection) -> str:
     """Return the ranks of the new runs that the pictures show: `rank 1 (judged), rank 0`."""
     names = {member_name(run.member): run.judged for run in section.new if run.member}
     shown = ", ".join(f"{name} (judged)" if judged else name for name, judged in names.items())
-    hidden = (section.evidence.members if section.evidence else 0) - len(names)
+    hidden = (section.details.members if section.details else 0) - len(names)
     return shown + (f" and {hidden} more (not drawn)" if shown and hidden > 0 else "")
 
 
