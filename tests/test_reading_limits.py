@@ -145,7 +145,7 @@ def test_what_stands_before_the_limit_is_said(perfgate: Command, folder: Path, m
     monkeypatch.setenv(VARIABLE, "series=5")
     done = perfgate("inspect", "run.log")
     assert "run.log:1: error: t0" in done.out
-    assert "run.log:6: error: reading stops here, for this file holds more series" in done.out
+    assert "run.log:6: error: reading stops here: this file has more series" in done.out
 
 
 def _repeated(piece: str, size: int = 200_000) -> str:

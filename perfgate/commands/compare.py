@@ -13,7 +13,7 @@ from perfgate.core.statistic_names import is_statistic
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
 from perfgate.judge.verdicts import judge_with_details
-from perfgate.readers.source import TraceMode
+from perfgate.readers.text import TraceMode
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence

@@ -1,191 +1,381 @@
-"""Values as they are read -> one Run: what every reader of samples does in the same way.
+r"""Values as they are read -> one Run: what every reader does in the same way.
 
-Values that cannot be true (NaN, infinity, negative, garbled) are left out and said in a problem that names their
-series, so that no rule on that series can pass. Of one series the first 20 are said one by one, then counted.
+    def read(file: InputFile) -> tuple[Run, ...]:
+        run = RunBuilder(file, "mytool")
+        step_time = run.column(Key("step_time"), "s", per=1000)                 # a series; the file has ms
+        for number, line, _, ended in file.lines(("mytool step ",)):
+            if found := re.search(r"mytool step (\d+): (\S+) ms", line):
+                run.add(step_time, found[2], number, step=int(found[1]))        # one more sample, or a problem
+            elif not ended:
+                run.say("warning", "the last record is cut off; left out", number)
+        run.facts["world_size"] = 8
+        return (run.run(),)
+
+A value is a printed text or comes from JSON. Values that cannot be true (not a number, not finite, negative) are left
+out, and a problem that names their series says so: then no rule on that series can pass. A place is a line number, a
+`Location`, or a path in the JSON document of the run. Of problems that are alike, the first 20 are reported and the
+others are counted.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
+import sys
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, read_only
-from perfgate.readers.text import Document
+from perfgate.documents.json import JsonDocument, Path
+from perfgate.readers.text import InputFile
 
 MAX_FAULTS = 20
 
+#: A line of the file from 1, a path in the JSON document of the run, a place, or the whole file.
+Place = int | Path | Location | None
 
 _NUMBER = re.compile(
     r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.ASCII | re.IGNORECASE
 )
-
-
-def number(text: str) -> float | None:
-    """A printed number, NaN and infinity included; None for anything else (`float` also takes `1_0`)."""
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def fault_of(text: str) -> str | None:
-    """Why a printed value cannot be a measurement, or None if it can."""
-    value = number(text)
-    if value is None:
-        return f"{text!r} is no number; left out"
-    if 0 <= value < float("inf"):
-        return None
-    return f"{text} is no measurement, which is finite and not negative; left out"
-
+#: Units in which a negative number can be true: changes of memory; losses, rewards and the like.
+_SIGNED = ("1", "B")
+_EMPTY = read_only(np.empty(0))
 
 Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])
 
 
+def number(text: str) -> float | None:
+    """Return a printed number, NaN and infinity included; None for anything else (`float` also takes `1_0`)."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def number_of(value: object) -> float:
+    """Return a JSON number as float64; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > sys.float_info.max:
+        return float("nan")
+    return float(value)
+
+
+def checked(value: object, unit: str) -> tuple[float, str | None]:
+    """Return a value as a number, and why it cannot be a measurement; numbers in quotes are numbers, too."""
+    parsed = number(value) if isinstance(value, str) else value
+    if isinstance(parsed, bool) or not isinstance(parsed, int | float):
+        return 0.0, f"{str(value)[:40]!r} is not a number; left out"
+    if not abs(parsed) <= sys.float_info.max:
+        return 0.0, f"{str(value)[:40]} is not a finite number; left out"
+    if parsed < 0 and unit not in _SIGNED:
+        return 0.0, f"{value} is negative, so it is not a measurement; left out"
+    return float(parsed), None
+
+
+def fault_of(text: str) -> str | None:
+    """Return why a printed value cannot be a measurement, or None if it can."""
+    return checked(text, "s")[1]
+
+
+def fault_in(value: object, unit: str = "s") -> str:
+    """Return why a value of a JSON list is not a measurement; numbers in quotes are not numbers here."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return checked(value, unit)[1] or f"{value} {unit} is not a measurement; left out"
+    return f"{shown(value)} is not a number; left out"
+
+
+def measured(values: Sequence[object], unit: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return the values of a JSON list as numbers, and which of them are measurements: no time is negative."""
+    usual = {*map(type, values)} == {float}  # the whole list at once, which is ten times as fast
+    numbers = np.array(values if usual else [number_of(value) for value in values], np.float64)
+    return numbers, np.isfinite(numbers) & ((numbers >= 0) | (unit != "s"))
+
+
 def in_base(printed: Scaled, per: float) -> Scaled:
-    """Printed numbers in base units; of GB and TFLOP multiplied, for dividing by 1e-9 is not exact."""
+    """Return printed numbers in base units; for GB and TFLOP by multiplication, because 1e-9 is not exact."""
     return printed / per if per >= 1 else printed * round(1 / per)
 
 
+def shown(value: object) -> str:
+    """Return a wrong JSON value as a message shows it."""
+    if isinstance(value, dict | list):
+        return "a list or object"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a JSON object; an empty one instead of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 class Column:
-    """One series while it is read."""
+    """One series of samples while it is read."""
 
     __slots__ = ("key", "per", "printed_as", "steps", "unit", "values")
 
     def __init__(self, key: Key, unit: str, per: float, printed_as: str | None) -> None:
         self.key = key
         self.unit = unit
-        #: How many of the printed unit are one base unit: 1000 for ms.
+        #: How many printed units are one base unit: 1000 for ms.
         self.per = per
         self.printed_as = printed_as if printed_as != key.metric else None
         #: The values as printed.
         self.values = array("d")
-        #: The step of each value; empty where a format has no steps.
+        #: The step of each value; empty if the format has no steps.
         self.steps = array("q")
 
     def series(self) -> Series:
-        """The finished series."""
+        """Return the finished series."""
         values = read_only(in_base(np.frombuffer(self.values, np.float64), self.per))
         steps = read_only(np.array(self.steps, np.int64)) if self.steps else None
         return Series(self.key, self.unit, "samples", values, steps, printed_as=self.printed_as)
 
 
+class JsonSource:
+    """A JSON document in a file, and the problems at its paths until their lines are known.
+
+    To find the line of a path costs a walk through the text, so all lines are found in one walk, when a run is
+    finished. A document in a log may begin in the middle of a line, so its columns are wrong: then `columns` is False.
+    """
+
+    def __init__(self, loaded: JsonDocument, line: int = 1, *, columns: bool = True) -> None:
+        self.loaded = loaded
+        self._line = line
+        self._columns = columns
+        self._waiting: list[tuple[RunBuilder, Severity, str, Path, Key | None]] = []
+
+    def report(self, run: RunBuilder, severity: Severity, message: str, path: Path, key: Key | None) -> None:
+        """Keep a problem until its line is known. Raises OverLimit if there are too many."""
+        self._waiting.append((run, severity, message, path, key))
+        if len(self._waiting) > run.file.limits.problems:
+            self.settle()
+
+    def settle(self) -> None:
+        """Report every problem so far to its run, with its line."""
+        waiting, self._waiting = self._waiting, []
+        places = self.loaded.locate_all(path for _, _, _, path, _ in waiting)
+        for run, severity, message, path, key in waiting:
+            run.report(severity, message, self.moved(places[path]), key)
+
+    def moved(self, at: Location) -> Location:
+        """Return a place in the document as a place in its file."""
+        return replace(at, line=(at.line or 1) + self._line - 1, column=at.column if self._columns else None)
+
+
 class RunBuilder:
     """One run while it is read."""
 
-    def __init__(self, document: Document, format_name: str) -> None:
-        self.document = document
+    def __init__(self, file: InputFile, format_name: str, json: JsonSource | None = None) -> None:
+        self.file = file
         self.format = format_name
-        self.columns: dict[Key, Column] = {}
-        #: Series that were whole when they were read: aggregates, single values, lists of a JSON document.
-        self.finished: dict[Key, Series] = {}
+        #: The JSON document that paths are in.
+        self.json = json
         self.commit: str | None = None
-        self._faults: dict[Key, int] = {}
-        self._more_faults: Counter[Key] = Counter()
-        self._said_of: Counter[tuple[Severity, str]] = Counter()
-        self._alike: Counter[tuple[Severity, str]] = Counter()
-        self._other_facts: set[tuple[str, Fact]] = set()
-        self.problems: list[Problem] = []
         self.facts: dict[str, Fact] = {}
+        #: Series that grow by samples.
+        self.columns: dict[Key, Column] = {}
+        #: Series that are complete: aggregates, single values, whole lists of samples.
+        self.finished: dict[Key, Series] = {}
+        self.problems: list[Problem] = []
+        self._refused: Counter[Key] = Counter()
+        self._refused_more: Counter[Key] = Counter()
+        self._said: Counter[tuple[Severity, str]] = Counter()
+        self._other_facts: set[tuple[str, Fact]] = set()
+        self._times_printed: Counter[Key] = Counter()
+        self._names: set[Key] = set()
+
+    @property
+    def has_measured(self) -> bool:
+        """Return whether any series has begun."""
+        return bool(self.columns or self.finished)
+
+    # --- series that grow -------------------------------------------------------------------------------------------
 
     def column(self, key: Key, unit: str, per: float = 1.0, printed_as: str | None = None) -> Column:
-        """The series of this key, begun now if it is new; `per` printed units are one base unit."""
+        """Return the series of this key, new or known; `per` printed units are one base unit."""
         if key not in self.columns:
-            self.document.count("series", before=self.problems)
+            self.file.count("series", before=self.problems)
             self.columns[key] = Column(key, unit, per, printed_as)
         return self.columns[key]
 
     def add(self, column: Column, text: str, line: int, step: int | None = None) -> None:
-        """The next value of a series, as printed, or a problem; all values of a series have a step, or none has."""
-        fault = fault_of(text)
+        """Add a printed value to a series, or a problem; either all values of a series have a step, or none has."""
+        value, fault = checked(text, "s")
         if fault:
             self.refuse(column.key, fault, line)
         else:
-            column.values.append(float(text))
+            column.values.append(value)
             if step is not None:
                 column.steps.append(step)
 
-    @property
-    def has_measured(self) -> bool:
-        """Whether any series has begun."""
-        return bool(self.columns or self.finished)
+    def sample(
+        self, key: Key, unit: str, value: object, at: Place, *, per: float = 1.0, step: int | None = None
+    ) -> None:
+        """Add a value to the series of this key, or a problem; in units "1" and "B" it may be negative."""
+        parsed, fault = checked(value, unit)
+        if fault:
+            self.refuse(key, fault, at)
+            return
+        column = self.column(key, unit, per)
+        column.values.append(parsed)
+        if step is not None:
+            column.steps.append(step)
+
+    # --- series that are complete -----------------------------------------------------------------------------------
+
+    def finish(self, series: Series) -> None:
+        """Add a series that is complete, in base units."""
+        if series.key not in self.finished:
+            self.file.count("series", before=self.problems)
+        self.finished[series.key] = series
+
+    def samples(
+        self,
+        key: Key,
+        unit: str,
+        values: Sequence[object],
+        at: Callable[[int], Place],
+        *,
+        per: float = 1.0,
+        steps: Sequence[int] = (),
+    ) -> None:
+        """Add a series from a whole JSON list; items that are not measurements are refused.
+
+        Parameters:
+            key, unit: the series and its base unit; only values in s must not be negative.
+            values: the items of the list.
+            at: returns the place of the item with this index.
+            per: how many units of the list are one base unit.
+            steps: the step of each value; empty if the format has no steps.
+        """
+        numbers, good = measured(values, unit)
+        bad = [int(index) for index in np.flatnonzero(~good)]
+        self._refuse_all(key, bad, lambda index: fault_in(values[index], unit), at)
+        if good.any():
+            numbered = read_only(np.array(steps, np.int64)[good]) if steps else None
+            self.finish(Series(key, unit, "samples", read_only(in_base(numbers[good], per)), numbered))
+
+    def value(self, key: Key, unit: str, value: object, at: Place, *, per: float = 1.0) -> None:
+        """Add a series that is one number, or a problem."""
+        parsed, fault = checked(value, unit)
+        if fault:
+            self.refuse(key, fault, at)
+        else:
+            self.one_value(key, unit, in_base(parsed, per))
 
     def one_value(self, key: Key, unit: str, value: float, printed_as: str | None = None) -> None:
-        """The one number of a series, in base units."""
+        """Add a series that is one number, in base units."""
         printed_as = printed_as if printed_as != key.metric else None
         self.finish(Series(key, unit, "value", read_only(np.array([value])), printed_as=printed_as))
 
-    def finish(self, series: Series) -> None:
-        """A series that was whole when it was read."""
-        if series.key not in self.finished:
-            self.document.count("series", before=self.problems)
-        self.finished[series.key] = series
+    def aggregate(self, key: Key, unit: str, statistics: Mapping[str, float], printed_as: str | None = None) -> None:
+        """Add statistics, in base units, of values that the file does not contain; nothing if there are none."""
+        if statistics:
+            printed_as = printed_as if printed_as != key.metric else None
+            self.finish(Series(key, unit, "aggregate", _EMPTY, aggregate=statistics, printed_as=printed_as))
 
-    def refuse(self, key: Key, why: str, line: int | None, column: int | None = None) -> None:
-        """Why a value of this series is left out."""
-        self._faults[key] = self._faults.get(key, 0) + 1
-        if self._faults[key] <= MAX_FAULTS:
-            self._accuse(key, why, line, column)
+    def single_values(self, names: re.Pattern[str]) -> None:
+        """Make series with one sample single values, from which no warm-up is dropped, if their names begin so."""
+        for key in [key for key in self.columns if names.match(key.metric)]:
+            column = self.columns[key]
+            if len(column.values) == 1:
+                del self.columns[key]
+                self.one_value(key, column.unit, column.values[0], column.printed_as)
 
-    def refuse_more(self, key: Key, count: int = 1) -> None:
-        """So many more values of this series are left out, for reasons like those that were said."""
-        self._more_faults[key] += count
+    def unique(self, key: Key, at: Place) -> Key:
+        """Return the key, or `NAME#2` and so on if the file has it again, with a warning for the first of them."""
+        self._times_printed[key] += 1
+        count = self._times_printed[key]
+        found = key
+        while found in self._names:
+            count = max(count, 2)
+            found = Key(f"{key.metric}#{count}", key.labels)
+            count += 1
+        self._names.add(found)
+        if found != key:
+            if self._times_printed[key] == 2:
+                self.say("warning", "a name occurs again", at, f": {key.metric} is named {found.metric} here")
+            self._times_printed[key] = count - 1
+        return found
 
-    def _accuse(self, key: Key, why: str, line: int | None = None, column: int | None = None) -> None:
-        at = Location(self.document.name, line, column)
-        self.add_problem(Problem("error", f"{key}: {why}", at, key))
+    # --- problems and facts -----------------------------------------------------------------------------------------
 
-    def say(self, severity: Severity, message: str, line: int | None = None) -> None:
-        """A problem of the whole run."""
-        self.add_problem(self.document.problem(severity, message, line))
+    def refuse(self, key: Key, why: str, at: Place = None) -> None:
+        """Report why a value of this series is left out."""
+        self._refused[key] += 1
+        if self._refused[key] <= MAX_FAULTS:
+            self.report("error", f"{key}: {why}", at, key)
 
-    def add_problem(self, problem: Problem) -> None:
-        """A problem that has its place already; of those with the same words the first 20 are said, then counted."""
-        if problem.key is None:
-            self._alike[problem.severity, problem.message] += 1
-            if self._alike[problem.severity, problem.message] > MAX_FAULTS:
-                return
-        self.document.count("problems", problem.at.line, self.problems)
-        self.problems.append(problem)
+    def _refuse_all(
+        self, key: Key, indices: Sequence[int], why: Callable[[int], str], at: Callable[[int], Place]
+    ) -> None:
+        """Report why the values with these indices are left out; those after the first 20 are only counted."""
+        for index in indices[:MAX_FAULTS]:
+            self.refuse(key, why(index), at(index))
+        self._refused_more[key] += max(len(indices) - MAX_FAULTS, 0)
 
-    def say_some(self, severity: Severity, what: str, line: int, detail: str = "") -> None:
-        """A problem of a kind that a damaged file has on every line: the first 20 are said, then counted."""
-        self._said_of[severity, what] += 1
-        if self._said_of[severity, what] <= MAX_FAULTS:
-            self.say(severity, what + detail, line)
+    def say(self, severity: Severity, message: str, at: Place = None, detail: str = "") -> None:
+        """Report a problem of the whole run; problems with the same message, whatever their detail, are alike."""
+        self._said[severity, message] += 1
+        if self._said[severity, message] <= MAX_FAULTS:
+            self.report(severity, message + detail, at)
+
+    def report(self, severity: Severity, message: str, at: Place, key: Key | None = None) -> None:
+        """Report a problem, without counting how many are alike."""
+        if isinstance(at, tuple) and self.json:
+            self.json.report(self, severity, message, at, key)
+            return
+        place = at if isinstance(at, Location) else Location(self.file.name, at if isinstance(at, int) else None)
+        self.file.count("problems", place.line, self.problems)
+        self.problems.append(Problem(severity, message, place, key))
+
+    def report_json_faults(self) -> None:
+        """Report what is wrong with the JSON document; numbers that are not finite are refused with their series."""
+        for fault in self.json.loaded.faults if self.json else ():
+            if self.json and not _is_number(self.json.loaded.data, fault.path):
+                self.say(fault.problem.severity, fault.problem.message, self.json.moved(fault.problem.at))
 
     def fact(self, name: str, value: Fact, line: int) -> None:
-        """An environment fact; the first one counts, and another is said once."""
+        """Keep a fact of the environment; the first one counts, and each other value is reported once."""
         known = self.facts.setdefault(name, value)
         if known != value and (name, value) not in self._other_facts and len(self._other_facts) < MAX_FAULTS:
             self._other_facts.add((name, value))
-            self.say("warning", f"{name} is {value} here and {known} before; {known} is used", line)
+            self.say("warning", f"{name} is {value} here but was {known} before; using {known}", line)
 
     def run(self, part: int | None = None) -> Run:
-        """The finished run, with the problems of its document; an error if nothing was measured."""
-        measured = (column.series() for column in self.columns.values() if column.values)
-        series = (*self.finished.values(), *measured)
-        for key, count in self._faults.items():
-            if more := max(count - MAX_FAULTS, 0) + self._more_faults[key]:
-                self._accuse(key, f"and {more} more values left out")
-        for (severity, what), count in (self._said_of | self._alike).items():
+        """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
+        if self.json:
+            self.json.settle()
+        samples = (column.series() for column in self.columns.values() if column.values)
+        series = (*self.finished.values(), *samples)
+        for key, count in self._refused.items():
+            if more := max(count - MAX_FAULTS, 0) + self._refused_more[key]:
+                self.report("error", f"{key}: and {more} more values left out", None, key)
+        for (severity, message), count in [*self._said.items()]:
             if count > MAX_FAULTS:
-                self.say(severity, f"{what}: and {count - MAX_FAULTS} more")
+                self.report(severity, f"{message}: and {count - MAX_FAULTS} more", None)
         if not series:
             self.say("error", "no measurements")
-        return Run(
-            self.document.name,
-            self.format,
-            series,
-            (*self.document.problems, *self.problems),
-            _frozen(self.facts),
-            commit=self.commit,
-            part=part,
-        )
+        facts = MappingProxyType(dict(sorted(self.facts.items())))
+        problems = (*self.file.problems, *self.problems)
+        return Run(self.file.name, self.format, series, problems, facts, commit=self.commit, part=part)
 
 
-def _frozen(facts: dict[str, Fact]) -> Mapping[str, Fact]:
-    return MappingProxyType(dict(sorted(facts.items())))
+def _is_number(data: Any, path: Path) -> bool:
+    """Return whether the fault at this path is only that a number is NaN or infinite."""
+    for key in path:
+        if isinstance(data, dict):
+            data = data.get(key)
+        else:
+            data = data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
+    return isinstance(data, float) and not math.isfinite(data)
+
+
+def finish_all(runs: Sequence[RunBuilder]) -> tuple[Run, ...]:
+    """Return the finished runs of a file, numbered from 1 if there are several."""
+    return tuple(run.run(part if len(runs) > 1 else None) for part, run in enumerate(runs, 1))

@@ -1,8 +1,8 @@
 """JSON documents and printed Python objects in the lines of a log.
 
-One document is open at a time. A document ends where its brackets do, and a line that cannot belong to it breaks it
-off, so that one stray bracket never swallows a log. Printed objects are `Name(field=literal, ...)` as pydantic,
-dataclasses and rich print them; they are taken apart by `ast`, never evaluated.
+Only one document is open at a time. It ends at its last bracket, and a line that cannot belong to it breaks it off, so
+one stray bracket never swallows a log. Printed objects are `Name(field=literal, ...)` as pydantic, dataclasses and rich
+print them; they are parsed with `ast`, never evaluated.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 from perfgate.core.resource_limits import Limits
 
-#: JSON stands at the beginning of a line or behind `: `, `= ` and `> `.
+#: JSON at the beginning of a line, or behind `: `, `= ` or `> `.
 _JSON = re.compile(r'(?:^|[:=>]\s)\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
-#: And behind another document on the same line.
+#: JSON behind another document on the same line.
 _NEXT_JSON = re.compile(r'\s*(?=\{\s*(?:"|$)|\[\s*(?:\{|$))')
 _CALL = re.compile(r"\b(?=[A-Z]\w*\((?:\s*$|\s*\w+=))")
 
@@ -26,15 +26,15 @@ _CALL_WORD = (
     r"""\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[:,]|[-+]?(?:\d[\d.eE+-]*|nan\b|inf\b)"""
     r"""|True\b|False\b|None\b|[A-Za-z_]\w*(?:=|(?=\()))"""
 )
-#: Words up to and with the next bracket. None is ever tried in two ways, for a look ahead is not gone back into; and
-#: so many at most are remembered, for the case that no bracket comes.
+#: Words up to and including the next bracket. There is no backtracking, because a look-ahead is atomic. At most 64
+#: words are matched at once, in case no bracket comes.
 _JSON_WORDS = re.compile(rf"(?:(?=({_JSON_WORD}))\1){{0,64}}(?:\s*[\[\]{{}}])?")
 _CALL_WORDS = re.compile(rf"(?:(?=({_CALL_WORD}))\1){{0,64}}(?:\s*[\[\](){{}}])?")
-#: A printed object whose fields are no lists and no objects.
+#: A printed object whose fields are neither lists nor objects.
 _FLAT_CALL = re.compile(rf"[A-Z]\w*\((?:(?=({_CALL_WORD}))\1){{0,64}}\s*\)")
 
 
-#: Numbers that were printed; source code has names there.
+#: Printed numbers; source code has names there.
 _PRINTED_TIMES = re.compile(r"\btimes=\[\s*[-+.\d]")
 
 
@@ -56,21 +56,21 @@ class Embedded:
     fault: str | None = None
 
     def fault_matters(self, field: str) -> bool:
-        """Whether the broken document held this field, or might have: it was too large, or the log ends in it."""
+        """Return whether the broken document has this field, or may have it: it is too large, or the log ends in it."""
         if self.fault not in (_CUT, _UNREADABLE, BROKEN):
             return True
         shown = re.search(rf'"{field}"\s*:|\b{field}=\[', self.text)
         return bool(shown) or (self.fault == _CUT and self.text[:1] in "{[")
 
 
-#: Without one of these no document begins in a line.
+#: A document begins with one of these.
 _MARKS = re.compile(r"[\[{(]")
 
 _BLANKS = re.compile(r"\s*")
 
-_CUT = "a document that begins here is cut off at the end of the file"
-_UNREADABLE = "a printed result begins here that cannot be read"
-BROKEN = "a document that begins here is broken off by another line"
+_CUT = "the document that begins here is cut off at the end of the file"
+_UNREADABLE = "the printed result that begins here cannot be read"
+BROKEN = "the document that begins here is broken off by another line"
 
 
 class _Open:
@@ -84,7 +84,7 @@ class _Open:
         self._parts: list[str] = []
         self._size = 0
         self._depth = 0
-        #: Why the document is given up, where it is too large rather than broken off.
+        #: Why the document is given up, if it is too large.
         self.beyond: str | None = None
 
     @property
@@ -92,7 +92,7 @@ class _Open:
         return "\n".join(self._parts)
 
     def feed(self, line: str, begin: int) -> int | None:
-        """Up to where a line from `begin` on belongs to it: to the end of either; None if the line breaks it off."""
+        """Return the end of the part of a line, from `begin`, that belongs to it; None if the line breaks it off."""
         at = begin
         while (words := self._words.match(line, at)) and words.end() > at:
             at = words.end()
@@ -109,14 +109,15 @@ class _Open:
         foreign = self._depth and not _BLANKS.fullmatch(line, at)
         if foreign and self._parts:
             return None
-        self._parts.append(line[begin:at])  # of the first line, which may be the cut one, in any case
+        self._parts.append(line[begin:at])  # of the first line in any case, because it may be the cut one
         return None if foreign or self.beyond else at
 
     def _too_much(self) -> str | None:
         if self._depth > self._limits.depth:
             return self._limits.beyond("depth", "the document that begins here is nested deeper")
-        limit = "document_bytes" if self._is_json else "printed_bytes"
-        if self._size > getattr(self._limits, limit):
+        most = self._limits.document_bytes if self._is_json else self._limits.printed_bytes
+        if self._size > most:
+            limit = "document_bytes" if self._is_json else "printed_bytes"
             return self._limits.beyond(limit, "the document that begins here is larger")
         return None
 
@@ -125,7 +126,7 @@ class _Open:
         return self._depth == 0
 
     def result(self) -> Embedded | None:
-        """The whole document; None for a call without times, or one that is source code, not a printed object."""
+        """Return the whole document; None for an object without times, or for source code."""
         if self._is_json:
             return Embedded(self.line, self.text)
         if "times" not in self.text:
@@ -140,30 +141,30 @@ class _Open:
 
 
 class _Line:
-    """A line while documents are looked for in it, from left to right; nothing is searched for twice."""
+    """A line that is searched for documents, from left to right; nothing is searched twice."""
 
     __slots__ = ("at", "found", "number", "text")
 
     def __init__(self, number: int, text: str) -> None:
         self.number = number
         self.text = text.replace("\u2502", " ")  # rich's indent guides
-        #: Up to where it has been read.
+        #: The end of the part that has been read.
         self.at = 0
         self.found: dict[re.Pattern[str], re.Match[str] | None] = {}
 
     def next(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """The first match of a pattern from here on."""
+        """Return the first match of a pattern from here on."""
         known = self.found.get(pattern)
         if pattern not in self.found or (known and known.start() < self.at):
             known = self.found[pattern] = pattern.search(self.text, self.at)
         return known
 
     def begin(self, limits: Limits) -> _Open | None:
-        """The next document that begins in the line, which is then read up to its first bracket or name."""
+        """Return the next document that begins in the line; the line is then read up to its first bracket or name."""
         json = _NEXT_JSON.match(self.text, self.at) if self.at else None
         json = json or self.next(_JSON)
         call = self.next(_CALL)
-        # Most printed objects hold no times, and need no more than a look.
+        # Most printed objects have no times, and are skipped quickly.
         while call and (json is None or call.start() < json.start()) and (end := self._without_times(call)):
             self.at = end
             if end == len(self.text):
@@ -176,7 +177,7 @@ class _Line:
         return _Open(self.number, found is json, limits)
 
     def _without_times(self, call: re.Match[str]) -> int | None:
-        """Where a printed object ends that is whole and flat, and in which nobody looks for anything."""
+        """Return the end of a printed object that is whole, flat and without times; None for any other."""
         flat = _FLAT_CALL.match(self.text, call.start())
         return None if flat is None or "times" in flat[0] or ":" in flat[0] else flat.end()
 
@@ -184,7 +185,13 @@ class _Line:
 def embedded(
     lines: Iterable[tuple[int, str]], limits: Limits, also: re.Pattern[str] | None = None
 ) -> Iterator[Embedded | tuple[int, re.Match[str]]]:
-    """The documents in numbered lines, in order, and between them the places in which `also` is found."""
+    """Yield the documents in numbered lines, in order, and between them the matches of `also`.
+
+    Parameters:
+        lines: the number of each line, from 1, and its text.
+        limits: the limits of size and depth of a document.
+        also: a pattern to find outside of documents.
+    """
     document: _Open | None = None
     broken: list[_Open] = []
     for number, text in lines:
@@ -214,11 +221,11 @@ def embedded(
                 break
     if document:
         broken.append(document)
-    yield from (each.broken(_CUT) for each in broken)  # what the last line breaks off may be cut in that line
+    yield from (each.broken(_CUT) for each in broken)  # the last line may be cut itself, so the documents may be whole
 
 
 def parse_call(text: str) -> Call | None:
-    """`Name(field=literal, ...)` taken apart; None for anything else."""
+    """Parse `Name(field=literal, ...)`; return None for anything else."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -240,7 +247,7 @@ def parse_call(text: str) -> Call | None:
 
 
 def _literal(node: ast.expr) -> object:
-    """The value of a literal; of anything else, which no measurement is, its source."""
+    """Return the value of a literal; for anything else, which is not a measurement, its source."""
     if isinstance(node, ast.List):
         return [_literal(element) for element in node.elts]
     if isinstance(node, ast.Name) and node.id in ("nan", "inf"):

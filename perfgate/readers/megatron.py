@@ -1,4 +1,4 @@
-"""Megatron-LM logs and golden values: iteration lines, timers in their two shapes, and memory.
+"""Megatron-LM logs and golden values: iteration lines, timers in their two forms, and memory.
 
     time (ms) | forward-compute: 32054.16 | backward-params-all-reduce: 26.06 | optimizer: 342.01         until 2022
     (min, max) time across ranks (ms):                                                                    since 2022
@@ -6,8 +6,8 @@
     max time across ranks (ms):                         one number in each row
     times across ranks (ms):                            `  forward-backward:` and below it `     rank  0: 1232.10`
 
-Source: NVIDIA/Megatron-LM `megatron/core/timers.py`, `megatron/training/training.py` and `utils.py`; `iterations` says
-what an iteration line looks like. All times are means over the iterations since the last such line.
+Source: NVIDIA/Megatron-LM `megatron/core/timers.py`, `megatron/training/training.py` and `utils.py`; for iteration
+lines see `deepspeed.lines`. All times are means over the iterations since the last such line.
 
 | metric | unit | printed as |
 |---|---|---|
@@ -18,11 +18,11 @@ what an iteration line looks like. All times are means over the iterations since
 | timers by their printed names, `forward-compute`, `optimizer`, ... | s | labels: ranks (`min`, `max`), or rank |
 | `memory.allocated`, `.peak_allocated`, `.reserved`, `.peak_reserved` | B | `memory (MB) | ...`; label rank |
 
-A skipped iteration is shorter than the others and is kept; `skipped_iterations` tells where they are. Iteration n is
-step n - 1; what is printed below its line belongs to the same step, and what is printed before the first is step 0.
+A skipped iteration is shorter than the others, and is kept; `skipped_iterations` shows where they are. Iteration n is
+step n - 1; the lines below it belong to the same step, and the lines before the first iteration belong to step 0.
 
-DeepSpeed's timers and memory in a log of Megatron-DeepSpeed are read as in the format deepspeed, which such a log has
-where its timers come first.
+DeepSpeed's timers and memory in a log of Megatron-DeepSpeed are read as in the format deepspeed. If such a log begins
+with those timers, its format is deepspeed.
 
 Golden values of functional tests are `{"iteration-time": {"start_step": 1, "end_step": 50, "step_interval": 5,
 "values": {"1": 8.01, "5": 1.63}}, ...}`, values as a list until 2025: `iteration_time` (s), `memory.allocated` and
@@ -37,16 +37,18 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path, load_json
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.deepspeed import iterations
-from perfgate.readers.deepspeed.memory import MemoryUsage
+from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.deepspeed import lines
+from perfgate.readers.deepspeed.blocks import MemoryUsage
 from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of
-from perfgate.readers.jsonrun import JsonRun
 from perfgate.readers.runs import Runs
-from perfgate.readers.sniffing import is_json
-from perfgate.readers.text import Document
+from perfgate.readers.text import InputFile
 
 NAME = "megatron"
+TITLE = "a Megatron-LM log: iteration lines and timers, or its golden values (JSON)"
+METRICS = (
+    "`iteration_time`, `throughput_per_gpu`, `tokens_per_second`, `memory.peak_allocated`, losses, timers as printed"
+)
 
 _BLOCK = re.compile(r"(\(min, max\) time|max time|times) across ranks \(ms\):")
 _PAIR = re.compile(r"\(([^\s,()]{1,40}), ([^\s,()]{1,40})\)")
@@ -62,7 +64,7 @@ _DEEPSPEED = re.compile(r"(?:\[Rank -?\d{1,9}\]|rank=-?\d{1,9}) {0,9}time \(ms\)
 _WORLD_SIZE = re.compile(r"(?:using world size: |\bworld_size \.{3,80} )(\d{1,9})")
 _LAUNCHER = "using world size: "
 
-#: Golden values whose names and units are known; all others are counts and losses.
+#: Golden values with known names and units; all others are counts and losses.
 _GOLDEN = {
     "iteration-time": ("iteration_time", "s"),
     "mem-allocated-bytes": ("memory.allocated", "B"),
@@ -70,28 +72,28 @@ _GOLDEN = {
 }
 
 
-def read(document: Document) -> tuple[Run, ...]:
-    """The runs of a log, or the one run of golden values."""
-    if is_json(document.head(1 << 16).decode("utf-8", "replace")):
-        return (_golden(document),)
-    return _Log(document).read()
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log, or the one run of golden values."""
+    if file.is_json():
+        return (_golden(file),)
+    return _Log(file).read()
 
 
 class _LogRun(RunBuilder):
     """One run of a log while it is read."""
 
-    def __init__(self, document: Document) -> None:
-        super().__init__(document, NAME)
-        #: DeepSpeed's records in the same log, which say their rank.
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file, NAME)
+        #: DeepSpeed's records in the same log, which have a rank.
         self.timers = Timers(self)
 
     @property
     def has_measured(self) -> bool:
-        """Whether iterations have begun: memory is printed while the model is still being built."""
+        """Return whether iterations have begun: memory is printed while the model is still being built."""
         return any(not key.metric.startswith("memory.") for key in self.columns)
 
     def run(self, part: int | None = None) -> Run:
-        """The finished run."""
+        """Return the finished run."""
         self.timers.finish()
         return super().run(part)
 
@@ -99,33 +101,33 @@ class _LogRun(RunBuilder):
 class _Log:
     """A log while it is read."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.runs = Runs(lambda: _LogRun(document))
+    def __init__(self, file: InputFile) -> None:
+        self.file = file
+        self.runs = Runs(lambda: _LogRun(file))
         self.step = 0
-        #: Which kind of rows may follow: `(min, max) time`, `max time`, `times`, or none.
+        #: The kind of rows that may follow: `(min, max) time`, `max time`, `times`, or none.
         self.block = ""
         self.usage = MemoryUsage()
         #: Under `times across ranks`, the timer whose ranks follow.
         self.timer = ""
 
     def read(self) -> tuple[Run, ...]:
-        """Every line of the log, once."""
-        for number, line, _, ended in self.document.lines():
+        """Read every line of the log, once."""
+        for number, line, _, ended in self.file.lines():
             if ended:
                 self._line(number, line)
                 self.usage.line(self.runs.run, number, line)
             elif self._is_record(line):
-                self.runs.run.say("warning", "the last record is cut off, and left out", number)
+                self.runs.run.say("warning", "the last record is cut off; left out", number)
         return self.runs.finish()
 
     def _is_record(self, line: str) -> bool:
-        words = (iterations.WORD, "time (ms)", "memory (MB)")
+        words = (lines.ITERATION_WORD, "time (ms)", "memory (MB)")
         return any(word in line for word in words) or bool(self.block and ": " in line)
 
     def _line(self, number: int, line: str) -> None:
-        """One line, by the words in it."""
-        if iterations.WORD in line:
+        """Read one line, by the words in it."""
+        if lines.ITERATION_WORD in line:
             self._iterations(number, line)
         elif "time (ms)" in line:
             self._timers(number, line)
@@ -140,14 +142,14 @@ class _Log:
             self._fact(number, line)
 
     def _iterations(self, number: int, line: str) -> None:
-        for count, record in iterations.records(line):
+        for count, record in lines.iterations(line):
             self.runs.count("iteration", count, number)
             self.step = max(count - 1, 0)
             self.block = ""
-            iterations.add_record(self.runs.run, record, self.step, number)
+            lines.add_iteration(self.runs.run, record, self.step, number)
 
     def _timers(self, number: int, line: str) -> None:
-        """`time (ms) | NAME: 1.23 | ...`, several of them on a line where two writers met."""
+        """`time (ms) | NAME: 1.23 | ...`; there are several on a line if two writers collided."""
         if _DEEPSPEED.search(line):
             self.runs.run.timers.read(number, line)
             return
@@ -159,14 +161,14 @@ class _Log:
                 if name:
                     self._add(Key(name), text, number)
                 else:
-                    self.runs.run.say_some("error", "a timer whose name cannot be read", number, f": {text[:80]!r}")
+                    self.runs.run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
 
     def _add(self, key: Key, text: str, number: int) -> None:
         run = self.runs.run
         run.add(run.column(key, "s", 1000), text, number, self.step)
 
     def _row(self, number: int, line: str) -> None:
-        """A row of a block; a line of another kind, which another process may have printed, is none."""
+        """Read a row of a block; lines of other kinds, which another process may have printed, are passed over."""
         if self.block == "times":
             self._row_of_rank(number, line)
             return
@@ -207,7 +209,7 @@ class _Log:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """The name and the text of a row `    NAME ....: TEXT`, dotted to 48 characters; no name where there is none."""
+    """Return the name and the text of a row `    NAME ....: TEXT`, dotted to 48 characters; "" for another line."""
     left, colon, text = line.rstrip().rpartition(": ")
     dotted = left.rpartition("   ")[2].lstrip()
     stem = dotted.rstrip(".")
@@ -216,22 +218,23 @@ def _split(line: str) -> tuple[str, str]:
     return stem.strip(), text
 
 
-def _golden(document: Document) -> Run:
-    """Golden values as one run."""
-    text = document.whole()
-    loaded = load_json(text or "{}", document.name, document.limits)
-    run = JsonRun(document, NAME, loaded)
+def _golden(file: InputFile) -> Run:
+    """Return golden values as one run."""
+    text = file.whole()
+    loaded = load_json(text or "{}", file.name, file.limits)
+    run = RunBuilder(file, NAME, JsonSource(loaded))
     for name, series in loaded.data.items() if isinstance(loaded.data, dict) else ():
         if isinstance(series, dict):
-            metric, unit = _GOLDEN.get(name, (iterations.plain(name), "1"))
+            metric, unit = _GOLDEN.get(name, (lines.plain(name), "1"))
             for step, value, path in _golden_values(series):
                 if value != "nan":
                     run.sample(Key(metric), unit, value, (name, "values", *path), step=step)
+    run.report_json_faults()
     return run.run()
 
 
 def _golden_values(series: dict[str, Any]) -> Iterator[tuple[int, object, Path]]:
-    """(step, value, where it stands) of one series."""
+    """Yield the step, the value and the path of each value of a series."""
     values, start, interval = (series.get(name) for name in ("values", "start_step", "step_interval"))
     if isinstance(values, dict):
         for step, value in values.items():

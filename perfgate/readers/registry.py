@@ -1,52 +1,89 @@
-"""The registry: every format that perfgate reads, what gives it away, and the module that reads it.
+r"""The registry: the formats that perfgate reads, how to recognise each, and which module reads it.
 
-A new format is a row here and a module beside this one with `read(document) -> tuple[Run, ...]`: one Run for each run
-in the file, never none. `read` walks a `text.Document` once, by lines, as a whole or by blocks of bytes; never raises
-for bad data, but says it in problems (`building.RunBuilder` helps); opens nothing; and knows nothing of baselines,
-rules or the clock. What it keeps it counts, through `RunBuilder` or `document.count`, so that the limits of
-`core.resource_limits` hold. Modules are imported when a file is theirs, so that many formats cost nothing at start-up.
+**A new format** is a row of `FORMATS` and a module in this package, in the folder of its tool if there is one. The
+module has a docstring that quotes the format and cites its source, and
+
+    TITLE = "a log of mytool"                            what the format is, for the pages
+    METRICS = "`step_time`, and losses as printed"       which metrics rules can name, for the pages, in Markdown
+
+    def read(file: InputFile) -> tuple[Run, ...]: ...    one Run for each run in the file, at least one
+
+`read` walks the file once, by lines, as a whole or by blocks of bytes. It never raises for bad data: it makes a Run
+with problems instead (`builder.RunBuilder` does most of it). It opens nothing, and knows no baselines, rules or clocks.
+It counts what it keeps, through `RunBuilder` or `file.count`, so that the limits of `core.resource_limits` hold.
+
+**A reader outside perfgate** is a package with the same `read`, and an entry point that names its `Format`:
+
+    [project.entry-points."perfgate.readers"]            in the pyproject.toml of the package
+    mytool = "mytool_reader:FORMAT"
+
+    from perfgate.readers import Format                  mytool_reader.py; a module with FORMAT is as good
+    FORMAT = Format("mytool", "mytool_reader", markers={"mytool step": r"mytool step \d+: "})
+
+Such readers are only loaded when no format of perfgate matches, or when --format names an unknown format. A package
+that cannot be loaded, or whose reader fails, is reported in one line and harms no other file.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from types import ModuleType
+from typing import cast
 
-from perfgate.readers import shapes
-from perfgate.readers.sniffing import SQLITE, Shape
+from perfgate.core import Run
+from perfgate.core.resource_limits import OverLimit
+from perfgate.core.wording import clip, one_line
+from perfgate.readers import json_outline
+from perfgate.readers.json_outline import JsonOutline
+from perfgate.readers.text import SQLITE, InputFile
 
-if TYPE_CHECKING:
-    from perfgate.core import Run
-    from perfgate.readers.text import Document
+GROUP = "perfgate.readers"
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format: its name for `--format`, its title for people, and the module that reads it."""
+    """One format: its name for `--format`, the module that reads it, and how to recognise it.
+
+    The markers are here and not in the reader's module, because detection needs the markers of all formats: to import
+    every reader would add 0.25 s to each start.
+    """
 
     name: str
-    title: str
+    #: The module with `read`, imported when a file has this format; one that begins with a dot is in this package.
     module: str
-    #: What rules can name of it, for the pages, in Markdown.
-    metrics: str
-    #: Of text: words that must occur, and the pattern that finds them (empty: the words themselves). The earliest
-    #: match in a file decides; of two at one place, the format that stands first.
+    #: Text formats: words that must occur, and the pattern that finds them (empty: the words themselves). The earliest
+    #: match in a file decides; at the same place, the first format of the list.
     markers: Mapping[str, str] = field(default_factory=dict)
-    #: The same, of what stands in logs of other formats, too: they count where a file has no marker.
+    #: Like `markers`, but these also occur in logs of other formats: they count if a file has no marker.
     hints: Mapping[str, str] = field(default_factory=dict)
-    #: Of a file that is no text: its first bytes.
+    #: Binary formats: the first bytes.
     magic: bytes | None = None
-    #: Of JSON: why a document of this shape is of the format, or None.
-    fits: Callable[[Shape], str | None] = shapes.none
-    #: Of JSON: the pattern of a key that tells the format, however much stands before it; empty for none.
+    #: JSON formats: returns why a document with this outline has the format, or None.
+    outline: Callable[[JsonOutline], str | None] | None = None
+    #: JSON formats: the pattern of a key that proves the format, however far behind it is; empty for none.
     late_key: str = ""
+    #: The package that brings the format, if it is not perfgate.
+    package: str = ""
 
-    def read(self, document: Document) -> tuple[Run, ...]:
-        """The runs of a document, at least one."""
-        reader = import_module(f"perfgate.readers.{self.module}")
-        return cast("tuple[Run, ...]", reader.read(document))
+    @property
+    def title(self) -> str:
+        """What the format is, for people."""
+        return str(import_module(self.module, __package__).TITLE)
+
+    @property
+    def metrics(self) -> str:
+        """Which metrics rules can name, in Markdown."""
+        return str(import_module(self.module, __package__).METRICS)
+
+    def read(self, file: InputFile) -> tuple[Run, ...]:
+        """Return the runs of a file, at least one. Only a reader outside perfgate is not trusted."""
+        if self.package:
+            return _read_outside(self, file)
+        return cast("tuple[Run, ...]", import_module(self.module, __package__).read(file))
 
 
 #: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
@@ -58,15 +95,7 @@ _MEGATRON_TIMERS = (
 FORMATS: tuple[Format, ...] = (
     Format(
         "deepspeed",
-        "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines",
-        "deepspeed.log",
-        metrics=(
-            "`forward`, `backward`, `backward_allreduce`, `step`, `*_microstep`, `optimizer_*`, any other timer as "
-            'printed; `samples_per_second`, `memory.allocated`, `memory.peak_allocated{at="..."}`, ...; '
-            "`collective.OP`, `.algbw`, `.busbw`, `.straggler`, labelled with the message size; "
-            "`flops_profiler.forward_latency`, `.throughput`, ...; of open_clip and EVA-CLIP lines `batch_time`, "
-            "`data_time`, `batch_rate`"
-        ),
+        ".deepspeed.log",
         markers={
             "time (ms)": rf"time \(ms\)[ \t]*(?:\|(?!{_MEGATRON_TIMERS})|\r?$)",
             "SamplesPerSec=": r", (?:RunningAvg)?SamplesPerSec=",
@@ -82,66 +111,39 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "lightning",
-        "a report of Lightning's SimpleProfiler, AdvancedProfiler or PyTorchProfiler",
-        "lightning.reports",
-        metrics=(
-            "the action as printed (quote names that begin with `[`), labelled with its stage; `ACTION.function`; "
-            "operators as in torch-table"
-        ),
+        ".lightning",
         markers={"Mean duration (s)": r"Action[ \t]*\|[ \t]*Mean duration \(s\)", "Profile stats for: ": ""},
     ),
     Format(
         "torch-table",
-        "a table of torch's key_averages().table()",
-        "torch_text.table",
-        metrics=(
-            "`OP.cpu_time`, `OP.self_device_time`, `OP.cpu_memory`, `OP.flops`, `OP.calls`, ... (`cuda` and `xpu` may "
-            "be written for `device`)"
-        ),
+        ".torch_text.op_table",
         markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"},
     ),
     Format(
         "megatron",
-        "a Megatron-LM log: iteration lines and timers, or its golden values (JSON)",
-        "megatron",
-        metrics=(
-            "`iteration_time`, `throughput_per_gpu`, `tokens_per_second`, `memory.peak_allocated`, losses, timers as "
-            "printed"
-        ),
+        ".megatron",
         markers={
             "elapsed time per iteration": r"\biteration\s{1,40}\d+/\s{0,40}\d+ \|.{0,300}?elapsed time per iteration",
             "across ranks (ms):": r"across ranks \(ms\):(?!\s{0,20}(?:load-checkpoint|model-and-opt))",
             "time (ms) |": rf"time \(ms\) \|{_MEGATRON_TIMERS}",
         },
-        fits=shapes.golden,
+        outline=json_outline.golden,
     ),
     Format(
         "torch-trace",
-        "a Chrome trace of torch.profiler (Kineto JSON), or a folder of them, one per rank or span",
-        "torch_trace",
-        metrics=(
-            "`step.time` and its parts `step.kernel`, `.memcpy`, `.memset`, `.communication`, `.runtime`, "
-            "`.dataloader`, `.cpu_exec`, `.other`; `gpu.utilization`, `gpu.sm_efficiency`, `gpu.occupancy`, "
-            "`gpu.tensor_core_share`, `gpu.idle` (and `.idle_host_wait`, `_kernel_wait`, `_other`); `comm.exposed`, "
-            "`comm.overlap`, `comm.wait`; `kernel.NAME`, `op.NAME`, `range.NAME`, `collective.NAME` (`.bytes`, "
-            "`.bus_bandwidth`); `memory.peak_allocated`, `memory.peak_reserved`"
-        ),
-        fits=shapes.trace,
+        ".torch_trace",
+        outline=json_outline.trace,
         late_key=r'"traceEvents"\s*:\s*\[',
     ),
     Format(
         "timeit",
-        "timing results: lists of seconds under `times`, as JSON or as printed Python objects",
-        "benchmarks.timeit",
-        metrics="the `computation`, labelled with its configuration's name",
+        ".benchmarks.timeit",
         markers={'"times"': r'"times"\s*:\s*\[', "times=[": ""},
-        fits=shapes.timing,
+        outline=json_outline.timing,
     ),
     Format(
         "torch-benchmark",
-        "text of torch.utils.benchmark: printed Measurements, tables of Compare",
-        "torch_text.measurements",
-        metrics="the title, or `LABEL: SUB_LABEL`, labelled with `threads` and `description`",
+        ".torch_text.measurements",
         markers={
             "common.Measurement object at": r"<(?:torch\.utils\.benchmark\.)?utils\.common\.Measurement object at",
             " threads: ---": r"\d threads: -{3}",
@@ -149,47 +151,32 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "pytest-benchmark",
-        "JSON of pytest-benchmark (pytest --benchmark-json)",
-        "benchmarks.pytest_benchmark",
-        metrics="the benchmark's full name",
-        fits=shapes.pytest_benchmark,
+        ".benchmarks.pytest_benchmark",
+        outline=json_outline.pytest_benchmark,
     ),
     Format(
         "pyperf",
-        "JSON of pyperf: each process run is a run",
-        "benchmarks.pyperf",
-        metrics="the benchmark's name",
-        fits=shapes.pyperf,
+        ".benchmarks.pyperf",
+        outline=json_outline.pyperf,
     ),
     Format(
         "google-benchmark",
-        "JSON of Google Benchmark (--benchmark_out_format=json)",
-        "benchmarks.google_benchmark",
-        metrics="the benchmark's full name, and `NAME.cpu_time`, `NAME.COUNTER`",
-        fits=shapes.google_benchmark,
+        ".benchmarks.google_benchmark",
+        outline=json_outline.google_benchmark,
     ),
     Format(
         "hyperfine",
-        "JSON of hyperfine (--export-json)",
-        "benchmarks.hyperfine",
-        metrics="the command, and `COMMAND.user`, `.system` and `.memory_usage`, labelled with its parameters",
-        fits=shapes.hyperfine,
+        ".benchmarks.hyperfine",
+        outline=json_outline.hyperfine,
     ),
     Format(
         "asv",
-        "a results file of asv, version 1 or 2",
-        "benchmarks.asv",
-        metrics="the benchmark with its parameters: `bench.time_a(8, 'x')`",
-        fits=shapes.asv,
+        ".benchmarks.asv",
+        outline=json_outline.asv,
     ),
     Format(
         "nsys",
-        "Nsight Systems: summaries (`nsys stats`) as CSV, JSON or tables, and exports as SQLite",
-        "nvidia.nsys",
-        metrics=(
-            "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `memcpy.NAME.size`, `range.NAME`, `os.NAME`: aggregates of a "
-            "summary, one value for each activity of an export"
-        ),
+        ".nvidia.nsys",
         magic=SQLITE,
         markers={
             "Total Time": r"Time ?\(%\)\"?[, \t|]+\"?Total Time\b",
@@ -197,65 +184,126 @@ FORMATS: tuple[Format, ...] = (
             "Processing [": r"Processing \[[^\]\n]{1,999}\] with \[[^\]\n]{1,999}sum\b",
             "SKIPPED: ": r"^SKIPPED: .* does not contain",
         },
-        fits=shapes.nsys,
+        outline=json_outline.nsys,
     ),
     Format(
         "ncu",
-        "Nsight Compute CSV (`ncu --csv`), details or raw page",
-        "nvidia.ncu",
-        metrics="`kernel.NAME.METRIC`, one value a launch",
+        ".nvidia.ncu",
         markers={
             "Kernel Name": r"\"ID\",(?:\"[^\"\n]{0,99}\",){0,9}\"Kernel Name\"|^ID,(?:[\w ]{0,99},){0,9}Kernel Name,"
         },
     ),
     Format(
         "hf-trainer",
-        "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints",
-        "huggingface.trainer",
-        metrics="every number by its printed name: `train_runtime`, `train_samples_per_second`, `eval_loss`, ...",
+        ".hf_trainer",
         markers={
             "_runtime':": r"'(?:train|eval|predict|test)\w{0,200}_runtime':",
             " metrics *****": r"\*{5} \w{1,40} metrics \*{5}[ \t]*\r?$",
         },
-        fits=shapes.trainer,
+        outline=json_outline.trainer,
     ),
     Format(
         "vllm",
-        "vLLM benchmark results (JSON)",
-        "vllm",
-        metrics="`mean_ttft`, `p99_itl`, `request_throughput`, ...; each request's `ttft`, `itl`, `latency`",
-        fits=shapes.vllm,
+        ".vllm",
+        outline=json_outline.vllm,
     ),
     Format(
         "mlperf",
-        "an MLPerf training log (:::MLLOG)",
-        "mlperf",
-        metrics="`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`, ...",
+        ".mlperf",
         markers={":::MLLOG": ""},
     ),
     Format(
         "nccl-tests",
-        "nccl-tests: the printed table, or the JSON document of -J; bigscience's all_reduce benchmark",
-        "nvidia.nccl_tests",
-        metrics="`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `place`",
+        ".nvidia.nccl_tests",
         markers={
             "algbw": r"#[ \t]{1,99}size[ \t].{0,300}\balgbw[ \t]+busbw",
             "algo throughput: ": r"algo throughput: \S{1,40} bps, \S{1,40} Gbps",
         },
-        fits=shapes.nccl_tests,
+        outline=json_outline.nccl_tests,
     ),
     Format(
         "perfgate",
-        "perfgate results (perfgate.results/1)",
-        "recorded.results",
-        metrics="whatever was recorded",
-        fits=shapes.results,
+        ".recorded.results",
+        outline=json_outline.results,
     ),
     Format(
         "recording",
-        "a recording of perfgate.Recorder that was not closed",
-        "recorded.recording",
-        metrics="whatever was recorded until then",
-        fits=shapes.recording,
+        ".recorded.recording",
+        outline=json_outline.recording,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """The formats of installed packages, and what is wrong with such packages, one line each."""
+
+    formats: list[Format] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+@cache
+def plugins() -> Plugins:
+    """Return the formats of installed packages; to search for the packages takes milliseconds."""
+    from importlib.metadata import entry_points
+
+    found = Plugins()
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+        try:
+            loaded = _checked(entry.load(), package, found)
+        except (Exception, SystemExit) as error:
+            found.faults.append(_fault(f"the reader {entry.name!r} of {package} cannot be loaded", error))
+        else:
+            found.formats.append(loaded)
+    return found
+
+
+def find_format(name: str) -> Format | None:
+    """Return the format of this name; packages are searched only if perfgate has none."""
+    own = next((known for known in FORMATS if known.name == name), None)
+    return own or next((known for known in plugins().formats if known.name == name), None)
+
+
+def format_names() -> list[str]:
+    """Return the names of all formats, those of installed packages last."""
+    return [known.name for known in (*FORMATS, *plugins().formats)]
+
+
+def _checked(loaded: object, package: str, before: Plugins) -> Format:
+    """Return the format that an entry point names, made safe to use. Raises an error that says what is wrong."""
+    found = vars(loaded).get("FORMAT") if isinstance(loaded, ModuleType) else loaded
+    if not isinstance(found, Format):
+        raise TypeError("the entry point names neither a Format nor a module with FORMAT")
+    if any(found.name == known.name for known in (*FORMATS, *before.formats)):
+        raise ValueError(f"the format {found.name!r} exists already")
+    for pattern in (*found.markers.values(), *found.hints.values(), found.late_key):
+        re.compile(pattern)
+    rule = found.outline
+
+    def outline(document: JsonOutline) -> str | None:
+        try:
+            return rule(document) if rule else None
+        except Exception as error:
+            before.faults.append(_fault(f"the reader {found.name!r} of {package} failed", error))
+            return None
+
+    return replace(found, package=package, outline=outline)
+
+
+def _read_outside(found: Format, file: InputFile) -> tuple[Run, ...]:
+    """Return the runs that a reader outside perfgate finds; if it fails, one run with the error."""
+    try:
+        runs = tuple(import_module(found.module).read(file))
+        if not runs or not all(isinstance(run, Run) for run in runs):
+            raise TypeError("read() must return at least one Run")
+    except OverLimit:
+        raise
+    except (Exception, SystemExit) as error:
+        message = _fault(f"the reader {found.name!r} of {found.package} failed", error)
+        return (Run(file.name, found.name, (), (*file.problems, file.problem("error", message))),)
+    return runs
+
+
+def _fault(what: str, error: BaseException) -> str:
+    return clip(one_line(f"{what}: {type(error).__name__}: {error}"), 500)

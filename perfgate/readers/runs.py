@@ -1,41 +1,45 @@
-"""Several runs in one log: restarts that were appended to the same file are told apart, never merged."""
+"""Several runs in one file: told apart, never merged. Several files of one run: joined."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from perfgate.core import Run
-from perfgate.readers.builder import RunBuilder
+from perfgate.core import Fact, Key, Location, Problem, Run, Series
+from perfgate.readers.builder import RunBuilder, finish_all
+from perfgate.readers.text import rank_in_name
 
-#: So many starts of runs are named.
-_STARTS_SAID = 20
+#: How many starts of runs a message names.
+_STARTS_NAMED = 20
 
 AnyBuilder = TypeVar("AnyBuilder", bound=RunBuilder)
 
 
 class Runs(Generic[AnyBuilder]):
-    """The run that is being read, and the ones before it in the same file."""
+    """The run that is being read, and the runs before it in the same file: restarts that were appended to a log."""
 
     def __init__(self, make: Callable[[], AnyBuilder]) -> None:
         self._make = make
-        #: Every run so far with the line on which it begins; its builder holds whatever a reader knows of a run.
+        #: Every run so far, with the line on which it begins.
         self._begun: list[tuple[AnyBuilder, int]] = []
         self._begin(1)
 
     def _begin(self, line: int) -> None:
         self.run = self._make()
-        self.run.document.count("runs", line, self._begun[0][0].problems if self._begun else ())
+        self.run.file.count("runs", line, self._begun[0][0].problems if self._begun else ())
         self._begun.append((self.run, line))
         self._counters: dict[str, int] = {}
 
     def banner(self, line: int) -> None:
-        """A launcher starts here: a new run, unless this one has measured nothing yet."""
+        """A launcher starts here: begin a new run, unless this one has measured nothing yet."""
         if self.run.has_measured:
             self._begin(line)
 
     def count(self, counter: str, value: int, line: int, fraction: float = 1.0) -> None:
-        """A printed step counter: under `fraction` of its last value it belongs to a new run, of the same facts."""
+        """Take a printed step counter: below `fraction` of its last value it begins a new run, with the same facts."""
         if value < self._counters.get(counter, 0) * fraction and self.run.has_measured:
             facts = self.run.facts
             self._begin(line)
@@ -43,18 +47,140 @@ class Runs(Generic[AnyBuilder]):
         self._counters[counter] = value
 
     def finish(self) -> tuple[Run, ...]:
-        """The finished runs. A start after which nothing was measured is no run, but is said."""
+        """Return the finished runs. A start without measurements after it is not a run, but is reported."""
         while len(self._begun) > 1 and not self.run.has_measured:
             empty, line = self._begun.pop()
             self.run = self._begun[-1][0]
             self.run.problems += empty.problems
             self.run.say("warning", "a start without a measurement after it", line)
-        if len(self._begun) == 1:
-            return (self.run.run(),)
         starts = [line for _, line in self._begun[1:]]
-        more = f" and {len(starts) - _STARTS_SAID} more" if len(starts) > _STARTS_SAID else ""
-        lines = ", ".join(map(str, starts[:_STARTS_SAID])) + more
-        told = f"{len(self._begun)} runs in one file, told apart at line {lines}"
-        for run, line in self._begun:
-            run.say("warning", told, max(line, starts[0]))
-        return tuple(run.run(part) for part, (run, _) in enumerate(self._begun, 1))
+        more = f" and {len(starts) - _STARTS_NAMED} more" if len(starts) > _STARTS_NAMED else ""
+        lines = ", ".join(map(str, starts[:_STARTS_NAMED])) + more
+        message = f"this file has {len(self._begun)} runs; new runs begin at line {lines}"
+        for run, line in self._begun if starts else ():
+            run.say("warning", message, max(line, starts[0]))
+        return finish_all([run for run, _ in self._begun])
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A step counter at its last line."""
+
+    #: How far it was ahead of the number of steps that had ended.
+    ahead: int
+    ended: int
+    #: True if it was always as far ahead.
+    steady: bool
+
+
+class Progress:
+    """The step counters of one run beside its steps: they show which steps belong to a restart.
+
+    A counter shows how many steps a run has made, and timers how many have ended on the only rank that prints them. A
+    restart that shows only in a counter is noticed after its first steps. If the difference of the two numbers was
+    constant in the run before, a restart at step 0 whose counter is n has made n steps less that difference: the last
+    ones before the line. A restart from a checkpoint has a higher counter, and is told apart at the line.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def note(self, counter: str, value: int, ended: int) -> None:
+        """Keep a counter's value and the number of steps that have ended."""
+        before = self._seen.get(counter)
+        ahead = value - ended
+        self._seen[counter] = _Seen(ahead, ended, before is None or (before.steady and before.ahead == ahead))
+
+    def steps_of_restart(self, counter: str, value: int, ended: int) -> int | None:
+        """Return how many of the ended steps belong to a restart whose counter is `value`; None if unknown."""
+        seen = self._seen.get(counter)
+        if seen is None or not seen.steady or seen.ahead not in (0, 1):  # this run itself did not begin at 0
+            return None
+        steps = value - seen.ahead
+        return steps if 0 <= steps <= ended - seen.ended else None
+
+
+def join_runs(name: str, runs: Sequence[Run]) -> Run:
+    """Return one run from the files of a directory, for example one file per rank.
+
+    Series that occur in several files get the label rank from the file names. If a name has no rank, the first series
+    counts and the others are errors. A file with several runs is an error, too: none of them belongs to the others.
+
+    Parameters:
+        name: the name of the directory.
+        runs: the runs of its files, in order.
+    """
+    problems = [problem for run in runs for problem in run.problems]
+    parts = {run.source for run in runs if run.part is not None}
+    several = "a file with several runs cannot be one of the files of a run"
+    problems += [Problem("error", several, Location(source)) for source in sorted(parts)]
+    whole = [run for run in runs if run.source not in parts]
+    series = _series(_traces(whole, problems), problems)
+    facts, commit = _facts(whole, problems), _commit(whole, problems)
+    files = tuple(file for run in runs for file in run.files)
+    formats = "+".join(sorted({run.format for run in runs}))
+    return Run(name, formats, series, tuple(problems), facts, files=files, commit=commit)
+
+
+def with_missing_ranks(run: Run) -> Run:
+    """Return the run, with a warning if ranks of its job are missing, as far as traces say how many there were."""
+    if "torch-trace" not in run.format:
+        return run
+    from perfgate.readers.torch_trace.ranks import missing_ranks
+
+    return replace(run, problems=(*run.problems, *missing_ranks(run)))
+
+
+def _traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
+    """Return the runs, with the traces of each rank joined."""
+    traces = [run for run in runs if run.format == "torch-trace"]
+    if not traces:
+        return list(runs)
+    from perfgate.readers.torch_trace.ranks import join_traces
+
+    joined, found = join_traces(traces)
+    problems += found
+    return [*(run for run in runs if run.format != "torch-trace"), *joined]
+
+
+def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
+    times = Counter(series.key for run in runs for series in run.series)
+    joined: dict[Key, tuple[Series, str]] = {}
+    for run in runs:
+        for series in run.series:
+            named = _ranked(series, run.source) if times[series.key] > 1 else series
+            if named.key in joined:
+                message = f"{named.key} is in both {joined[named.key][1]} and {run.source}; using the first"
+                problems.append(Problem("error", message, Location(run.source), named.key))
+            else:
+                joined[named.key] = (named, run.source)
+    return tuple(series for series, _ in joined.values())
+
+
+def _ranked(series: Series, source: str) -> Series:
+    """Return the series with the rank in its file's name, unless it has a rank."""
+    rank = rank_in_name(source)
+    if rank is None or series.key.label("rank") is not None:
+        return series
+    labels = {**dict(series.key.labels), "rank": rank}
+    return replace(series, key=Key.of(series.key.metric, **labels))
+
+
+def _facts(runs: Sequence[Run], problems: list[Problem]) -> MappingProxyType[str, Fact]:
+    facts: dict[str, Fact] = {}
+    for run in runs:
+        for fact, value in run.environment.items():
+            known = facts.setdefault(fact, value)
+            if known != value:
+                message = f"{fact} is {value} here and {known} in another file; using {known}"
+                problems.append(Problem("warning", message, Location(run.source)))
+    return MappingProxyType(dict(sorted(facts.items())))
+
+
+def _commit(runs: Sequence[Run], problems: list[Problem]) -> str | None:
+    commits = [(run.commit, run.source) for run in runs if run.commit]
+    for commit, source in commits:
+        if commit != commits[0][0]:
+            message = f"the commit is {commit} here and {commits[0][0]} in another file"
+            problems.append(Problem("warning", message, Location(source)))
+    return commits[0][0] if commits else None

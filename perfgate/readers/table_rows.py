@@ -1,4 +1,4 @@
-"""One line of a table -> its cells: CSV (RFC 4180), or columns below a ruler, in the output of a tool."""
+"""Cells of one line of a table in the output of a tool: CSV (RFC 4180), or columns below a ruler."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import pairwise
 
 _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
 
-#: How a row is split into cells: by a delimiter, or at columns, the last of which may be open.
+#: How to split a row into cells: by a delimiter, or at columns; the last column may be open.
 Split = str | tuple[tuple[int, int | None], ...]
 
 
 def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
-    """The cells of a line; None where a quoted cell does not end in it, or text follows a closing quote."""
+    """Return the cells of a line; None if a quoted cell does not end in it, or text follows a closing quote."""
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:
@@ -21,12 +21,12 @@ def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
 
 
 def cells_before_cut(line: str) -> list[str]:
-    """The whole cells of a line whose last cell is quoted and goes on after the line; none if it is not so."""
+    """Return the whole cells of a line whose last, quoted cell continues after the line; none for another line."""
     return (cells_of(line + '"') or [])[:-1]
 
 
 def header_of(previous: str, line: str) -> tuple[list[str], Split] | None:
-    """The names of the columns that a line may give, and how the rows below are split."""
+    """Return the names of the columns, and how to split the rows below; None if the line is not below a header."""
     start = line.find("--")
     if start >= 0 and (ruler := _RULER.fullmatch(line, start)):
         spans = [match.span() for match in re.finditer("-+", line[: ruler.end()]) if match.start() >= start]
@@ -41,7 +41,7 @@ def header_of(previous: str, line: str) -> tuple[list[str], Split] | None:
 
 
 def split_row(line: str, split: Split) -> list[str] | None:
-    """The cells of a row; None if it has text between columns, as other lines have."""
+    """Return the cells of a row; None if it has text between columns, as other lines have."""
     if isinstance(split, str):
         return cells_of(line, split)
     if any(line[one[1] : other[0]].strip(" |+") for one, other in pairwise(split)):

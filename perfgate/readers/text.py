@@ -1,85 +1,121 @@
-r"""Bytes of text -> numbered lines; the output of terminals, of progress bars and of killed jobs included.
+r"""A file as a stream of bytes -> numbered lines of text. Nothing here raises for bad data, and memory is bounded.
 
-Lines end at `\n` and at `\r`; numbers count only `\n`, as editors do. Escape sequences (ECMA-48 CSI and OSC) and
-NUL bytes are dropped, and bytes that are no UTF-8 become U+FFFD. Memory is bounded: a longer line than the limit
-`line_bytes` is handed on in pieces.
+Bytes: gzip is inflated (RFC 1952), UTF-16 becomes UTF-8 (RFC 2781, byte order marks).
+Lines: they end at `\n` and at `\r`, but only `\n` is counted, as in editors. Escape sequences (ECMA-48 CSI and OSC) and
+NUL bytes are dropped, and bytes that are not UTF-8 become U+FFFD. A line longer than the limit `line_bytes` comes in
+pieces. So the output of terminals, of progress bars and of killed jobs can be read, too.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
+import zlib
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from operator import length_hint
+from typing import Literal
 
-from perfgate.core import Problem, Severity
-from perfgate.core.resource_limits import OverLimit
-from perfgate.readers.inflate import Inflation
-from perfgate.readers.source import Source
+from perfgate.core import Location, Problem, Severity
+from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
+#: How the time of a step in a trace is divided: corrected, or as torch_tb_profiler does it.
+TraceMode = Literal["corrected", "tensorboard"]
 
-#: A line: its number from 1, its text without the line end, those of the words looked for that it may hold, and
-#: whether it had a line end. A last line without one may be cut in a number: nothing that touches its end is true.
+#: A line: its number from 1, its text without the line end, the words that it may contain (of those asked for), and
+#: True if it had a line end. A last line without a line end may be cut inside a number: never use what touches its end.
 Line = tuple[int, str, Sequence[str], bool]
 
+#: The limits that a file can exceed while it is read.
+Counted = Literal["series", "runs", "problems", "facts"]
 
-class Document:
-    """One file while it is read: its text, once, and the problems met on the way.
+#: The first bytes of an SQLite database, as Nsight Systems exports.
+SQLITE = b"SQLite format 3\0"
 
-    Walk it by one of `lines`, `whole` and `blocks`; `head` may be looked at before.
+BLOCK = 1 << 17
+_GZIP = b"\x1f\x8b"
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+#: Deflate reaches 1032:1 on a line of one letter, so a high ratio is suspect only from this size on.
+_RATIO_FROM = 64 << 20
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
+#: `{"`, `[{`, `["`, and arrays of numbers that go on as arrays do; not `[2024-02-20 09:55]` or `[1,0]<stdout>:`.
+_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[[\s\[]*[{"]|\[[\s\[\]\d.eE+\-,]*(?:\]\s*$|$))')
+#: `trace_rank3.json`, `rank_3.log`, `rank-3.log`
+_RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a reader gets: the name that the user gave, the bytes, and the limits. `chunks` can be walked once."""
+
+    name: str
+    chunks: Iterable[bytes]
+    limits: Limits = DEFAULT
+    trace_mode: TraceMode = "corrected"
+
+
+class InputFile:
+    """One file while it is read: its text, once, and the problems found on the way.
+
+    Walk it with one of `lines`, `whole` and `blocks`; `head` can be called before.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.name = source.name
-        self.limits = source.limits
-        self._inflation = Inflation(source)
-        self._stream = self._inflation.blocks()
+        self.limits = limits = source.limits
+        #: What is wrong with the bytes and lines so far; complete after the file has been walked.
+        self.problems: list[Problem] = []
+        self._stream = self._text_blocks()
         self._head: deque[bytes] = deque()
-        self._warned: list[Problem] = []
+        self._most = {
+            "series": limits.series,
+            "runs": limits.runs,
+            "problems": limits.problems,
+            "facts": limits.facts,
+        }
         self._counts: Counter[str] = Counter()
-        #: The lines that were last handed on, and how far they have been taken.
+        #: The lines that were handed out last, and an iterator that knows how many of them were taken.
         self._handed: tuple[list[Line], Iterator[Line]] = ([], iter(()))
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """What was wrong with the bytes and lines so far; complete once the document has been walked."""
-        return (*self._inflation.problems, *self._warned)
+        #: The number of the last line that was cut in pieces.
+        self._cut_line = 0
 
     def problem(self, severity: Severity, message: str, line: int | None = None) -> Problem:
-        """A problem at a line of this document."""
-        return self.source.problem(severity, message, line)
+        """Return a problem at a line of this file."""
+        return Problem(severity, message, Location(self.name, line))
 
-    def count(self, limit: str, line: int | None = None, before: Sequence[Problem] = ()) -> None:
-        """Count one more of what the limit of this name bounds. Raises OverLimit, at the line that is being read."""
+    def count(self, limit: Counted, line: int | None = None, before: Sequence[Problem] = ()) -> None:
+        """Count one more item against a limit. Raises OverLimit, at the line that is being read."""
         self._counts[limit] += 1
-        if self._counts[limit] > getattr(self.limits, limit):
-            message = self.limits.beyond(limit, f"reading stops here, for this file holds more {limit}")
-            raise OverLimit(self.problem("error", message, line or self._line()), before)
+        if self._counts[limit] > self._most[limit]:
+            lines, rest = self._handed
+            taken = len(lines) - length_hint(rest)
+            message = self.limits.beyond(limit, f"reading stops here: this file has more {limit}")
+            raise OverLimit(self.problem("error", message, line or (lines[taken - 1][0] if taken else None)), before)
 
-    def _line(self) -> int | None:
-        """The number of the line that was handed on last."""
-        lines, rest = self._handed
-        taken = len(lines) - length_hint(rest)
-        return lines[taken - 1][0] if taken else None
-
-    def head(self, size: int) -> bytes:
-        """The first `size` bytes, or all there are, without consuming them."""
+    def head(self, size: int = 1 << 16) -> bytes:
+        """Return the first `size` bytes, or all there are, without consuming them."""
         have = sum(map(len, self._head))
         while have < size and (block := next(self._stream, b"")):
             self._head.append(block)
             have += len(block)
         return b"".join(self._head)[:size]
 
+    def is_json(self) -> bool:
+        """Return whether the file begins as a JSON object or array does."""
+        return is_json(self.head().decode("utf-8", "replace"))
+
     def blocks(self) -> Iterator[bytes]:
-        """The inflated bytes, in blocks: for readers that parse bytes."""
+        """Yield the inflated bytes in blocks, for readers that parse bytes."""
         while self._head:
             yield self._head.popleft()
         yield from self._stream
 
     def whole(self) -> str | None:
-        """All the text, for documents that mean something only as a whole; None, and a problem, beyond the limit."""
+        """Return all the text, for formats such as JSON; None, and a problem, if it is larger than the limit."""
         parts = []
         size = 0
         for block in self.blocks():
@@ -87,15 +123,15 @@ class Document:
             size += len(block)
             if size > self.limits.document_bytes:
                 message = self.limits.beyond("document_bytes", "this document is larger")
-                self._warned.append(self.problem("error", message))
+                self.problems.append(self.problem("error", message))
                 return None
         return b"".join(parts).decode("utf-8", "replace")
 
     def lines(self, words: Sequence[str] = ("",), around: Sequence[str] = ()) -> Iterator[Line]:
-        """The lines in order; with `words`, only lines that hold one of them, which is a good deal faster.
+        """Yield the lines in order; with `words`, only lines that contain one of them, which is much faster.
 
-        Where a word of `around` stands, every line of its block is handed on, with the one before and those of the
-        block behind: what is printed there (a title, the rows of a table) has a meaning only beside it.
+        In a block with a word of `around`, and in the block after it, every line is yielded, and so is the line before:
+        what is printed there (a title, the rows of a table) has a meaning only beside it.
         """
         number = 1
         rest = before = b""
@@ -108,34 +144,33 @@ class Document:
                 text = data[: end - 1].decode("utf-8", "replace")
                 begins = any(word in text for word in around)
                 if begins and not wide:
-                    yield from _unless(words, before, number - 1)
+                    skipped = clean(before.decode("utf-8", "replace"))
+                    if skipped and not any(word in skipped for word in words):
+                        yield number - 1, skipped, ("",), True
                 wide = 2 if begins else wide - bool(wide)
                 found = _select(text, number, ("", *words) if wide else words)
                 before = data[data.rfind(b"\n", 0, end - 1) + 1 : end - 1] if around else b""
                 number += text.count("\n") + 1
                 del block, data, text  # a text of long lines is large enough once
-                yield from self._hand_on(found)
-                found.clear()
+                self._handed = (found, iter(found))
+                yield from self._handed[1]
+                self._handed = (found[-1:], iter(()))
+                del found
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from _last(piece, number, words)
         yield from _last(rest, number, ("", *words) if wide else words)
 
-    def _hand_on(self, lines: list[Line]) -> Iterator[Line]:
-        """These lines, while it is known which of them is being read."""
-        self._handed = (lines, iter(lines))
-        yield from self._handed[1]
-        self._handed = (lines[-1:], iter(()))
-
     def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
-        """A piece of an endless line and what is left of it: cut after a line end, else a blank, else anywhere."""
+        """Return a piece of an endless line, and the rest: cut after a line end, else at a blank, else anywhere."""
         longest = self.limits.line_bytes
         end = rest.rfind(b"\r", 0, longest) + 1
         if end:
             return rest[:end], rest[end:]
-        if not self._warned or self._warned[-1].at.line != number:
-            message = self.limits.beyond("line_bytes", "a line is read in pieces, for it is longer")
-            self._warned.append(self.problem("warning", message, number))
+        if self._cut_line != number:
+            self._cut_line = number
+            message = self.limits.beyond("line_bytes", "a line is read in pieces because it is longer")
+            self.problems.append(self.problem("warning", message, number))
         end = rest.rfind(b" ", 0, longest) + 1
         if end:
             return rest[: end - 1] + b"\r", rest[end:]
@@ -144,12 +179,96 @@ class Document:
             end -= 1
         return rest[:end], rest[end:]
 
+    def _text_blocks(self) -> Iterator[bytes]:
+        """Yield the bytes as UTF-8, in blocks of `BLOCK` bytes (the last may be shorter).
+
+        The block size does not depend on the chunks of the source, so no result can depend on how the file was cut.
+        """
+        stream = _reblock(self.source.chunks)
+        first = next(stream, b"")
+        if first.startswith(_GZIP):
+            stream = _reblock(self._gunzip(chain([first], stream)))
+            first = next(stream, b"")
+        encoding = _UTF16.get(first[:2])
+        if encoding:
+            stream = _reblock(_transcode(chain([first], stream), encoding))
+            first = next(stream, b"")
+        elif first.startswith(codecs.BOM_UTF8):
+            stream = _reblock(chain([first.removeprefix(codecs.BOM_UTF8)], stream))
+            first = next(stream, b"")
+        if first:
+            yield first
+        yield from stream
+
+    def _gunzip(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Inflate gzip: several members are one text (RFC 1952, 2.2), and zero padding after the last is allowed."""
+        member = zlib.decompressobj(wbits=31)
+        read = inflated = lines = 0
+        for chunk in chunks:
+            read += len(chunk)
+            data = chunk
+            while data:
+                if member.eof:
+                    data = data.lstrip(b"\0")
+                    if not data:
+                        break
+                    member = zlib.decompressobj(wbits=31)
+                try:
+                    text = member.decompress(data, BLOCK)
+                except zlib.error as error:
+                    return self._stop(f"the gzip stream is damaged ({error})", lines)
+                inflated += len(text)
+                lines += text.count(b"\n")
+                yield text
+                if inflated > self.limits.inflated_bytes:
+                    return self._stop(self.limits.beyond("inflated_bytes", "this file inflates to more"), lines)
+                if inflated > _RATIO_FROM and inflated > self.limits.inflation * read:
+                    what = f"this file inflates to {inflated >> 20} MiB, which is more times its size"
+                    return self._stop(self.limits.beyond("inflation", what), lines)
+                data = member.unused_data if member.eof else member.unconsumed_tail
+        yield member.flush()  # what a full output buffer held back
+        if not member.eof:
+            self._stop("the gzip stream is cut off", lines)
+        return None
+
+    def _stop(self, message: str, lines: int) -> None:
+        place = f"; everything after line {lines} is missing" if lines else ""
+        self.problems.append(self.problem("error", message + place, lines + 1))
+
+
+def _reblock(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in blocks of `BLOCK`."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size < BLOCK:
+            continue
+        joined = b"".join(waiting)
+        whole = size - size % BLOCK
+        for start in range(0, whole, BLOCK):
+            yield joined[start : start + BLOCK]
+        waiting, size = [joined[whole:]], size - whole
+    if size:
+        yield b"".join(waiting)
+
+
+def _transcode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield UTF-16, as PowerShell's `>` writes it, as UTF-8 without the byte order mark."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    text = decoder.decode(next(blocks))
+    yield text.removeprefix("\ufeff").encode("utf-8", "replace")
+    for block in blocks:
+        yield decoder.decode(block).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
 
 def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
-    """The lines that hold a word, of a text without its last line end, whose first line is `number`.
+    """Return the lines that contain a word; `text` has no last line end, and its first line has this number.
 
-    Most lines of a log hold one and the same word, and which others they hold only their reader asks; so the others
-    are looked for in what is left without those lines.
+    Most lines of a log contain the same word, and their reader checks which others they contain. So the others are
+    searched for only in the lines without that word.
     """
     text = clean(text)
     first = next((word for word in words if word in text), None)
@@ -171,15 +290,8 @@ def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
     return [part for at, line, held, _ in found for part in _parts(line.removesuffix("\r").split("\r"), at, held, True)]
 
 
-def _unless(words: Sequence[str], line: bytes, number: int) -> Iterator[Line]:
-    """A line that was passed over, for it holds none of the words."""
-    text = clean(line.decode("utf-8", "replace"))
-    if text and not any(word in text for word in words):
-        yield number, text, ("",), True
-
-
 def _last(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
-    """The parts of a line that has not ended; all but the last part have."""
+    r"""Yield the parts of a line without `\n`; all parts but the last have a line end."""
     *ended, last = clean(rest.decode("utf-8", "replace")).split("\r")
     yield from _parts(ended, number, words, True)
     if last:
@@ -191,7 +303,18 @@ def _parts(parts: list[str], number: int, words: Sequence[str], ended: bool) -> 
 
 
 def clean(text: str) -> str:
-    """Text without NUL bytes and terminal escape sequences."""
+    """Return the text without NUL bytes and terminal escape sequences."""
     if "\0" in text:
         text = text.replace("\0", "")
     return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text begins as a JSON object or array does."""
+    return bool(_JSON.match(text))
+
+
+def rank_in_name(name: str) -> str | None:
+    """Return the rank in the name of a file, without leading zeros; names of folders do not count."""
+    found = _RANK.search(name.replace("\\", "/").rpartition("/")[2])
+    return str(int(found[1])) if found else None

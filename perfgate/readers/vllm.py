@@ -4,7 +4,7 @@
      "ttfts": [0.09, 0.08], "itls": [[0.02, 0.03], [0.02]], "errors": ["", ""], ...}
 
 Source: vllm-project/vllm `vllm/benchmarks/serve.py`, `latency.py`, `throughput.py` and `lib/utils.py` (2024 to 2026);
-SGLang's `bench_serving.py` writes the same names. Which percentiles there are depends on `--metric-percentiles`.
+SGLang's `bench_serving.py` writes the same names. The percentiles depend on `--metric-percentiles`.
 
 | metric | unit | printed as |
 |---|---|---|
@@ -15,8 +15,8 @@ SGLang's `bench_serving.py` writes the same names. Which percentiles there are d
 | samples: `ttft`, `itl`, `latency` | s | the lists `ttfts`, `itls` (one after another) and `latencies`, in s |
 
 A request that failed has an error and a time to first token of 0: it is left out of `ttft` and `itl`, and counted in a
-warning. A file holds one run, or several: one a line (`--append-result`), or in a list. `.pytorch.json` files, a
-list with one metric in each object, are one run.
+warning. A file has one run, or several: one on each line (`--append-result`), or in a list. A `.pytorch.json` file, a
+list with one metric in each object, is one run.
 """
 
 from __future__ import annotations
@@ -27,33 +27,31 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.jsonrun import JsonRun
-from perfgate.readers.text import Document
+from perfgate.readers.builder import JsonSource, RunBuilder, finish_all
+from perfgate.readers.text import InputFile
 
 NAME = "vllm"
+TITLE = "vLLM benchmark results (JSON)"
+METRICS = "`mean_ttft`, `p99_itl`, `request_throughput`, ...; each request's `ttft`, `itl`, `latency`"
 
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")
 _SECONDS = ("duration", "avg_latency", "elapsed_time")
 _COUNTS = ("completed", "failed")
-#: Printed lists of seconds, and the metric of their members.
+#: Lists of seconds, and the metric of their members.
 _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 
 
-def read(document: Document) -> tuple[Run, ...]:
-    """The runs of a results file, one for each benchmark in it."""
-    text = document.whole()
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a results file, one for each benchmark in it."""
+    text = file.whole()
     if text is None:
-        return (RunBuilder(document, NAME).run(),)
-    runs = [run for loaded, line in _documents(text, document.name) for run in _runs(document, loaded, line)]
-    if len(runs) == 1:
-        return (runs[0].run(),)
-    return tuple(run.run(part) for part, run in enumerate(runs, 1))
+        return (RunBuilder(file, NAME).run(),)
+    return finish_all([run for loaded, line in _documents(text, file.name) for run in _runs(file, loaded, line)])
 
 
 def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
-    """The JSON documents of a file and the line of each: one, or one a line."""
+    """Yield the JSON documents of a file and the line of each: one, or one on each line."""
     whole = load_json(text, name)
     if any("Extra data" in problem.message for problem in whole.problems):
         lines = [(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -63,14 +61,15 @@ def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
     yield whole, 1
 
 
-def _runs(document: Document, loaded: JsonDocument, line: int) -> Iterator[JsonRun]:
-    """The runs of one JSON document."""
-    data = loaded.data
+def _runs(file: InputFile, loaded: JsonDocument, line: int) -> Iterator[RunBuilder]:
+    """Yield the runs of one JSON document."""
+    data, source = loaded.data, JsonSource(loaded, line)
     several: list[tuple[object, Path]] = [(data, ())]
     if isinstance(data, list) and not _is_pytorch(data):
         several = [(member, (index,)) for index, member in enumerate(data) if isinstance(member, dict)]
     for member, path in several or [(None, ())]:
-        run = JsonRun(document, NAME, loaded, line)
+        run = RunBuilder(file, NAME, source)
+        run.report_json_faults()
         if isinstance(member, list):
             _add_pytorch(run, member)
         elif isinstance(member, dict):
@@ -82,7 +81,7 @@ def _is_pytorch(data: list[Any]) -> bool:
     return bool(data) and isinstance(data[0], dict) and isinstance(data[0].get("metric"), dict)
 
 
-def _add_pytorch(run: JsonRun, records: list[Any]) -> None:
+def _add_pytorch(run: RunBuilder, records: list[Any]) -> None:
     """`[{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}, ...]`."""
     for index, record in enumerate(records):
         metric = record.get("metric") if isinstance(record, dict) else None
@@ -93,15 +92,15 @@ def _add_pytorch(run: JsonRun, records: list[Any]) -> None:
             _add_number(run, str(metric.get("name")), values[0], (index, "metric", "benchmark_values", 0))
 
 
-def _add(run: JsonRun, result: dict[str, Any], path: Path) -> None:
-    """Everything that one benchmark measured."""
+def _add(run: RunBuilder, result: dict[str, Any], path: Path) -> None:
+    """Add everything that one benchmark measured."""
     for name, value in result.items():
         _add_number(run, name, value, (*path, name))
     if result.get("completed") == 0:
         run.say("error", "no request was completed")
     failed = _failed(result)
     if failed:
-        run.say("warning", f"{len(failed)} requests failed, and are left out of ttft and itl")
+        run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl")
     for name, metric in _LISTS:
         members = result.get(name)
         for index, member in enumerate(members if isinstance(members, list) else ()):
@@ -110,7 +109,7 @@ def _add(run: JsonRun, result: dict[str, Any], path: Path) -> None:
 
 
 def _failed(result: dict[str, Any]) -> set[int]:
-    """Which requests failed: those with an error, and those that never saw a token."""
+    """Return which requests failed: those with an error, and those without a token."""
     errors, ttfts = result.get("errors"), result.get("ttfts")
     failed = {index for index, error in enumerate(errors) if error} if isinstance(errors, list) else set()
     if isinstance(ttfts, list):
@@ -118,14 +117,14 @@ def _failed(result: dict[str, Any]) -> set[int]:
     return failed
 
 
-def _add_times(run: JsonRun, key: Key, member: object, path: Path) -> None:
-    """A time in seconds, or a list of them."""
+def _add_times(run: RunBuilder, key: Key, member: object, path: Path) -> None:
+    """Add a time in seconds, or a list of them."""
     for index, time in enumerate(member) if isinstance(member, list) else ((None, member),):
         run.sample(key, "s", time, path if index is None else (*path, index))
 
 
-def _add_number(run: JsonRun, name: str, value: object, path: Path) -> None:
-    """One number of the summary by its printed name; None where `--goodput`, say, was not asked for."""
+def _add_number(run: RunBuilder, name: str, value: object, path: Path) -> None:
+    """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
     in_ms = _IN_MS.fullmatch(name)
     if value is None or isinstance(value, list | dict):
         return

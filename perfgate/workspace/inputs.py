@@ -20,7 +20,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import THROTTLE
 from perfgate.documents.json import load_json
 from perfgate.readers import FORMATS, join_runs, read, with_missing_ranks
-from perfgate.readers.source import Source, TraceMode
+from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import shown_path

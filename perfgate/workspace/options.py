@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perfgate.readers.source import TraceMode
+    from perfgate.readers.text import TraceMode
 
 
 @dataclass(frozen=True, slots=True)

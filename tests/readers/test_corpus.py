@@ -105,15 +105,15 @@ FILES = {
 #: Files that hold no measurements that can be trusted whole, and what is said of them.
 REFUSED = {
     "asv/asv_05d4f83d.json": "the benchmark failed: its result is null",
-    "asv/asv_aaaaaaaa.json": "no known format",
-    "asv/asv_benchmarks.json": "JSON of no known format",
+    "asv/asv_aaaaaaaa.json": "unknown format",
+    "asv/asv_benchmarks.json": "JSON of an unknown format",
     "asv/asv_stdout_six.txt": "console output of asv",
     "mlperf/mllog_ASUSTeK_results_ESCN4A-E11_dlrm_result_2.txt": "no measurements",
-    "ncu/ncu_metric_out.csv": "no known format",
-    "other-text/test_attn_profiler_output.txt": "no known format",
-    "pytest-benchmark/pytest_benchmark_action.json": '"... omitted to keep this file small" is no ',
-    "pytest-benchmark/pytest_benchmark_several_units.json": '"... omitted to keep this file small" is no ',
-    "rocprof/tracelens_rocprof_908_results.json.gz": "JSON of no known format",
+    "ncu/ncu_metric_out.csv": "unknown format",
+    "other-text/test_attn_profiler_output.txt": "unknown format",
+    "pytest-benchmark/pytest_benchmark_action.json": '"... omitted to keep this file small" is not ',
+    "pytest-benchmark/pytest_benchmark_several_units.json": '"... omitted to keep this file small" is not ',
+    "rocprof/tracelens_rocprof_908_results.json.gz": "JSON of an unknown format",
 }
 #: Series of a file in which the tool itself printed times below zero.
 WRONG = {"deepspeed/argonne_ALCF_cooldown.txt"}

@@ -125,7 +125,7 @@ def test_values_that_cannot_be_true_are_refused(text):
 
 def test_rows_that_cannot_be_read_are_errors():
     assert errors(run_of(TABLE.replace("all_reduce\n", ""), "deepspeed"))[0] == (
-        "train.log:2: error: a row of the comms logger that cannot be read"
+        "train.log:2: error: a row of the comms logger cannot be read"
     )
     assert errors(run_of(TABLE.replace("40 ", "   "), "deepspeed"))[0].startswith("train.log:3: error: a row")
 
@@ -133,7 +133,7 @@ def test_rows_that_cannot_be_read_are_errors():
 def test_a_cut_last_line_is_left_out():
     run = run_of(TABLE + row("4.0 MB", 40, "600.00", "9.69", "16.00", "8"))
     assert {series.key.label("size") for series in run.series} == {"2.0 MB"}
-    assert said(run) == ["train.log:4: warning: the last record is cut off, and left out"]
+    assert said(run) == ["train.log:4: warning: the last record is cut off; left out"]
 
 
 @pytest.mark.parametrize("before", [0, 1 << 17, (1 << 17) - len(HEADER) - 5, (1 << 17) - len(HEADER) - 12])

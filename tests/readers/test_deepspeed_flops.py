@@ -67,7 +67,9 @@ def test_several_summaries_are_samples_with_their_steps():
     assert {(series.kind, tuple(series.steps)) for series in run.series} == {("samples", (2, 3))}
 
 
-@pytest.mark.parametrize(("text", "why"), [("nan s", "nan is no"), ("-1 s", "-1 is no"), ("1.5 MACs", "is not in s")])
+@pytest.mark.parametrize(
+    ("text", "why"), [("nan s", "nan is not"), ("-1 s", "-1 is negative"), ("1.5 MACs", "is not in s")]
+)
 def test_values_that_cannot_be_true_are_refused(text, why):
     run = run_of(TITLE.format(3) + NEW.replace("0.25 s", text))
     (problem,) = run.problems
@@ -84,7 +86,7 @@ def test_a_cut_last_line_is_left_out():
     text = TITLE.format(3) + NEW[: NEW.index(" s\nfwd FLOPS")]
     run = run_of(text)
     assert "flops_profiler.forward_latency" not in values_of(run)
-    assert said(run) == ["train.log:12: warning: the last record is cut off, and left out"]
+    assert said(run) == ["train.log:12: warning: the last record is cut off; left out"]
 
 
 def test_damaged_lines():

@@ -39,7 +39,7 @@ def test_values_that_cannot_be_true_are_refused(text):
 def test_a_cut_last_line_is_left_out(line):
     run = run_of(PIPELINE.format(10, 0.512) + line[:-4])
     assert values_of(run) == {"pipeline.iteration_time": [0.512], "pipeline.samples_per_second": [125.5]}
-    assert said(run) == ["train.log:2: warning: the last record is cut off, and left out"]
+    assert said(run) == ["train.log:2: warning: the last record is cut off; left out"]
 
 
 def test_a_counter_that_goes_back_is_a_new_run():

@@ -69,7 +69,7 @@ def test_values_that_cannot_be_true_are_refused(text):
 def test_a_cut_last_line_is_left_out():
     run = run_of(PLAIN + "Later\n" + MA[:-10])
     assert values_of(run) == EXPECTED
-    assert said(run) == ["train.log:5: warning: the last record is cut off, and left out"]
+    assert said(run) == ["train.log:5: warning: the last record is cut off; left out"]
 
 
 def test_damaged_lines():

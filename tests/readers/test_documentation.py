@@ -23,16 +23,16 @@ def test_text_about_a_tool_is_an_error_that_says_what_to_give(subject):
     run = run_of(text)
     assert (run.format, run.series) == ("unknown", ())
     (error,) = errors(run)
-    assert f"no measurements: this speaks of {subject}, and is not what it writes; " in error
+    assert f"no measurements: this text is about {subject} but is not its output; " in error
     assert " give " in error
 
 
 def test_the_tool_that_is_spoken_of_most_is_named():
-    assert "this speaks of Lightning" in errors(run_of("import deepspeed\n" + "SimpleProfiler()\n" * 3))[0]
+    assert "this text is about Lightning" in errors(run_of("import deepspeed\n" + "SimpleProfiler()\n" * 3))[0]
 
 
 def test_other_text_is_of_no_known_format():
-    assert "no known format" in errors(run_of("The quick brown fox.\n"))[0]
+    assert "unknown format" in errors(run_of("The quick brown fox.\n"))[0]
 
 
 def test_what_a_tool_writes_below_its_script_is_read():
@@ -43,5 +43,5 @@ def test_what_a_tool_writes_below_its_script_is_read():
 def test_a_real_tutorial():
     run = run_of(next((SHARED / "seeds").glob("003_*")).read_bytes())
     (error,) = errors(run)
-    assert "this speaks of torch.profiler ('torch.profiler' on line 377)" in error
-    assert "give the trace files of its tensorboard_trace_handler" in error
+    assert "this text is about torch.profiler ('torch.profiler' on line 377)" in error
+    assert "give the trace files that tensorboard_trace_handler" in error

@@ -62,7 +62,7 @@ def test_values_that_cannot_be_true_are_refused(text):
 def test_a_cut_last_row_is_left_out():
     run = run_of(TABLE + "  train_steps_per_second     =       0.4")
     assert values_of(run) == EXPECTED
-    assert said(run) == ["train.log:9: warning: the last row is cut off, and left out"]
+    assert said(run) == ["train.log:9: warning: the last row is cut off; left out"]
 
 
 def test_rows_without_a_title_mean_nothing():

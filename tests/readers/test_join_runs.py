@@ -27,7 +27,7 @@ def test_ranks_in_the_text_count_more_than_names():
     joined = join_runs("dir", [*run("dir/rank0.log", 1, text), *run("dir/rank1.log", 2, text)])
     assert values_of(joined) == {'forward{rank="5"}': [0.001]}
     assert errors(joined) == [
-        'dir/rank1.log: error: forward{rank="5"} stands in dir/rank0.log and in dir/rank1.log; the first is used'
+        'dir/rank1.log: error: forward{rank="5"} is in both dir/rank0.log and dir/rank1.log; using the first'
     ]
 
 
@@ -41,7 +41,7 @@ def test_a_file_of_several_runs_is_an_error():
     restarted = LOG + "Initializing TorchBackend in DeepSpeed\n" + LOG.replace("{:.2f}", "9.00")
     joined = join_runs("dir", [*run("dir/rank0.log", 1), *run("dir/rank1.log", 2, restarted)])
     assert values_of(joined) == {"forward": [0.001]}
-    assert errors(joined) == ["dir/rank1.log: error: a file of several runs cannot be one of the files of a run"]
+    assert errors(joined) == ["dir/rank1.log: error: a file with several runs cannot be one of the files of a run"]
 
 
 @pytest.mark.parametrize(("second", "warnings"), [(8, 0), (4, 1)])

@@ -65,7 +65,7 @@ def database(tmp_path, *scripts):
 @pytest.mark.parametrize("chunk", [None, 4096, 1000])
 def test_every_activity_is_a_sample_in_order_of_start(tmp_path, chunk):
     run = run_of(database(tmp_path, SCHEMA, ROWS), chunk=chunk)
-    assert (run.format, run.recognised_by, run.problems) == ("nsys", "the file is an SQLite database", ())
+    assert (run.format, run.recognised_by, run.problems) == ("nsys", "the file begins with 'SQLite format 3'", ())
     assert values_of(run) == {name: pytest.approx(values, rel=1e-12) for name, values in EXPECTED.items()}
     assert {(s.unit, s.kind) for s in run.series} == {("s", "samples"), ("B", "samples")}
     assert dict(run.environment) == {"gpu": "NVIDIA H100 80GB HBM3"}

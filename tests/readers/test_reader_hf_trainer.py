@@ -117,7 +117,7 @@ def test_a_summary_of_several_processes_is_kept_and_said():
     run = run_of(CONSOLE + CONSOLE.splitlines()[-1].replace("273.015", "273.25") + "\n")
     assert values_of(run)["train_runtime"] == [273.015, 273.25]
     assert said(run) == [
-        "train.log:4: warning: the summary (train_runtime, ...) stands 2 times, as of several processes; all are kept"
+        "train.log:4: warning: the summary (train_runtime, ...) was printed 2 times, once by each process; all are kept"
     ]
 
 
@@ -125,19 +125,19 @@ def test_an_epoch_that_goes_back_is_a_new_run():
     runs = runs_of(CONSOLE + CONSOLE)
     assert [run.part for run in runs] == [1, 2]
     assert all(values_of(run) == CONSOLE_VALUES for run in runs)
-    assert "2 runs in one file, told apart at line 4" in said(runs[0])[-1]
+    assert "2 runs; new runs begin at line 4" in said(runs[0])[-1]
 
 
 def test_a_cut_row_is_left_out():
     run = run_of(CONSOLE[:-20])
     assert "train_runtime" not in values_of(run)
-    assert said(run) == ["train.log:3: warning: the last row is cut off, and left out"]
+    assert said(run) == ["train.log:3: warning: the last row is cut off; left out"]
 
 
 def test_a_broken_row_is_said():
     run = run_of("{'train_runtime': 1.5, 'ep\n" + CONSOLE)
     assert values_of(run) == CONSOLE_VALUES
-    assert said(run) == ["train.log:1: warning: a row that is broken off, and left out"]
+    assert said(run) == ["train.log:1: warning: a row is broken off; left out"]
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-3.0"])

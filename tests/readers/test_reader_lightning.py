@@ -132,14 +132,16 @@ def test_calls_with_a_thousands_comma():
         'a{stage="fit"}': {"mean": 0.0625, "count": 1280, "total": 80.0},
         'b{stage="fit"}': {"mean": 0.1, "total": 1.0},
     }
-    assert errors(run) == ["train.log:9: error: b{stage=\"fit\"}: count: '12,80' is no number; left out"]
+    assert errors(run) == ["train.log:9: error: b{stage=\"fit\"}: count: '12,80' is not a number; left out"]
 
 
 def test_an_action_that_is_printed_again_is_numbered():
     run = run_of(simple([ROWS[1], ROWS[0], ("run_training_batch", "0.5", "2", "1.0", "9.0")]))
     assert aggregates(run)['run_training_batch{stage="fit"}'] == EXPECTED["run_training_batch"]
     assert aggregates(run)['run_training_batch#2{stage="fit"}'] == {"mean": 0.5, "count": 2, "total": 1.0}
-    assert said(run) == ["train.log:10: warning: run_training_batch is printed again, and kept as run_training_batch#2"]
+    assert said(run) == [
+        "train.log:10: warning: a name occurs again: run_training_batch is named run_training_batch#2 here"
+    ]
 
 
 def test_numbers_of_printed_names_never_meet():
@@ -153,7 +155,7 @@ def test_stages_are_one_run_and_a_second_report_of_a_stage_is_another():
     assert [*aggregates(run_of(text))][-2:] == ['run_long{stage="fit"}', 'run_training_epoch{stage="test"}']
     runs = runs_of(text + "log\n" + simple(ROWS[:1]))
     assert [(run.part, len(run.series)) for run in runs] == [(1, 5), (2, 1)]
-    assert said(runs[1]) == ["train.log:25: warning: 2 runs in one file, told apart at line 25"]
+    assert said(runs[1]) == ["train.log:25: warning: this file has 2 runs; new runs begin at line 25"]
 
 
 def test_untitled_tables_are_runs_too():
@@ -176,7 +178,7 @@ def test_a_cut_table_is_a_warning():
     without_end = run_of("\n".join(lines[:9]) + "\n")
     assert said(without_end) == ["train.log:9: warning: the table has no rule at its end: rows may be missing"]
     cut = run_of("\n".join(lines[:9])[:-40])
-    assert said(cut) == ["train.log:9: warning: the last row is cut off, and left out"]
+    assert said(cut) == ["train.log:9: warning: the last row is cut off; left out"]
     assert [*aggregates(cut)] == ['run_training_epoch{stage="fit"}']
 
 
@@ -220,8 +222,8 @@ def test_advanced_profiler():
     assert aggregates(run) == ADVANCED_EXPECTED
     assert {(series.unit, series.kind) for series in run.series} == {("s", "aggregate")}
     assert said(run) == [
-        "train.log:22: warning: run_training_batch.loop.py:1(run) is printed again, "
-        "and kept as run_training_batch.loop.py:1(run)#2"
+        "train.log:22: warning: a name occurs again: run_training_batch.loop.py:1(run) "
+        "is named run_training_batch.loop.py:1(run)#2 here"
     ]
 
 

@@ -203,12 +203,12 @@ def test_a_garbled_row_of_a_block_is_an_error_of_its_series():
 def test_appended_runs_are_told_apart(text, sizes, line):
     runs = runs_of(text)
     assert [len(values_of(run)["iteration_time"]) for run in runs] == sizes
-    assert f"2 runs in one file, told apart at line {line}" in said(runs[0])[-1]
+    assert f"2 runs; new runs begin at line {line}" in said(runs[0])[-1]
 
 
 def test_a_cut_last_record_is_left_out():
     run = run_of(YEAR_2021[:-10])
-    assert said(run) == ["train.log:5: warning: the last record is cut off, and left out"]
+    assert said(run) == ["train.log:5: warning: the last record is cut off; left out"]
     assert len(values_of(run)["forward-compute"]) == 1
 
 

@@ -97,25 +97,25 @@ def test_qualities_that_are_no_number_are_refused():
 
 def test_a_record_that_cannot_be_read_is_an_error():
     run = run_of(LOG.replace('"key": "init_stop"', '"key": "init_stop'))
-    assert errors(run)[0].startswith("train.log:6: error: a record that cannot be read: '{")
+    assert errors(run)[0].startswith("train.log:6: error: a record cannot be read: '{")
 
 
 def test_many_records_that_cannot_be_read_are_counted():
     run = run_of(LOG + ":::MLLOG {\n" * 50)
     assert len(errors(run)) == 21
-    assert errors(run)[-1] == "train.log: error: a record that cannot be read: and 30 more"
+    assert errors(run)[-1] == "train.log: error: a record cannot be read: and 30 more"
 
 
 def test_a_cut_last_record_is_left_out():
     run = run_of(LOG[:-20])
-    assert said(run) == ["train.log:16: warning: the last record is cut off, and left out"]
+    assert said(run) == ["train.log:16: warning: the last record is cut off; left out"]
     assert values_of(run) == VALUES
 
 
 def test_appended_runs_are_told_apart():
     runs = runs_of(LOG + LOG)
     assert [(run.part, values_of(run)) for run in runs] == [(1, VALUES), (2, VALUES)]
-    assert "2 runs in one file, told apart at line 17" in said(runs[0])[-1]
+    assert "2 runs; new runs begin at line 17" in said(runs[0])[-1]
 
 
 @settings(max_examples=60, deadline=None)

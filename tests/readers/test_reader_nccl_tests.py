@@ -132,7 +132,7 @@ def test_values_that_cannot_be_true_are_refused(text):
 
 def test_a_cut_row_is_left_out():
     run = run_of(TABLE[: TABLE.index("195.00")])
-    assert said(run) == ["train.log:12: warning: the last row is cut off, and left out"]
+    assert said(run) == ["train.log:12: warning: the last row is cut off; left out"]
     assert len(values_of(run)) == 6
 
 

@@ -234,12 +234,12 @@ def test_the_first_number_that_leaves_no_doubt_tells_the_locale(also, text, expe
         (["24"], "1,234", "1,234 is ambiguous: its separator may be a decimal mark"),
         (["65.77"], "65,77", "65,77 does not use '.'"),
         (["65,77"], "1,205.00", "1,205.00 does not use ','"),
-        (["65.77"], "-1.5", "-1.5 is no measurement"),
-        (["65.77"], "nan", "nan is no measurement"),
-        (["65.77"], "inf", "inf is no measurement"),
-        (["65.77"], "1e999", "1e999 is no measurement"),
-        (["65.77"], "12x", "'12x' is no number"),
-        (["65.77"], "1,23,4", "'1,23,4' is no number"),
+        (["65.77"], "-1.5", "-1.5 is negative"),
+        (["65.77"], "nan", "nan is not a finite number"),
+        (["65.77"], "inf", "inf is not a finite number"),
+        (["65.77"], "1e999", "1e999 is not a finite number"),
+        (["65.77"], "12x", "'12x' is not a number"),
+        (["65.77"], "1,23,4", "'1,23,4' is not a number"),
     ],
 )
 def test_numbers_that_may_be_misread_or_cannot_be_true_are_refused(also, text, message):
@@ -261,7 +261,7 @@ def test_a_header_that_comes_again_is_another_run():
     page = PROF + details((0, "s", "m", "us", "1.5"))
     runs = runs_of(page + page)
     assert [(run.part, values_of(run)) for run in runs] == [(1, {GEMM + "m": [1.5e-6]}), (2, {GEMM + "m": [1.5e-6]})]
-    assert "2 runs in one file, told apart at line 10" in said(runs[1])[1]
+    assert "2 runs; new runs begin at line 10" in said(runs[1])[1]
 
 
 def test_an_error_of_ncu_is_an_error():

@@ -273,7 +273,7 @@ def test_several_runs(text):
     runs = runs_of(text)
     assert [run.part for run in runs] == [1, 2]
     assert FFT in aggregates(runs[1])
-    assert all("2 runs in one file" in " ".join(said(run)) for run in runs)
+    assert all("this file has 2 runs" in " ".join(said(run)) for run in runs)
 
 
 def test_reports_of_one_run_are_one_run():
@@ -387,7 +387,7 @@ def test_cut_json_keeps_the_rows_before_the_cut():
 
 def test_cut_json_behind_a_notice_is_an_error():
     run = run_of(TITLE.format("cuda_gpu_kern_sum") + json.dumps(ROWS, indent=1)[:-30])
-    assert "train.log:5: error: a document that begins here is cut off at the end of the file" in errors(run)
+    assert "train.log:5: error: the document that begins here is cut off at the end of the file" in errors(run)
 
 
 def test_other_files_are_not_taken():

@@ -11,8 +11,8 @@ HEAD = '{"schema":"perfgate.recording/1","environment":{"gpu":"H200"},"commit":"
 FORWARD = '{"metric":"forward","labels":{"rank":"0"},"unit":"ms","values":[361.0,362],"steps":[0,1]}\n'
 MORE = '{"metric":"forward","labels":{"rank":"0"},"unit":"ms","values":[363],"steps":[2]}\n'
 NOT_CLOSED = (
-    "train.log: warning: the recording was not closed: the program ended early, or still runs; "
-    "what it wrote until then is read"
+    "train.log: warning: the recording was not closed: the program ended early, or is still running; "
+    "what it wrote so far is read"
 )
 
 
@@ -55,20 +55,20 @@ def test_a_series_recorded_in_step_0_alone_has_no_steps():
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"metric":"a","unit":"s","values":[NaN]}', "a: nan s is no measurement; left out"),
-        ('{"metric":"a","unit":"s","values":[-1]}', "a: -1.0 s is no measurement; left out"),
-        ('{"metric":"a","unit":"s","value":-1}', "a: -1.0 s is no measurement; left out"),
-        ('{"metric":"a","unit":"mss","values":[1]}', "a series in an unknown unit: 'mss'"),
+        ('{"metric":"a","unit":"s","values":[NaN]}', "a: nan s is not a measurement; left out"),
+        ('{"metric":"a","unit":"s","values":[-1]}', "a: -1.0 s is not a measurement; left out"),
+        ('{"metric":"a","unit":"s","value":-1}', "a: -1.0 s is not a measurement; left out"),
+        ('{"metric":"a","unit":"mss","values":[1]}', "a series has an unknown unit: 'mss'"),
         (
             '{"metric":"a","unit":"s","vales":[1]}',
-            "a series that cannot be read: Object contains unknown field 'vales'",
+            "a series cannot be read: Object contains unknown field 'vales'",
         ),
-        ('{"metric":"a","unit":"s","values":[1],"steps":[1,2]}', "a series without values, or with another number of"),
-        ('{"metric":"a","unit":"s"}', "a series without values, or with another number of steps"),
-        ('{"metric":"a","unit":"s","values":[1,}', "a line that cannot be read: this is not JSON"),
-        ("[1, 2]", "a line that cannot be read: this is no JSON object"),
-        ('{"opened": true}', "a line that is no part of a recording"),
-        ('{"environment": {"gpu": ["H200"]}}', "a fact that is no text, number or truth value"),
+        ('{"metric":"a","unit":"s","values":[1],"steps":[1,2]}', "a series has no values, or another number of"),
+        ('{"metric":"a","unit":"s"}', "a series has no values, or another number of steps"),
+        ('{"metric":"a","unit":"s","values":[1,}', "a line cannot be read: this is not JSON"),
+        ("[1, 2]", "a line cannot be read: this is not a JSON object"),
+        ('{"opened": true}', "a line is not part of a recording"),
+        ('{"environment": {"gpu": ["H200"]}}', "a fact is not a text, number or truth value"),
     ],
 )
 def test_problems_have_a_line_and_reading_goes_on(line, problem):
@@ -81,7 +81,7 @@ def test_problems_have_a_line_and_reading_goes_on(line, problem):
 def test_a_later_version_is_refused_by_name():
     run = run_of(HEAD.replace("/1", "/2") + FORWARD)
     assert errors(run) == [
-        "train.log:1: error: schema 'perfgate.recording/2' is not read; known is 'perfgate.recording/1'"
+        "train.log:1: error: the schema 'perfgate.recording/2' is unknown; perfgate reads 'perfgate.recording/1'"
     ]
 
 

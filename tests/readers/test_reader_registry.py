@@ -54,17 +54,17 @@ def test_formats_are_recognised_by_content(data, name, why):
     ("data", "message"),
     [
         (b"", "the file is empty"),
-        (b" \n\t\r\n", "the file is empty but for blanks"),
+        (b" \n\t\r\n", "the file is empty: it contains only blanks"),
         (gzip.compress(b"", mtime=0), "the file is empty"),
-        (b"hello\nworld\n", "no known format; looked for deepspeed: 'time (ms)'"),
+        (b"hello\nworld\n", "unknown format; searched for deepspeed: 'time (ms)'"),
         (b"hello\nworld\n", "--format NAME forces one (deepspeed"),
-        (b"12.5\n", "JSON of no known format"),
-        (b'{"traces": 1, "b": []}', "at its top it has traces, b"),
+        (b"12.5\n", "JSON of an unknown format"),
+        (b'{"traces": 1, "b": []}', "its top-level keys are traces, b"),
         (b"[" * 100_000, "nested deeper than the limit depth=64"),
         (b'{"a": [1, 2', "on line 1, column 12: the JSON document is cut off"),
         (pickle.dumps({"times": [1.0]}), "a Python pickle, which is never loaded"),
         (pickle.dumps({"times": [1.0]}, 2), "a Python pickle, which is never loaded"),
-        (b"BZh91AY", "of compressed files only gzip is read"),
+        (b"BZh91AY", "the only compression that perfgate reads is gzip"),
         (b"\x1f\x8bgarbage", "the gzip stream is damaged"),
     ],
 )
@@ -93,7 +93,7 @@ def test_every_reader_has_what_the_registry_asks_for():
     assert len({known.name for known in FORMATS}) == len(FORMATS)
     for known in FORMATS:
         assert known.title
-        module = import_module(f"perfgate.readers.{known.module}")
+        module = import_module(known.module, "perfgate.readers")
         assert module.__doc__
         assert callable(module.read)
 

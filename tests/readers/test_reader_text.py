@@ -6,14 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.readers import inflate
-from perfgate.readers.source import Source
-from perfgate.readers.text import Document
+from perfgate.readers.text import InputFile, Source
 
 
 def lines(data, *words, chunk=None):
     size = chunk or len(data) or 1
-    document = Document(Source("f", [data[at : at + size] for at in range(0, len(data), size)]))
+    document = InputFile(Source("f", [data[at : at + size] for at in range(0, len(data), size)]))
     found = [(number, line, ended) for number, line, _, ended in document.lines(words or ("",))]
     return found, [str(problem) for problem in document.problems]
 
@@ -64,7 +62,9 @@ def test_a_long_line_comes_in_pieces_with_its_number():
     assert all(ended for _, _, ended in found)
     assert b"".join(line.encode() + b" " for number, line, _ in found if number == 2).split() == long.split()
     assert len(problems) == 1
-    assert problems[0].startswith("f:2: warning: a line is read in pieces, for it is longer than the limit line_bytes=")
+    assert problems[0].startswith(
+        "f:2: warning: a line is read in pieces because it is longer than the limit line_bytes="
+    )
 
 
 def test_a_long_line_without_blanks_is_never_cut_in_a_character():
@@ -83,7 +83,7 @@ def test_several_gzip_members_are_one_text():
 def test_all_of_a_gzip_stream_is_inflated(repeats, chunk):
     packed = gzip.compress(b"ab\n" * repeats)
     source = Source("f", [packed[at : at + chunk] for at in range(0, len(packed), chunk)])
-    inflation = inflate.Inflation(source)
+    inflation = InputFile(source)
     assert sum(map(len, inflation.blocks())) == 3 * repeats
     assert not inflation.problems
 
@@ -93,7 +93,7 @@ def test_a_cut_gzip_stream_keeps_what_it_has():
     found, problems = lines(data[: len(data) // 2])
     assert found[:2] == [(1, "line 0", True), (2, "line 1", True)]
     assert len(found) > 1000
-    assert problems[0].startswith(f"f:{found[-1][0]}: error: the gzip stream is cut off; what follows line")
+    assert problems[0].startswith(f"f:{found[-1][0]}: error: the gzip stream is cut off; everything after line")
 
 
 def test_a_damaged_gzip_stream_is_an_error():
@@ -107,20 +107,20 @@ def test_a_damaged_gzip_stream_is_an_error():
 def test_a_gzip_bomb_is_stopped(limit):
     packer = zlib.compressobj(9, wbits=31)
     bomb = packer.compress(b"\n" * (80 << 20)) + packer.flush()
-    document = Document(Source("f", [bomb], Limits(inflated_bytes=1 << 20) if limit == "inflated_bytes" else DEFAULT))
+    document = InputFile(Source("f", [bomb], Limits(inflated_bytes=1 << 20) if limit == "inflated_bytes" else DEFAULT))
     assert [*document.lines(("x",))] == []
     assert f"than the limit {limit}=" in document.problems[0].message
 
 
 def test_the_head_is_not_consumed():
-    document = Document(Source("f", [b"ab\n" * 100_000]))
+    document = InputFile(Source("f", [b"ab\n" * 100_000]))
     assert document.head(4) == b"ab\na"
     assert len(document.head(1 << 20)) == 300_000
     assert len([*document.lines()]) == 100_000
 
 
 def test_a_whole_document_is_bounded():
-    document = Document(Source("f", [b"a" * 1001], Limits(document_bytes=1000)))
+    document = InputFile(Source("f", [b"a" * 1001], Limits(document_bytes=1000)))
     assert document.whole() is None
     assert document.problems[0].severity == "error"
     assert "PERFGATE_LIMITS=document_bytes=2000" in document.problems[0].message

@@ -121,21 +121,21 @@ def test_a_cut_log_is_an_error():
     text = "log\n" + json.dumps(ONE, indent=1) + "\n" + json.dumps(ONE, indent=1)[:-9]
     run = run_of(text)
     assert values_of(run) == {"forward": [0.4, 0.2]}
-    assert errors(run) == ["train.log:11: error: a document that begins here is cut off at the end of the file"]
+    assert errors(run) == ["train.log:11: error: the document that begins here is cut off at the end of the file"]
 
 
 def test_a_cut_document_on_one_line_of_a_log_is_an_error():
     for end in range(2, len(json.dumps(ONE)) - 1):
         run = run_of("log\n" + json.dumps(ONE) + "\n" + json.dumps(ONE)[:end], "timeit")
         assert values_of(run) == {"forward": [0.4, 0.2]}
-        assert errors(run) == ["train.log:3: error: a document that begins here is cut off at the end of the file"]
+        assert errors(run) == ["train.log:3: error: the document that begins here is cut off at the end of the file"]
 
 
 def test_a_result_that_is_broken_off_by_a_log_line_is_an_error():
     text = 'log\n{"times": [\n 0.1,\nINFO something\n' + json.dumps(ONE) + "\n"
     run = run_of(text)
     assert values_of(run) == {"forward": [0.4, 0.2]}
-    assert errors(run) == ["train.log:2: error: a document that begins here is broken off by another line"]
+    assert errors(run) == ["train.log:2: error: the document that begins here is broken off by another line"]
 
 
 TIMES = st.lists(st.floats(0, 1e9), min_size=1, max_size=6)
@@ -184,7 +184,7 @@ def test_a_printed_result_that_cannot_be_read_is_said(bad):
 @pytest.mark.parametrize("member", ['{"computation": "b", "tims": [5.0]}', '{"computation": "b", "times": {"x": 1}}'])
 def test_a_result_without_its_times_beside_others_is_said(member):
     document = f'[{{"computation": "a", "times": [0.1, 0.1]}}, {member}]'
-    assert any("holds no list `times`" in said for said in errors(run_of(document)))
+    assert any("has no list `times`" in said for said in errors(run_of(document)))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_list_of_measurements():
 def test_a_measurement_again():
     run = run_of(ONE + ONE)
     assert [*found(run)] == ['x * y{threads="1"}', 'x * y#2{threads="1"}']
-    assert said(run) == ['train.log:12: warning: x * y{threads="1"} stands here again; this one is x * y#2']
+    assert said(run) == ["train.log:12: warning: a name occurs again: x * y is named x * y#2 here"]
 
 
 def test_a_measurement_broken_off_and_one_cut_off():
@@ -83,7 +83,7 @@ def test_a_measurement_broken_off_and_one_cut_off():
     assert [*found(run)] == ['x * y{threads="1"}']
     assert said(run) == [
         "train.log:1: error: this measurement is broken off on line 4; left out",
-        "train.log:15: warning: the measurement that begins here is cut off, and left out",
+        "train.log:15: warning: the measurement that begins here is cut off; left out",
     ]
 
 
@@ -143,7 +143,7 @@ def test_a_table_that_is_cut_off_has_no_unit():
     for end in range(len(TABLE) - 25, len(TABLE) - 3):
         run = run_of(TABLE[:end])
         assert run.series == ()
-        assert said(run)[0] == "train.log:1: warning: the table that begins here is cut off, and left out"
+        assert said(run)[0] == "train.log:1: warning: the table that begins here is cut off; left out"
 
 
 def test_a_table_that_is_broken_off_is_an_error():

@@ -168,7 +168,7 @@ def test_of_two_devices_the_first_is_read():
         table_of([*CPU, *CUDA, *xpu, "# of Calls"], [[*MM, *CUDA_CELLS, "7.000us", "1%", "7.000us", "7.000us", "3"]])
     )
     assert aggregates(run) == {**MM_CPU, **MM_CUDA}
-    assert said(run) == ["train.log:2: warning: of the devices CUDA, XPU only CUDA is read"]
+    assert said(run) == ["train.log:2: warning: only CUDA is read, because the table has CUDA and XPU"]
 
 
 def test_units_and_kinds():
@@ -190,8 +190,7 @@ def test_names_that_are_printed_again_are_numbered():
     found = [*aggregates(run)]
     assert found[::3] == ["void k<4, at....calls"] + [f"void k<4, at...#{number}.calls" for number in range(2, 7)]
     assert said(run) == [
-        "train.log:5: warning: void k<4, at... is printed again, and kept as void k<4, at...#2",
-        "train.log: warning: 4 more rows repeat a name, and are numbered",
+        "train.log:5: warning: a name occurs again: void k<4, at... is named void k<4, at...#2 here",
     ]
 
 
@@ -243,7 +242,7 @@ def test_a_table_without_its_end_is_a_warning():
         "train.log:5: warning: the table has no rule at its end: rows may be missing"
     ]
     run = run_of("\n".join(lines[:5])[:-3])
-    assert said(run) == ["train.log:5: warning: the last row is cut off, and left out"]
+    assert said(run) == ["train.log:5: warning: the last row is cut off; left out"]
     assert aggregates(run) == MM_CPU
 
 

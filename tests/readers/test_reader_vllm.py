@@ -116,7 +116,7 @@ def test_failed_requests_are_left_out():
         "errors": ["", "", "refused"],
     }
     run = run_of(json.dumps(failed))
-    assert said(run) == ["train.log: warning: 2 requests failed, and are left out of ttft and itl"]
+    assert said(run) == ["train.log: warning: 2 requests failed; left out of ttft and itl"]
     assert (values_of(run)["ttft"], values_of(run)["itl"], values_of(run)["failed"]) == ([0.09], [0.02], [1])
 
 

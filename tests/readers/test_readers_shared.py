@@ -112,4 +112,4 @@ def test_results_of_the_score_set():
 def test_other_text_is_no_known_format():
     for path in (SHARED / "corpus/other-text").iterdir():
         (run,) = read_file(path)
-        assert "no known format" in errors(run)[0]
+        assert "unknown format" in errors(run)[0]

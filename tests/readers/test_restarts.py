@@ -37,9 +37,9 @@ def test_the_steps_before_the_counter_are_of_the_restart(counter, every, inside)
     for run in (first, second):
         for name in ('forward{rank="0"}', 'optimizer_step{rank="0"}'):
             assert steps_of(run)[name] == [*range(len(forwards(run)))]
-    assert any("told apart at line" in line for line in said(second))
+    assert any("new runs begin at line" in line for line in said(second))
     if every > 1:
-        assert any("steps that ended before this line are of the run that begins" in line for line in said(second))
+        assert any("steps before this line belong to the run after it" in line for line in said(second))
 
 
 def test_three_runs():

@@ -3,15 +3,15 @@
     {"version": "1.0", "metadata": {...}, "benchmarks": [{"metadata": {"name": "sum", "unit": "second"},
      "runs": [{"warmups": [[loops, value], ...]}, {"metadata": {...}, "values": [...]}, ...]}]}
 
-Source: psf/pyperf `_bench.py` (0.8 to 2.10). Values are per loop already. Metadata is inherited: suite, benchmark, run.
-`unit` is second (the default), byte or integer. Warm-ups and calibration runs, which hold no values, are not read.
-Before 0.9.6 `values` was `samples` and `metadata` of a benchmark `common_metadata`.
+Source: psf/pyperf `_bench.py` (0.8 to 2.10). Values are already per loop. Metadata is inherited: suite, benchmark, run.
+`unit` is second (the default), byte or integer. Warm-ups and calibration runs, which have no values, are not read.
+Before 0.9.6 `values` was `samples`, and `metadata` of a benchmark was `common_metadata`.
 
-**Runs.** A process is what pyperf replicates, so each is a run: run 3 of a file holds the values of the third process
-of every benchmark. Those are not one process, but no statistic joins two benchmarks of a run. Where benchmarks have
-different numbers of processes, all have as many runs as the one with fewest, and a warning says so: a run that lacks
-a metric would be an error. Unless it is told otherwise, pyperf takes three values in a process, its own warm-up gone:
-rules on them need `min_samples: 3` and `warmup: 0`. A process with one value is a single number, and needs neither.
+**Runs.** pyperf replicates processes, so each process is a run: run 3 of a file has the values of the third process of
+every benchmark. Those are different processes, but no statistic joins two benchmarks of a run. If the numbers of
+processes differ, all benchmarks have as many runs as the one with the fewest, with a warning, because a run without a
+metric would be an error. By default pyperf takes three values in a process, without its own warm-up: rules on them need
+`min_samples: 3` and `warmup: 0`. A process with one value is a single number, and needs neither.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
-from perfgate.readers.benchmarks.benchmark_json import Reading, Target, fact, mapping, shown
-from perfgate.readers.builder import RunBuilder
-from perfgate.readers.text import Document
+from perfgate.readers.benchmarks.benchmark_json import Target, fact, load, name_of, rows
+from perfgate.readers.builder import RunBuilder, finish_all, mapping, shown
+from perfgate.readers.text import InputFile
 
 NAME = "pyperf"
+TITLE = "JSON of pyperf: each process run is a run"
+METRICS = "the benchmark's name"
 
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """The values of one process and where they stand."""
+    """The values of one process, and their path."""
 
     values: list[Any]
     unit: object
@@ -48,47 +50,49 @@ class _Benchmark:
     processes: list[_Process]
 
 
-def read(document: Document) -> tuple[Run, ...]:
-    """The runs of a suite: one for each process of a benchmark."""
-    reading = Reading(document, NAME)
-    first = reading.run()
-    benchmarks = _benchmarks(reading, first)
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a suite: one for each process of a benchmark."""
+    data, first = load(file, NAME)
+    benchmarks = _benchmarks(first, data)
     count = min((len(benchmark.processes) for benchmark in benchmarks), default=1)
-    runs = [first, *(reading.run() for _ in range(count - 1))]
+    runs = [first]
+    for _ in range(count - 1):
+        file.count("runs")
+        runs.append(RunBuilder(file, NAME, first.json))
     for benchmark in benchmarks:
         if len(benchmark.processes) > count:
-            message = f"{benchmark.key} has {len(benchmark.processes)} processes and another benchmark {count}"
-            reading.say(first, "warning", f"{message}; the first {count} are read", benchmark.path)
+            message = f"{benchmark.key} has {len(benchmark.processes)} processes, but another benchmark has {count}"
+            first.say("warning", f"{message}; the first {count} are read", benchmark.path)
         for run, process in zip(runs, benchmark.processes, strict=False):
-            _add(reading, run, benchmark.key, process)
-    return reading.finish(runs)
+            _add(run, benchmark.key, process)
+    return finish_all(runs)
 
 
-def _benchmarks(reading: Reading, run: RunBuilder) -> list[_Benchmark]:
-    """The benchmarks that have values; one without is an error."""
+def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[_Benchmark]:
+    """Return the benchmarks with values; a benchmark without values is an error."""
     found = []
-    suite = mapping(reading.data.get("metadata"))
-    for path, row in reading.rows(run, reading.data, "benchmarks"):
+    suite = mapping(data.get("metadata"))
+    for path, row in rows(run, data, "benchmarks"):
         shared = {**suite, **mapping(row.get("metadata") or row.get("common_metadata"))}
         processes, name = [], None
-        for place, process in reading.rows(run, row, *path, "runs"):
+        for place, process in rows(run, row, *path, "runs"):
             metadata = {**shared, **mapping(process.get("metadata"))}
             name = name or metadata.get("name")
             if taken := _process(metadata, process, place):
                 processes.append(taken)
-        name = reading.name(run, {"name": name or shared.get("name")}, path, "name")
+        name = name_of(run, {"name": name or shared.get("name")}, path, "name")
         if name is None:
             continue
-        key = reading.unique(run, Key(name), path)
+        key = run.unique(Key(name), path)
         if processes:
             found.append(_Benchmark(key, path, processes))
         else:
-            reading.refuse(run, key, "no process has values", path)
+            run.refuse(key, "no process has values", path)
     return found
 
 
 def _process(metadata: Mapping[str, Any], process: Mapping[str, Any], path: Path) -> _Process | None:
-    """The values of a process; None for a calibration run."""
+    """Return the values of a process; None for a calibration run."""
     field = "values" if "values" in process else "samples"
     values = process.get(field)
     if values is None or values == []:
@@ -97,10 +101,10 @@ def _process(metadata: Mapping[str, Any], process: Mapping[str, Any], path: Path
     return _Process(listed, metadata.get("unit", "second"), (*path, field), metadata.get("cpu_model_name"))
 
 
-def _add(reading: Reading, run: RunBuilder, key: Key, process: _Process) -> None:
+def _add(run: RunBuilder, key: Key, process: _Process) -> None:
     fact(run, "cpu", process.cpu)
     unit = _UNITS.get(process.unit) if isinstance(process.unit, str) else None
     if unit is None:
-        reading.refuse(run, key, f"the unit {shown(process.unit)} is not known; left out", process.path)
+        run.refuse(key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
     else:
-        reading.samples(Target(run, key, unit), process.values, lambda index: (*process.path, index))
+        Target(run, key, unit).samples(process.values, lambda index: (*process.path, index))

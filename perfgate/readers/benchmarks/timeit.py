@@ -4,61 +4,60 @@
     {"small": {"times": [...]}, "medium": {"times": [...]}}        [{"name": "small", "times": [...]}, ...]
     ProfilingResult(computation='forward', times=[0.0785, 0.0738], profile_steps=2)
 
-The metric is `computation`, else the name, else `time`; the name is the label. In a
-log the name is what the last line `Running profile for: NAME` said. Results that nothing tells apart get the label
-`index`. Means and medians beside the times are not read: they follow from them. Units: s.
+The metric is `computation`, else the name, else `time`; the name is the label. In a log the name comes from the last
+line `Running profile for: NAME`. Results with the same metric and name get the label `index`. Means and medians beside
+the times are not read, because they follow from the times. Units: s.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from perfgate.core import Key, Problem, Run
-from perfgate.documents.json import JsonDocument, Path, cut_back, load_json
-from perfgate.readers.builder import MAX_FAULTS, RunBuilder, fault_of
-from perfgate.readers.complaints import Complaints
-from perfgate.readers.embedded import BROKEN, Call, Embedded, embedded
-from perfgate.readers.sniffing import is_json
-from perfgate.readers.text import Document
+from perfgate.core import Key, Run
+from perfgate.documents.json import Path, cut_back, load_json
+from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.embedded import BROKEN, Embedded, embedded
+from perfgate.readers.text import InputFile
 
 NAME = "timeit"
+TITLE = "timing results: lists of seconds under `times`, as JSON or as printed Python objects"
+METRICS = "the `computation`, labelled with its configuration's name"
 
-#: Between documents: the name of the next result, or times that belong to a document which was broken off.
+#: Between documents: the name of the next result, or times that belong to a document that was broken off.
 _BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """One list of times and where it stands."""
+    """One list of times, and its place."""
 
     fields: Mapping[str, Any]
     name: str | None
     line: int
-    #: The line of each time, or the document in which they stand, and where.
-    at: Complaints | Call
+    #: The JSON document of the result, and its path there; None for a printed object.
+    source: JsonSource | None = None
     path: Path = ()
+    #: For a printed object, the line of each time in it, from 1.
+    lines: list[int] = field(default_factory=list)
 
     def key(self) -> Key:
-        """Without `computation` the name is the metric, and no label."""
+        """Return the key; without `computation` the name is the metric, and not a label."""
         computation = self.fields.get("computation")
         if not isinstance(computation, str) or not computation:
             return Key(self.name or "time")
         return Key.of(computation, name=self.name) if self.name else Key(computation)
 
 
-def read(document: Document) -> tuple[Run, ...]:
-    """The one run of a document; every list of times is a series."""
-    run = RunBuilder(document, NAME)
-    found = _of_json(run) if is_json(document.head(1 << 16).decode("utf-8", "replace")) else _of_log(run)
-    results = list(islice(found, document.limits.series + 1))  # each is a series, and the last one is too many
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file; every list of times is a series."""
+    run = RunBuilder(file, NAME)
+    found = _of_json(run) if file.is_json() else _of_log(run)
+    results = list(islice(found, file.limits.series + 1))  # each is a series; one more than the limit is an error
     same = Counter(result.key() for result in results)
     seen: Counter[Key] = Counter()
     for result in results:
@@ -66,26 +65,27 @@ def read(document: Document) -> tuple[Run, ...]:
         index = {"index": str(seen[key])} if same[key] > 1 else {}
         seen[key] += 1
         _add(run, result, Key.of(key.metric, **dict(key.labels), **index))
-    for complaints in dict.fromkeys(result.at for result in results if isinstance(result.at, Complaints)):
-        complaints.settle()
+    for source in dict.fromkeys(result.source for result in results if result.source):
+        source.settle()
     return (run.run(),)
 
 
 def _of_json(run: RunBuilder) -> Iterator[_Result]:
-    """The results of a file that is one JSON document; of one that is cut off, those before the cut."""
-    text = run.document.whole()
+    """Yield the results of a file that is one JSON document; if it is cut off, those before the cut."""
+    text = run.file.whole()
     if text is None:
         return
-    document = load_json(text, run.document.name, run.document.limits)
+    document = load_json(text, run.file.name, run.file.limits)
     if any("Extra data" in problem.message for problem in document.problems):
         lines = ((number, line) for number, line in enumerate(text.split("\n"), 1))
-        yield from _of_embedded(run, embedded(lines, run.document.limits, also=_BETWEEN))
+        yield from _of_embedded(run, embedded(lines, run.file.limits, also=_BETWEEN))
         return
     kept = cut_back(text) if document.data is None else None
     if kept is not None and "times" not in _top_keys(kept):
-        run.problems += document.problems
-        document = load_json(kept, run.document.name, run.document.limits)
-    yield from _of_document(run, document, None, 1)
+        for problem in document.problems:
+            run.say(problem.severity, problem.message, problem.at)
+        document = load_json(kept, run.file.name, run.file.limits)
+    yield from _of_document(run, JsonSource(document), None, 1)
 
 
 def _top_keys(text: str) -> set[str]:
@@ -94,12 +94,12 @@ def _top_keys(text: str) -> set[str]:
 
 
 def _of_log(run: RunBuilder) -> Iterator[_Result]:
-    lines = ((number, line) for number, line, _, _ in run.document.lines())
-    return _of_embedded(run, embedded(lines, run.document.limits, also=_BETWEEN))
+    lines = ((number, line) for number, line, _, _ in run.file.lines())
+    return _of_embedded(run, embedded(lines, run.file.limits, also=_BETWEEN))
 
 
 def _of_embedded(run: RunBuilder, found: Iterator[Embedded | tuple[int, re.Match[str]]]) -> Iterator[_Result]:
-    """The results among the documents in a log, and the names before them."""
+    """Yield the results among the documents in a log, with the names before them."""
     name = None
     broken: Embedded | None = None  # the last document that was broken off before its times
     for item in found:
@@ -114,37 +114,38 @@ def _of_embedded(run: RunBuilder, found: Iterator[Embedded | tuple[int, re.Match
             elif item.text.startswith("{"):
                 broken = item
         elif item.call is None and (item.line == 1 or '"times"' in item.text):
-            yield from _of_document(run, load_json(item.text, run.document.name, run.document.limits), name, item.line)
+            loaded = load_json(item.text, run.file.name, run.file.limits)
+            yield from _of_document(run, JsonSource(loaded, item.line, columns=False), name, item.line)
         elif item.call and "times" in item.call.fields:
-            yield _Result(item.call.fields, name, item.line, item.call)
+            yield _Result(item.call.fields, name, item.line, lines=item.call.lines)
 
 
-def _of_document(run: RunBuilder, document: JsonDocument, name: str | None, line: int) -> Iterator[_Result]:
-    """The results of one JSON document that begins on `line`; the faults of others in a log are not of interest."""
-    complaints = Complaints(document, line, columns=False)
-    results = list(_results(document.data, complaints, name, line))
+def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: int) -> Iterator[_Result]:
+    """Yield the results of a JSON document that begins on `line`; without results its faults do not matter."""
+    run.json, document = source, source.loaded
+    results = list(_results(document.data, source, name, line))
     for path in _without_times(document.data) if results else ():
-        complaints.say(run, "error", f"{path[0]!r} looks like a result, but holds no list `times`", path)
+        run.say("error", f"{path[0]!r} looks like a result, but has no list `times`", path)
     inside = tuple((*result.path, "times") for result in results)
     if results or line == 1 or '"times"' in document.text:
         for fault in document.faults:
-            if fault.path[:-1] not in inside:  # those inside are refused with their series
-                run.add_problem(_moved(fault.problem, line))
+            if fault.path[:-1] not in inside:  # the times are refused with their series
+                run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
     yield from results
 
 
-def _results(data: Any, at: Complaints, name: str | None, line: int) -> Iterator[_Result]:
+def _results(data: Any, source: JsonSource, name: str | None, line: int) -> Iterator[_Result]:
     if _has_times(data):
-        yield _result(at, data, name, line, ())
+        yield _result(source, data, name, line, ())
     elif isinstance(data, dict | list):
         members = data.items() if isinstance(data, dict) else enumerate(data)
         for key, member in members:
             if _has_times(member):
-                yield _result(at, member, key if isinstance(key, str) else name, line, (key,))
+                yield _result(source, member, key if isinstance(key, str) else name, line, (key,))
 
 
 def _without_times(data: object) -> list[Path]:
-    """The members beside results that say what they computed, but hold no times."""
+    """Return the members beside results that have a computation but no times."""
     members = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     return [
         (key,)
@@ -154,47 +155,26 @@ def _without_times(data: object) -> list[Path]:
 
 
 def _has_times(data: object) -> bool:
-    """Whether this is a result, if a wrong one; a mapping of names may have one that is called `times`."""
+    """Return whether this is a result, perhaps a wrong one; in a mapping of names, one may be called `times`."""
     return isinstance(data, dict) and "times" in data and not isinstance(data["times"], dict)
 
 
-def _result(at: Complaints, fields: Mapping[str, Any], name: str | None, line: int, path: Path) -> _Result:
+def _result(source: JsonSource, fields: Mapping[str, Any], name: str | None, line: int, path: Path) -> _Result:
     own = fields.get("name")
-    return _Result(fields, own if isinstance(own, str) and own else name, line, at, path)
-
-
-def _moved(problem: Problem, line: int) -> Problem:
-    """The same problem in a document that begins on another line."""
-    at = replace(problem.at, line=(problem.at.line or 1) + line - 1)
-    return replace(problem, at=at)
+    return _Result(fields, own if isinstance(own, str) and own else name, line, source, path)
 
 
 def _add(run: RunBuilder, result: _Result, key: Key) -> None:
-    """The times of a result as a series; what is no time is refused with its line."""
-    column = run.column(key, "s")
+    """Add the times of a result as a series; items that are not times are refused with their line."""
     times = result.fields["times"]
     if not isinstance(times, list) or not times:
-        run.refuse(key, "no measurements: `times` is " + ("empty" if times == [] else "no list"), result.line)
+        run.refuse(key, "no measurements: `times` is " + ("empty" if times == [] else "not a list"), result.line)
         return
-    # the usual list at once, which is ten times as fast
-    numbers = np.array(times if {*map(type, times)} == {float} else [_number(time) for time in times])
-    good = (numbers >= 0) & np.isfinite(numbers)
-    column.values.frombytes(numbers[good].tobytes())
-    bad = [int(index) for index in np.flatnonzero(~good)]
-    for index in bad[:MAX_FAULTS]:
-        fault = fault_of(str(times[index])) or "is no number"
-        if isinstance(result.at, Call):
-            run.refuse(key, fault, result.line + result.at.lines[index] - 1)
-        else:
-            result.at.refuse(run, key, fault, (*result.path, "times", index))
-    run.refuse_more(key, max(0, len(bad) - MAX_FAULTS))
+    run.json = result.source
+    if result.source:
+        run.samples(key, "s", times, lambda index: (*result.path, "times", index))
+    else:
+        run.samples(key, "s", times, lambda index: result.line + result.lines[index] - 1)
     steps = result.fields.get("profile_steps")
     if isinstance(steps, int) and steps != len(times):
         run.say("warning", f"{key}: profile_steps is {steps}, but there are {len(times)} times", result.line)
-
-
-def _number(value: object) -> float:
-    """A JSON or Python number as float64; NaN for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > sys.float_info.max:
-        return float("nan")
-    return float(value)

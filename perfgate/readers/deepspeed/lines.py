@@ -1,4 +1,11 @@
-"""Lines of DeepSpeed besides its timers and throughput: the pipeline engine and DeepSpeed-Chat.
+"""Iteration lines: of Megatron-LM and its forks, of DeepSpeed's pipeline engine, and of DeepSpeed-Chat.
+
+    iteration        1/    1000 | elapsed time per iteration (ms): 150471.3 | learning rate: 1.875E-05 | ...      2021
+    [2024-08-21 10:19:42] iteration        4/   25000 | consumed samples:         4096 |
+      elapsed time per iteration (ms): 270125.4 | throughput per GPU (TFLOP/s/GPU): 449.6 | ... |        (one line) 2024
+
+Source: NVIDIA/Megatron-LM `megatron/training/training.py`, and Megatron-DeepSpeed (`TFLOPs`, `tokens per gpu per
+second`). A value is a mean over the iterations since the last such line (`--log-interval`). Iteration n is step n - 1.
 
     steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0
     |E2E latency=7.99s |Gather latency=0.00s (0.00%) |Generate time=5.26s (65.81%) |...|CurSamplesPerSec=8.01 |...
@@ -9,15 +16,36 @@ Sources: deepspeedai/DeepSpeed `runtime/pipe/engine.py`, DeepSpeedExamples `dsch
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from perfgate.core import Key
-from perfgate.readers.builder import RunBuilder
+from perfgate.readers.builder import RunBuilder, checked
 
-PIPELINE_WORD, CHAT_WORD = "iter time (s):", "|E2E latency="
-
+ITERATION_WORD, PIPELINE_WORD, CHAT_WORD = "elapsed time per iteration", "iter time (s):", "|E2E latency="
+ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}\d+")
 PIPELINE = re.compile(r"\bsteps: (\d{1,18}) .{0,999}?iter time \(s\): (\S{1,40}) samples/sec: ([^\s\[]{1,40})")
-_CHAT = re.compile(r"\|([\w ]{1,40})=([^\s|(]{1,40})")
 
+#: A part of a label, in small letters; the metric, its unit, and how many printed units are one base unit.
+_LABELS = (
+    (re.compile(r"elapsed time per iteration \(ms\)"), "iteration_time", "s", 1e3),
+    (re.compile(r"elapsed time per iteration \(s\)"), "iteration_time", "s", 1.0),
+    (re.compile(r"\btflops?\b"), "throughput_per_gpu", "FLOP/s", 1e-12),
+    (re.compile(r"\bsamples(?: per |/)sec(?:ond)?\b"), "samples_per_second", "1/s", 1.0),
+    (
+        re.compile(r"tokens?(?: per |/)gpu(?: per |/)sec(?:ond)?\b|\(tokens?/s(?:ec)?/gpu\)"),
+        "tokens_per_second_per_gpu",
+        "1/s",
+        1.0,
+    ),
+    (re.compile(r"\btokens?(?: per |/)s(?:ec(?:ond)?)?\b(?!/)"), "tokens_per_second", "1/s", 1.0),
+    (re.compile(r"number of skipped iterations"), "skipped_iterations", "1", 1.0),
+    (re.compile(r"number of nan iterations"), "nan_iterations", "1", 1.0),
+)
+_LONGEST = 300
+_LOSS = re.compile(r"(?:.*[\s_-])?loss")
+_LABEL = re.compile(r"\s*(\S[^:|]{0,100}?):?\s+(\S{1,60})\s*")
+
+_CHAT = re.compile(r"\|([\w ]{1,40})=([^\s|(]{1,40})")
 _CHAT_METRICS = {
     "E2E latency": ("chat.e2e_latency", "s"),
     "Gather latency": ("chat.gather_latency", "s"),
@@ -28,15 +56,57 @@ _CHAT_METRICS = {
 }
 
 
+def iterations(line: str) -> Iterator[tuple[int, str]]:
+    """Yield the number of each iteration in a line, and its part of the line."""
+    starts = [*ITERATION.finditer(line)]
+    begins = [0, *(start.start() for start in starts[1:])]
+    ends = [start.start() for start in starts[1:]] + [len(line)]
+    for start, begin, end in zip(starts, begins, ends, strict=False):
+        yield int(start[1]), line[begin:end]
+
+
+def add_iteration(run: RunBuilder, record: str, step: int, line: int, *, leave: tuple[str, ...] = ()) -> None:
+    """Add the numbers of one iteration; metrics in `leave` are left out. The first label of each metric counts."""
+    seen = {*leave}
+    for part in record.split("|"):
+        found = _LABEL.fullmatch(part) if len(part) < _LONGEST else None
+        known = _metric(found[1].lower()) if found else None
+        if found is None or known is None or known[0] in seen:
+            continue
+        metric, unit, per = known
+        seen.add(metric)
+        # forks print `13372.8/13364.7`: this iteration, and the mean so far
+        value, fault = checked(found[2].partition("/")[0], unit)
+        if fault:
+            run.refuse(Key(metric), fault, line)
+            continue
+        column = run.column(Key(metric), unit, per, found[1])
+        column.values.append(value)
+        column.steps.append(step)
+
+
+def _metric(label: str) -> tuple[str, str, float] | None:
+    """Return the metric of a label, its unit, and how many printed units are one base unit."""
+    for pattern, metric, unit, per in _LABELS:
+        if pattern.search(label):
+            return metric, unit, per
+    return (plain(label), "1", 1.0) if _LOSS.fullmatch(label) else None
+
+
+def plain(label: str) -> str:
+    """Return a label as a metric: `lm loss` and `lm-loss` are `lm_loss`."""
+    return re.sub(r"[\s-]+", "_", label)
+
+
 def add_pipeline(run: RunBuilder, found: re.Match[str], line: int) -> None:
-    """`pipeline.iteration_time` (s) and `pipeline.samples_per_second`: means since the last line, of step n - 1."""
+    """Add `pipeline.iteration_time` (s) and `pipeline.samples_per_second`: means since the last line, of step n - 1."""
     step = max(int(found[1]) - 1, 0)
     run.add(run.column(Key("pipeline.iteration_time"), "s"), found[2], line, step)
     run.add(run.column(Key("pipeline.samples_per_second"), "1/s"), found[3], line, step)
 
 
 def add_chat(run: RunBuilder, text: str, line: int) -> None:
-    """`chat.e2e_latency`, `chat.generate_time`, ... (s) and `chat.samples_per_second`, not the running average."""
+    """Add `chat.e2e_latency`, ... (s) and `chat.samples_per_second`, but not the running average."""
     for name, printed in _CHAT.findall(text):
         if name in _CHAT_METRICS:
             metric, unit = _CHAT_METRICS[name]

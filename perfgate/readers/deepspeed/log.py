@@ -1,25 +1,22 @@
 """DeepSpeed logs: wall-clock timers, throughput, and the training lines of open_clip and EVA-CLIP.
 
-This module walks a log; `timers`, `iterations` and `deepspeed_lines`, `_memory`, `_comms` and `_flops` each read a kind
-of lines.
+This module walks a log; `timers`, `lines` and `blocks` each read a kind of lines.
 
 Sources: deepspeedai/DeepSpeed `deepspeed/utils/timer.py` and `runtime/engine.py` (v0.1 to v0.18),
-mlfoundations/open_clip `training/train.py`.
-Units: s, 1/s and B.
+mlfoundations/open_clip `training/train.py`. Units: s, 1/s and B.
 
     [Rank 0] rank=0 time (ms) | forward: 359.87 | backward: 1026.01 | step: 161.82        until v0.10.0
     [Rank 0] time (ms) | fwd: 359.87 | bwd: 1026.01 | step: 161.82                        since v0.10.1
 
-**Steps.** DeepSpeed prints no step number, so each rank counts its steps from 0. A record that holds `forward`,
-`backward` or `step` (no suffix) is the last of its step; the `optimizer_*` and `*_microstep` records before it, several
-of the latter under gradient accumulation, share its number. While there is no such record, a name that comes again
-begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` record and needs no rule of its own: its
-number does not occur in those series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step
-n - 1.
+**Steps.** DeepSpeed prints no step number, so the steps of each rank are counted from 0. A record with `forward`,
+`backward` or `step` (no suffix) is the last of its step. The `optimizer_*` and `*_microstep` records before it, several
+of the latter under gradient accumulation, have the same number. Before the first such record, a name that comes again
+begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` record, so its number is not in those
+series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
 
 **Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. A restart that
-shows only in the counter has made steps before the counter's line: `restarts` says which, where that can be told, and
-else it is told apart at that line.
+shows only in the counter has made steps before the counter's line: `runs.Progress` finds them if that is possible, else
+the new run begins at that line.
 """
 
 from __future__ import annotations
@@ -28,20 +25,19 @@ import re
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.deepspeed import comms as deepspeed_comms
-from perfgate.readers.deepspeed import flops as deepspeed_flops
-from perfgate.readers.deepspeed import iterations
-from perfgate.readers.deepspeed import lines as deepspeed_lines
-from perfgate.readers.deepspeed import memory as deepspeed_memory
-from perfgate.readers.deepspeed.comms import CommsSummary
-from perfgate.readers.deepspeed.flops import FlopsSummary
-from perfgate.readers.deepspeed.memory import MemoryUsage
+from perfgate.readers.deepspeed import blocks, lines
 from perfgate.readers.deepspeed.timers import RECORD, WORD, Timers
-from perfgate.readers.restarts import Progress
-from perfgate.readers.runs import Runs
-from perfgate.readers.text import Document
+from perfgate.readers.runs import Progress, Runs
+from perfgate.readers.text import InputFile
 
 NAME = "deepspeed"
+TITLE = "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines"
+METRICS = (
+    "`forward`, `backward`, `backward_allreduce`, `step`, `*_microstep`, `optimizer_*`, any other timer as printed; "
+    '`samples_per_second`, `memory.allocated`, `memory.peak_allocated{at="..."}`, ...; `collective.OP`, `.algbw`, '
+    "`.busbw`, `.straggler`, labelled with the message size; `flops_profiler.forward_latency`, `.throughput`, ...; of "
+    "open_clip and EVA-CLIP lines `batch_time`, `data_time`, `batch_rate`"
+)
 
 _THROUGHPUT = re.compile(
     r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(\d{1,18}), (?=(?:RunningAvg)?SamplesPerSec=)"
@@ -53,7 +49,7 @@ _TRAINER = re.compile(
 _TRAINER_STEP = re.compile(r"Global Steps: (\d{1,18})")
 _STEP = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
 
-#: Which settings of a throughput line are metrics; the oldest `SamplesPerSec` is that of the last step, too.
+#: The settings of a throughput line that are metrics; the oldest `SamplesPerSec` is also that of the last step.
 _SETTINGS = (
     ("CurrSamplesPerSec", "samples_per_second", "1/s", 1.0),
     ("MemAllocated", "memory.allocated", "B", 2.0**-30),
@@ -64,73 +60,71 @@ _STARTS = (
     RECORD,
     _THROUGHPUT,
     re.compile(r"Data \(t\): "),
-    iterations.LINE,
+    lines.ITERATION,
     re.compile(r"\bsteps: \d|\|E2E latency=|\bcomm op: |\bMA \S+ GB "),
 )
 
 _BEFORE_STEPS = ("memory.", "collective.")
 
-_WORLD_SIZE = re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")
-_TOTAL = re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")
-_BARRIER = re.compile(r"store-based barrier.{1,200} with (\d{1,9}) nodes")
-_VERSION = re.compile(r"DeepSpeed info: version=([^\s,]+),")
-_TORCH = re.compile(r"torch version \.+ (\S+)")
 _FACTS = (
-    ("world_size", _TOTAL),
-    ("world_size", _BARRIER),
-    ("world_size", _WORLD_SIZE),
-    ("deepspeed", _VERSION),
-    ("torch", _TORCH),
+    ("world_size", re.compile(r"Process \(global: \d+, local \d+\), total (\d{1,9})\.")),
+    ("world_size", re.compile(r"store-based barrier.{1,200} with (\d{1,9}) nodes")),
+    ("world_size", re.compile(r"(?<![A-Za-z_])(?:dist_)?world_size(?: \.+ |: | ?= ?)(\d{1,9})\b")),
+    ("deepspeed", re.compile(r"DeepSpeed info: version=([^\s,]+),")),
+    ("torch", re.compile(r"torch version \.+ (\S+)")),
 )
 
 
 class _LogRun(RunBuilder):
     """One run of a log while it is read."""
 
-    def __init__(self, document: Document) -> None:
-        super().__init__(document, NAME)
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file, NAME)
         self.timers = Timers(self)
         self.progress = Progress()
-        #: The line of the last traceback, and how many timer records stood before it.
+        #: The line of the last traceback, and how many timer records were before it.
         self.traceback: tuple[int, int] | None = None
+        #: True if blocks were read, whose series must be put together at the end.
+        self.has_blocks = False
 
     @property
     def has_measured(self) -> bool:
-        """Whether steps have begun: memory and collectives are printed while an engine is still being built."""
+        """Return whether steps have begun: memory and collectives are printed while an engine is still being built."""
         return bool(self.finished) or any(not key.metric.startswith(_BEFORE_STEPS) for key in self.columns)
 
     def run(self, part: int | None = None) -> Run:
-        """The finished run, with what is odd about it."""
+        """Return the finished run, with warnings about it."""
         world_size = self.facts.get("world_size")
         if isinstance(world_size, int) and 1 < self.timers.ranks < world_size:
-            self.say("warning", f"{self.timers.ranks} ranks printed timers, and world_size is {world_size}")
+            self.say("warning", f"{self.timers.ranks} ranks printed timers, but world_size is {world_size}")
         if self.traceback is not None and self.traceback[1] == self.timers.records:
             self.say("warning", "the log ends in a traceback", self.traceback[0])
         self.timers.finish()
-        deepspeed_comms.settle(self)
-        deepspeed_flops.summarise(self)
+        if self.has_blocks:
+            blocks.summarise(self)
         return super().run(part)
 
 
 class _Log:
     """A log while it is read: one method for each kind of line."""
 
-    def __init__(self, document: Document) -> None:
-        self.runs = Runs(lambda: _LogRun(document))
+    def __init__(self, file: InputFile) -> None:
+        self.runs = Runs(lambda: _LogRun(file))
         self.has_launcher = False
-        self._memory, self._comms, self._flops = MemoryUsage(), CommsSummary(), FlopsSummary()
+        #: What reads blocks; empty before the first block.
+        self.blocks: tuple[blocks.MemoryUsage, blocks.CommsSummary, blocks.FlopsSummary] | None = None
 
     def timers(self, number: int, line: str) -> None:
-        """`time (ms) | NAME: 1.23 | ...`, several of them on a line where two writers met."""
+        """`time (ms) | NAME: 1.23 | ...`; there are several on a line if two writers collided."""
         self.runs.run.timers.read(number, line)
 
     def throughput(self, number: int, line: str) -> None:
         """`epoch=0/micro_step=10/global_step=10, ..., CurrSamplesPerSec=..., MemAllocated=3.96GB, ...`.
 
-        The running average is no sample: it depends on all the values before it. GB is 1024**3 bytes.
+        The running average is not a sample: it depends on all the values before it. GB is 1024**3 bytes.
         """
-        if deepspeed_lines.CHAT_WORD in line:
-            deepspeed_lines.add_chat(self.runs.run, line, number)
+        if lines.CHAT_WORD in line:
+            lines.add_chat(self.runs.run, line, number)
             self.runs.run.traceback = None
         starts = [*_THROUGHPUT.finditer(line)]
         ends = [match.start() for match in starts[1:]] + [len(line)]
@@ -159,32 +153,35 @@ class _Log:
                 self._add(metric, unit, text, number=number, step=step)
 
     def iterations(self, number: int, line: str) -> None:
-        """Iteration lines of Megatron-DeepSpeed; `samples_per_second` is left to the throughput lines."""
-        for count, record in iterations.records(line):
+        """Iteration lines of Megatron-DeepSpeed; the throughput lines have `samples_per_second`, too."""
+        for count, record in lines.iterations(line):
             self._count("iteration", count, number)
-            iterations.add_record(self.runs.run, record, max(count - 1, 0), number, leave=("samples_per_second",))
+            lines.add_iteration(self.runs.run, record, max(count - 1, 0), number, leave=("samples_per_second",))
             self.runs.run.traceback = None
 
     def pipeline(self, number: int, line: str) -> None:
         """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
-        for found in deepspeed_lines.PIPELINE.finditer(line):
+        for found in lines.PIPELINE.finditer(line):
             self._count("pipeline", int(found[1]), number)
-            deepspeed_lines.add_pipeline(self.runs.run, found, number)
+            lines.add_pipeline(self.runs.run, found, number)
             self.runs.run.traceback = None
 
     def call(self, number: int, line: str) -> None:
         """`comm op: all_reduce | time (ms): 9.46 | msg size: 678.86 MB | ...` of a verbose comms logger."""
-        for found in deepspeed_comms.CALL.finditer(line):
-            deepspeed_comms.add_call(self.runs.run, found, number)
+        for found in blocks.CALL.finditer(line):
+            blocks.add_call(self.runs.run, found, number)
             self.runs.run.traceback = None
 
-    def beside(self, number: int, line: str) -> None:
-        """Any line near what is told by its neighbours: memory, the table of collectives, the FLOPS profiler."""
-        for part in (self._memory, self._comms, self._flops):
-            part.line(self.runs.run, number, line)
+    def near_block(self, number: int, line: str) -> None:
+        """Any line near memory, the table of collectives, or the FLOPS profiler."""
+        if self.blocks is None:
+            self.blocks = (blocks.MemoryUsage(), blocks.CommsSummary(), blocks.FlopsSummary())
+        for block in self.blocks:
+            block.line(self.runs.run, number, line)
+        self.runs.run.has_blocks = True
 
     def _count(self, counter: str, value: int, number: int, fraction: float = 1.0) -> None:
-        """A step counter; one that goes back begins a run, with as many of the last steps as it tells."""
+        """Take a step counter; one that goes back begins a run, which gets the last steps that belong to it."""
         before = self.runs.run
         ended = before.timers.ended_steps
         self.runs.count(counter, value, number, fraction)
@@ -197,8 +194,8 @@ class _Log:
         if steps is not None and ended - steps > 0:
             before.timers.hand_over(self.runs.run.timers, ended - steps)
             self.runs.run.progress.note(counter, value, steps)
-            told = f"the {steps} steps that ended before this line are of the run that begins, by its counter"
-            self.runs.run.say("warning", told, number)
+            moved = f"the step counter shows that the last {steps} steps before this line belong to the run after it"
+            self.runs.run.say("warning", moved, number)
 
     def _add(self, metric: str, unit: str, text: str, *, number: int, step: int, per: float = 1.0) -> None:
         run = self.runs.run
@@ -211,49 +208,49 @@ class _Log:
             self._count(f"rank {rank}", int(count), number)
 
     def launcher(self, number: int, line: str) -> None:
-        """What a launcher prints once, before anything is measured."""
+        """A line that a launcher prints once, before anything is measured."""
         if "[runner.py:" in line and "cmd =" not in line:
             return
         self.has_launcher = True
         self.runs.banner(number)
 
     def version(self, number: int, line: str) -> None:
-        """`DeepSpeed info: version=0.9.2, ...`: once an engine; a start where no launcher prints anything."""
+        """`DeepSpeed info: version=0.9.2, ...`, once for each engine: a start if no launcher prints anything."""
         if not self.has_launcher:
             self.runs.banner(number)
         self.fact(number, line)
 
     def fact(self, number: int, line: str) -> None:
-        """The facts of the environment, from these lines alone."""
+        """Read the facts of the environment, from these lines alone."""
         for name, pattern in _FACTS:
             found = pattern.search(line)
             if found:
-                text = found[1]
-                self.runs.run.fact(name, int(text) if name == "world_size" else text, number)
+                self.runs.run.fact(name, int(found[1]) if name == "world_size" else found[1], number)
 
     def traceback(self, number: int, line: str) -> None:
-        """A traceback; the next record forgets it."""
+        """Keep the place of a traceback; the next record forgets it."""
         run = self.runs.run
         run.traceback = (number, run.timers.records)
 
     def whole_records(self, number: int, line: str) -> str:
-        """A last line without a line end up to its last record, which may be cut in a number."""
+        """Return a last line without a line end up to its last record, which may be cut inside a number."""
         starts = [match.start() for pattern in _STARTS for match in pattern.finditer(line)]
-        if not starts and not (line.strip() and (self._comms.is_open or self._flops.is_open)):
+        is_open = self.blocks is not None and (self.blocks[1].is_open or self.blocks[2].is_open)
+        if not starts and not (line.strip() and is_open):
             return ""
-        self.runs.run.say("warning", "the last record is cut off, and left out", number)
+        self.runs.run.say("warning", "the last record is cut off; left out", number)
         return line[: max(starts, default=0)]
 
 
-#: Which method reads which lines: those that hold the word.
+#: Which method reads which lines: those with the word.
 _LINES = {
-    "": _Log.beside,
+    "": _Log.near_block,
     WORD: _Log.timers,
     "SamplesPerSec=": _Log.throughput,
     "Batch (t):": _Log.trainer,
-    iterations.WORD: _Log.iterations,
-    deepspeed_lines.PIPELINE_WORD: _Log.pipeline,
-    deepspeed_comms.CALL_WORD: _Log.call,
+    lines.ITERATION_WORD: _Log.iterations,
+    lines.PIPELINE_WORD: _Log.pipeline,
+    blocks.CALL_WORD: _Log.call,
     ", skipped=": _Log.counter,
     "Traceback (most recent call last):": _Log.traceback,
     "Initializing TorchBackend in DeepSpeed": _Log.launcher,
@@ -265,14 +262,14 @@ _LINES = {
     "store-based barrier": _Log.fact,
     "torch version": _Log.fact,
 }
-#: Words near which every line is looked at.
-_AROUND = (deepspeed_memory.WORD, deepspeed_comms.HEADER_WORD, deepspeed_flops.TITLE_WORD)
+#: Words near which every line is read.
+_AROUND = (blocks.MEMORY_WORD, blocks.TABLE_WORD, blocks.FLOPS_WORD)
 
 
-def read(document: Document) -> tuple[Run, ...]:
-    """The runs of a log, one unless a restart was appended; every run has at least one series or an error."""
-    log = _Log(document)
-    for number, line, words, ended in document.lines(tuple(filter(None, _LINES)), _AROUND):
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log: one, unless a restart was appended; every run has at least one series or an error."""
+    log = _Log(file)
+    for number, line, words, ended in file.lines(tuple(filter(None, _LINES)), _AROUND):
         if ended and log.runs.run.timers.read_usual(line):  # nearly every line, so it comes first
             continue
         text = line if ended else log.whole_records(number, line)

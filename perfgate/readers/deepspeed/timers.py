@@ -1,8 +1,8 @@
 """Records of timers as DeepSpeed and Megatron-LM print them: `time (ms) | NAME: 1.23 | NAME: 4.56`.
 
-A training log repeats a few records thousands of times, so records with the same names are the rows of one table, and a
-value costs little more than its `float`. A record with anything else in it (glued text, parentheses, nan, garbled
-numbers) is read field by field.
+A training log repeats a few records thousands of times. So records with the same names are the rows of one table, and
+to read a value costs little more than its `float`. A record with anything else in it (glued text, parentheses, nan,
+garbled numbers) is read field by field.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from perfgate.core import Key
 from perfgate.core.aliases import canonical_timer
-from perfgate.readers.builder import MAX_FAULTS, Column, RunBuilder, fault_of
+from perfgate.readers.builder import Column, RunBuilder, fault_of
 
 WORD = "time (ms)"
-#: Where a record begins; the comms logger's `time (ms): 9.46` is none.
+#: The begin of a record; the comms logger's `time (ms): 9.46` is not a record.
 RECORD = re.compile(r"time \(ms\)(?=[ \t]*(?:\||$))")
 
-#: A record that holds one of these is the last of its step.
+#: A record with one of these is the last of its step.
 ENDS_STEP = frozenset({"forward", "backward", "step"})
 
 _MAX_CACHED = 1000
@@ -43,11 +43,11 @@ class _Table:
         self.names = frozenset(names)
         self.columns = columns
         self.ends_step = any(column.key.metric in ENDS_STEP for column in columns)
-        #: What the rest of a record looks like; None until the third one has come.
+        #: What a record looks like after the word; None before the third record.
         self.pattern: re.Pattern[str] | None = None
         #: Row by row, in ms.
         self.values = array("d")
-        #: Of each row, its step and its place among all the records of the run.
+        #: For each row, its step and its place among all the records of the run.
         self.steps = array("q")
         self.places = array("q")
 
@@ -59,13 +59,13 @@ class _Rank:
         self.label = label
         self.tables: dict[tuple[str, ...], _Table] = {}
         self.step = 0
-        #: The last record was the last one of its step.
+        #: True if the last record was the last of its step.
         self.ended = False
-        #: The names in the step so far; None once a record has ended a step, for then such records tell.
+        #: The names in the step so far; None after a record has ended a step, because then such records count steps.
         self.names: set[str] | None = set()
 
     def count(self, table: _Table) -> int:
-        """The step that the next record, one of this table, belongs to."""
+        """Return the step of the next record, which belongs to this table."""
         if self.ended:
             self.step += 1
         elif self.names is not None:
@@ -75,15 +75,12 @@ class _Rank:
             self.names.update(table.names)
         self.ended = table.ends_step
         if self.ended and self.names is not None:
+            # the first record that ends a step: all records before it, for example micro steps, belong to that step
             self.names = None
-            self._begin_at_once()
+            self.step = 0
+            for known in self.tables.values():
+                known.steps = array("q", bytes(known.steps.itemsize * len(known.steps)))
         return self.step
-
-    def _begin_at_once(self) -> None:
-        """The first record that ends a step: what stood before it, micro steps for one, was all of that step."""
-        self.step = 0
-        for table in self.tables.values():
-            table.steps = array("q", bytes(table.steps.itemsize * len(table.steps)))
 
 
 class Timers:
@@ -93,27 +90,26 @@ class Timers:
         self._run = run
         self._ranks: dict[str | None, _Rank] = {}
         self._rank_after: dict[str, _Rank] = {}
-        #: By the text of a record up to its first name: what the whole of such a record looks like.
+        #: By the text of a record up to its first name: the pattern of the whole record.
         self._usual: dict[str, tuple[re.Pattern[str], _Rank, _Table]] = {}
-        #: How many records held a timer.
+        #: How many records had a timer.
         self.records = 0
-        self._lost = 0
 
     @property
     def ranks(self) -> int:
-        """How many ranks printed records and said which they are."""
+        """How many ranks printed records with their number."""
         return len(self._ranks.keys() - {None})
 
     @property
     def ended_steps(self) -> int | None:
-        """How many steps have ended; None unless one rank alone prints records."""
+        """How many steps have ended; None unless exactly one rank prints records."""
         ranks = [rank for rank in self._ranks.values() if rank.tables]
         if len(ranks) != 1:
             return None
         return 0 if ranks[0].names is not None else ranks[0].step + ranks[0].ended
 
     def hand_over(self, other: Timers, first: int) -> None:
-        """Give the steps from `first` on, of the only rank, to a run that begins there and has read nothing yet."""
+        """Move the steps from `first` on, of the only rank, to a run that begins there and has read nothing yet."""
         (rank,) = (rank for rank in self._ranks.values() if rank.tables)
         heir = other._ranks.setdefault(rank.label, _Rank(rank.label))
         heir.step, heir.ended, heir.names = rank.step - first, rank.ended, None
@@ -124,14 +120,14 @@ class Timers:
             taken = other._table(heir, names)
             taken.values.extend(table.values[at * len(table.columns) :])
             taken.steps.extend(step - first for step in table.steps[at:])
-            taken.places.extend(place - self.records for place in table.places[at:])  # before all that is to come
+            taken.places.extend(place - self.records for place in table.places[at:])  # before all that follows
             del table.values[at * len(table.columns) :], table.steps[at:], table.places[at:]
         rank.step, rank.ended = first - 1, True
 
     def read_usual(self, line: str) -> bool:
-        """Read a line that is one record like those before it, and nothing else; False where it is not."""
+        """Read a line that is one record like those before it, and nothing else; return False if it is not."""
         start = line.find(WORD)
-        # The text up to the first name (rank, word and name) tells which record to expect.
+        # The text up to the first name (rank, word and name) shows which record to expect.
         known = self._usual.get(line[start - 24 if start > 24 else 0 : line.find(":", start)])
         if known is None:
             return False
@@ -145,9 +141,8 @@ class Timers:
         self.records += 1
         return True
 
-    def read(self, number: int, line: str) -> bool:
-        """Read all the records of any line; False where there was none with a timer in it."""
-        before = self.records
+    def read(self, number: int, line: str) -> None:
+        """Read all the records of any line."""
         start = line.find(WORD)
         while start >= 0:
             prefix = start - 24 if start > 24 else 0
@@ -158,16 +153,9 @@ class Timers:
             if table is not None and table.pattern is not None and following < 0 and len(self._usual) < _MAX_CACHED:
                 self._usual[line[prefix : line.find(":", start)]] = (table.pattern, rank, table)
             start = following
-        return self.records > before
-
-    def _row(self, table: _Table, step: int, texts: Iterable[str]) -> None:
-        table.values.extend(map(float, texts))
-        table.steps.append(step)
-        table.places.append(self.records)
-        self.records += 1
 
     def _rank(self, before: str) -> _Rank:
-        """The rank of a record, told by the text before it; without one it is unknown, not 0."""
+        """Return the rank of a record from the text before it; without a number it is unknown, not 0."""
         known = self._rank_after.get(before)
         if known:
             return known
@@ -179,7 +167,7 @@ class Timers:
         return rank
 
     def _table(self, rank: _Rank, names: tuple[str, ...]) -> _Table:
-        """The table of these names; from its third row on, its records are usual."""
+        """Return the table of these names; from its third row on, its records are usual."""
         if names not in rank.tables:
             rank.tables[names] = _Table(names, [self._column(rank, name) for name in names])
         table = rank.tables[names]
@@ -189,21 +177,20 @@ class Timers:
         return table
 
     def _column(self, rank: _Rank, name: str) -> Column:
-        """The series of a timer by its printed name."""
+        """Return the series of a timer by its printed name."""
         labels = {} if rank.label is None else {"rank": rank.label}
-        key = Key.of(canonical_timer(name), **labels)
-        return self._run.column(key, "s", 1000, name)
+        return self._run.column(Key.of(canonical_timer(name), **labels), "s", 1000, name)
 
     def _careful(self, rank: _Rank, record: str, number: int) -> _Table | None:
-        """Any record, and the table it belongs to; values that cannot be true become problems."""
+        """Read any record and return its table; values that cannot be true become problems."""
         if not record.lstrip().startswith("|"):
-            return None  # no record: the comms logger's `time (ms): 9.46`, or one without timers
+            return None  # the comms logger's `time (ms): 9.46`, or a record without timers
         fields = []
         for name, text in fields_of(record):
             if name:
                 fields.append((name, text, fault_of(text)))
             else:
-                self._nameless(text, number)
+                self._run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
         if not fields:
             return None
         whole = self._table(rank, tuple(name for name, _, _ in fields))
@@ -213,13 +200,12 @@ class Timers:
                 self._run.refuse(self._column(rank, name).key, fault, number)
         good = [(name, text) for name, text, fault in fields if not fault]
         if good:
-            self._row(self._table(rank, tuple(name for name, _ in good)), step, [text for _, text in good])
+            table = self._table(rank, tuple(name for name, _ in good))
+            table.values.extend(float(text) for _, text in good)
+            table.steps.append(step)
+            table.places.append(self.records)
+            self.records += 1
         return whole
-
-    def _nameless(self, text: str, number: int) -> None:
-        self._lost += 1
-        if self._lost <= MAX_FAULTS:
-            self._run.say("error", f"a timer whose name cannot be read: {text[:80]!r}", number)
 
     def finish(self) -> None:
         """Hand the values to the run, each series in the order of the log."""
@@ -242,10 +228,10 @@ class Timers:
 
 
 def fields_of(record: str) -> Iterator[tuple[str, str]]:
-    """(name, printed value) of each field; where no name can be read it is "".
+    """Yield the name and the printed value of each field; the name is "" if it cannot be read.
 
-    A record ends at the first text that is no field, unless more fields follow it. The names in parentheses (MoE,
-    `print_forward_breakdown`) are fields, and the sum before them is not: it is printed on its own, too.
+    A record ends at the first text that is not a field, unless more fields follow it. The names in parentheses (MoE,
+    `print_forward_breakdown`) are fields, and the sum before them is not: it is also printed on its own.
     """
     at = 0
     while True:

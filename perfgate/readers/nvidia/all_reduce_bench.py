@@ -73,7 +73,7 @@ class AllReduceBench:
         """Say which blocks are not whole, and how many ranks there are."""
         for block in self._open:
             if block.texts:
-                run.say_some("warning", "a block that is not whole, and is left out", block.line)
+                run.say("warning", "a block that is not whole, and is left out", block.line)
         ranks = {int(rank) for rank in self._sizes}
         if len(ranks) > 1 and ranks == {*range(len(ranks))}:
             run.facts.setdefault("world_size", len(ranks))
@@ -82,7 +82,7 @@ class AllReduceBench:
         """A value of a block that waits for one of this kind; the block is handed over when it is whole."""
         waiting = [block for block in self._open if len(block.texts) == at]
         if not waiting:
-            run.say_some("error", "a value of the all_reduce benchmark whose rank was lost", number)
+            run.say("error", "a value of the all_reduce benchmark whose rank was lost", number)
             return
         block = waiting[-1] if at == 0 or len(waiting) == 1 or fault_of(text) else self._fitting(waiting, at, text)
         block.texts.append(text)

@@ -29,14 +29,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import JsonDocument, load_json
-from perfgate.readers.builder import RunBuilder, number
-from perfgate.readers.jsonrun import JsonRun, checked
+from perfgate.documents.json import load_json
+from perfgate.readers.builder import JsonSource, Place, RunBuilder, checked, number
 from perfgate.readers.nvidia import all_reduce_bench
-from perfgate.readers.sniffing import is_json
-from perfgate.readers.text import Document
+from perfgate.readers.text import InputFile
 
 NAME = "nccl-tests"
+TITLE = "nccl-tests: the printed table, or the JSON document of -J; bigscience's all_reduce benchmark"
+METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `place`"
 
 _WORDS = ("algbw", "(GB/s)", "_perf", "#  Rank", "#   Rank", "Avg bus bandwidth", "Out of bounds", " failure ", "  ")
 _HEADER = re.compile(r"#\s*(size\b.{0,300}\balgbw\b.*)")
@@ -64,14 +64,13 @@ class _Value:
     metric: str
     printed: object
     per: float
-    line: int
-    column: int | None = None
+    at: Place
     wrong: bool = False
 
 
-def read(document: Document) -> tuple[Run, ...]:
+def read(document: InputFile) -> tuple[Run, ...]:
     """The one run of a file."""
-    if is_json(document.head(1 << 16).decode("utf-8", "replace")):
+    if document.is_json():
         return (_of_json(document),)
     return (_Table(document).read(),)
 
@@ -88,16 +87,16 @@ def _add(run: RunBuilder, collective: str, values: list[_Value]) -> None:
         if value.wrong:
             fault = "the result of the collective was wrong; left out"
         if fault:
-            run.refuse(key, fault, value.line, value.column)
+            run.refuse(key, fault, value.at)
         else:
             run.column(key, unit, value.per).values.append(parsed)
 
 
-def _average(run: RunBuilder, collective: str, printed: object, line: int) -> None:
+def _average(run: RunBuilder, collective: str, printed: object, at: Place) -> None:
     key = Key(f"{collective}.avg_busbw")
     parsed, fault = checked(printed, "B/s")
     if fault:
-        run.refuse(key, fault, line)
+        run.refuse(key, fault, at)
     else:
         run.one_value(key, "B/s", parsed * 1e9)
 
@@ -105,7 +104,7 @@ def _average(run: RunBuilder, collective: str, printed: object, line: int) -> No
 class _Table:
     """A printed table while it is read."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: InputFile) -> None:
         self.run = RunBuilder(document, NAME)
         self.collective = "collective"
         self.header: list[str] = []
@@ -117,7 +116,7 @@ class _Table:
 
     def read(self) -> Run:
         """Every line of the file, once."""
-        for line_number, line, _, ended in self.run.document.lines((*_WORDS, *all_reduce_bench.WORDS)):
+        for line_number, line, _, ended in self.run.file.lines((*_WORDS, *all_reduce_bench.WORDS)):
             if ended:
                 self._line(line_number, line)
                 self.bench.line(self.run, line_number, line)
@@ -147,7 +146,7 @@ class _Table:
         elif found := _AVERAGE.search(line):
             self.averages.append((found[1], line_number))
         elif found := _FAILED.search(line):
-            self.run.say_some("error", "the test failed", line_number, f": {found[0].strip('# ')[:120]}")
+            self.run.say("error", "the test failed", line_number, f": {found[0].strip('# ')[:120]}")
         elif not self.header and (found := _PROGRAM.search(line)):
             self.collective = found[1]
 
@@ -155,7 +154,7 @@ class _Table:
         """The numbers of one row, by the columns of the header: time, algbw, busbw and #wrong, out of place and in."""
         if len(cells) < len(self.header):
             detail = f": {len(cells)} cells below a header of {len(self.header)}"
-            self.run.say_some("error", "a row that cannot be read", line, detail)
+            self.run.say("error", "a row that cannot be read", line, detail)
             return
         first = next((at for at, name in enumerate(self.header) if name in _METRICS), len(cells))
         what = dict(zip(self.header[:first], cells, strict=False))
@@ -175,27 +174,28 @@ class _Table:
         return known[next((unit for unit in self.units if unit in known), usual)]
 
 
-def _of_json(document: Document) -> Run:
+def _of_json(document: InputFile) -> Run:
     """`{"args": ["./all_reduce_perf", ...], "results": [{"size": 8, "out_of_place": {"time": 78.12, ...}, ...}]}`.
 
     `env` holds every environment variable of the job: nothing but the listed fields is looked at.
     """
     text = document.whole()
     loaded = load_json(text or "{}", document.name, document.limits)
-    run = JsonRun(document, NAME, loaded)
+    run = RunBuilder(document, NAME, JsonSource(loaded))
     data = loaded.data if isinstance(loaded.data, dict) else {}
     collective = _collective(data.get("args"))
-    _add(run, collective, [*_json_values(loaded, data.get("results"))])
+    _add(run, collective, [*_json_values(data.get("results"))])
     average, bounds = data.get("average_bus_bandwidth"), data.get("out_of_bounds")
     if isinstance(average, dict) and "bandwidth" in average:
-        _average(run, collective, average["bandwidth"], loaded.locate(("average_bus_bandwidth", "bandwidth")).line or 1)
+        _average(run, collective, average["bandwidth"], ("average_bus_bandwidth", "bandwidth"))
     if isinstance(bounds, dict) and checked(bounds.get("count"), "1")[0]:
-        run.say("error", f"{bounds['count']} values are out of bounds", loaded.locate(("out_of_bounds",)).line)
+        run.say("error", f"{bounds['count']} values are out of bounds", ("out_of_bounds",))
     _json_facts(run, data.get("config"))
+    run.report_json_faults()
     return run.run()
 
 
-def _json_values(loaded: JsonDocument, results: object) -> Iterator[_Value]:
+def _json_values(results: object) -> Iterator[_Value]:
     """Every number of the results, with its place."""
     rows = [row for row in enumerate(results) if isinstance(row[1], dict)] if isinstance(results, list) else []
     found = [
@@ -204,17 +204,15 @@ def _json_values(loaded: JsonDocument, results: object) -> Iterator[_Value]:
         for place in ("out_of_place", "in_place")
         if isinstance(row.get(place), dict)
     ]
-    places = loaded.locate_all(path for _, path, _ in found)
     for row, path, cells in found:
         told = tuple((name, str(row[name]).strip()) for name in ("type", "redop", "root") if name in row)
         side = str(path[-1]).partition("_")[0]
         wrong = checked(cells.get("nwrong"), "1")[0] > 0
-        at = places[path]
         for name, metric in _IN_JSON.items():
             if name in cells:
                 per = 1e6 if metric.endswith("time") else 1e-9
                 size = str(row.get("size"))
-                yield _Value(size, told, side, metric, cells[name], per, at.line or 1, at.column, wrong)
+                yield _Value(size, told, side, metric, cells[name], per, path, wrong)
 
 
 def _json_facts(run: RunBuilder, config: object) -> None:

@@ -26,9 +26,11 @@ from perfgate.readers.builder import RunBuilder, fault_of
 from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.table_rows import cells_before_cut, cells_of
-from perfgate.readers.text import Document, clean
+from perfgate.readers.text import InputFile, clean
 
 NAME = "ncu"
+TITLE = "Nsight Compute CSV (`ncu --csv`), details or raw page"
+METRICS = "`kernel.NAME.METRIC`, one value a launch"
 
 _NUMBER = re.compile(r"[-+.,]*\d|[-+]?(?:nan|inf(?:inity)?)\Z", re.ASCII | re.IGNORECASE)
 #: The size of the part of the file that is searched for a number with a decimal mark, in bytes.
@@ -140,7 +142,7 @@ class Tables:
 class _Profile(RunBuilder):
     """The launches of one invocation of ncu while they are read."""
 
-    def __init__(self, document: Document, mark: Mark | None) -> None:
+    def __init__(self, document: InputFile, mark: Mark | None) -> None:
         super().__init__(document, NAME)
         self._mark = mark
         self._launch: tuple[str, str] | None = None
@@ -148,11 +150,11 @@ class _Profile(RunBuilder):
         self._seen: Counter[tuple[str, str]] = Counter()
         #: The key of each metric by kernel, section and occurrence, and the number of keys with the same name.
         self._keys: dict[tuple[str, str, str, int], Key] = {}
-        self._names: Counter[str] = Counter()
+        self._kernel_names: Counter[str] = Counter()
         #: The number of values that ncu could not measure, and the line of the first.
         self._absent = self._first_absent = 0
 
-    def value(self, value: Value) -> None:
+    def take(self, value: Value) -> None:
         """Add one value of a launch, if it is a measurement."""
         if value.metric.startswith(_DEVICE):
             if value.metric == _GPU:
@@ -173,8 +175,8 @@ class _Profile(RunBuilder):
         place = (value.kernel, value.section, value.metric, self._seen[value.section, value.metric])
         if place not in self._keys:
             name = f"kernel.{value.kernel}.{value.metric}"
-            self._names[name] += 1
-            count = self._names[name]
+            self._kernel_names[name] += 1
+            count = self._kernel_names[name]
             self._keys[place] = Key(name if count == 1 else f"{name}#{count}")
             if count == 2:
                 self.say("warning", f"{name} occurs twice; that of {value.section!r} is {name}#2", value.line)
@@ -203,7 +205,7 @@ class _Profile(RunBuilder):
         return super().run(part)
 
 
-def read(document: Document) -> tuple[Run, ...]:
+def read(document: InputFile) -> tuple[Run, ...]:
     """One run for each invocation of ncu; each has at least one series or an error."""
     mark = _mark_of(document)
     runs = Runs(lambda: _Profile(document, mark))
@@ -217,11 +219,11 @@ def read(document: Document) -> tuple[Run, ...]:
             header = value.header
             runs.banner(value.line)
             runs.run.say("warning", "ncu replays kernels at fixed clocks: durations differ from a real run", value.line)
-        runs.run.value(value)
+        runs.run.take(value)
     return runs.finish()
 
 
-def _lines(document: Document, runs: Runs[_Profile]) -> Iterator[NumberedLine]:
+def _lines(document: InputFile, runs: Runs[_Profile]) -> Iterator[NumberedLine]:
     """Yield the lines of a document, and report the errors of ncu itself."""
     for number, line, _, ended in document.lines():
         if line.startswith("==ERROR=="):
@@ -229,7 +231,7 @@ def _lines(document: Document, runs: Runs[_Profile]) -> Iterator[NumberedLine]:
         yield number, line, ended
 
 
-def _mark_of(document: Document) -> Mark | None:
+def _mark_of(document: InputFile) -> Mark | None:
     """The decimal mark of the first number near the beginning that shows one."""
     lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]
     numbered = ((number, line.rstrip("\r"), True) for number, line in enumerate(lines, 1))

@@ -28,11 +28,15 @@ from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nvidia import nsys_sqlite
 from perfgate.readers.nvidia.nsys_tables import Notice, Table, notice_of, table_of
 from perfgate.readers.runs import Runs
-from perfgate.readers.sniffing import SQLITE, is_json
 from perfgate.readers.table_rows import Split, header_of, split_row
-from perfgate.readers.text import Document
+from perfgate.readers.text import SQLITE, InputFile
 
 NAME = "nsys"
+TITLE = "Nsight Systems: summaries (`nsys stats`) as CSV, JSON or tables, and exports as SQLite"
+METRICS = (
+    "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `memcpy.NAME.size`, `range.NAME`, `os.NAME`: aggregates of a "
+    "summary, one value for each activity of an export"
+)
 
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
@@ -46,7 +50,7 @@ _EMPTY = read_only(np.empty(0))
 class _Reports:
     """The reports of an output while they are read."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: InputFile) -> None:
         self.runs = Runs(lambda: RunBuilder(document, NAME))
         #: The announced report, and the export of the current one.
         self._notice: Notice | None = None
@@ -157,7 +161,7 @@ class _Reports:
         skipped = _SKIPPED.search(line)
         if skipped:
             if self._notice is None or self._notice.is_read:
-                self.runs.run.say_some("warning", "nsys skipped a report", number, f": no {skipped[1]} data")
+                self.runs.run.say("warning", "nsys skipped a report", number, f": no {skipped[1]} data")
             self._notice = None
             return
         notice = notice_of(line)
@@ -188,19 +192,19 @@ class _Reports:
         self._table = None
 
 
-def read(document: Document) -> tuple[Run, ...]:
+def read(document: InputFile) -> tuple[Run, ...]:
     """The runs of an output or an export; each has at least one series or an error."""
     if document.head(len(SQLITE)) == SQLITE:
         return nsys_sqlite.read(document)
     reports = _Reports(document)
-    if is_json(document.head(1 << 16).decode("utf-8", "replace")):
+    if document.is_json():
         _read_json(reports, document)
     else:
         _read_text(reports, ((number, line, ended) for number, line, _, ended in document.lines()), document)
     return reports.runs.finish()
 
 
-def _read_json(reports: _Reports, document: Document) -> None:
+def _read_json(reports: _Reports, document: InputFile) -> None:
     """Read a file of one or several JSON documents; if one is cut off, read the rows before the cut."""
     text = document.whole()
     if text is None:
@@ -215,7 +219,7 @@ def _read_json(reports: _Reports, document: Document) -> None:
         reports.json(load_json(kept, document.name, document.limits), 1)
 
 
-def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: Document) -> None:
+def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: InputFile) -> None:
     """Read tables in text, and JSON lists between notices."""
 
     def passed_on() -> Iterator[tuple[int, str]]:

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.readers.builder import RunBuilder, in_base
 from perfgate.readers.nvidia.sqlite_file import Database, DatabaseFault, opened
-from perfgate.readers.text import Document
+from perfgate.readers.text import InputFile
 
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
 _STRINGS, _COPY_NAMES, _GPUS = "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"
@@ -82,7 +82,7 @@ Groups = dict[tuple[object, object], _Spans]
 class _Export(RunBuilder):
     """The one run of an export while it is read."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: InputFile) -> None:
         super().__init__(document, "nsys")
         self._found: list[tuple[str, str, Groups]] = []
 
@@ -194,7 +194,7 @@ def _process(thread: object) -> object:
     return thread & _PROCESS if isinstance(thread, int) else thread
 
 
-def read(document: Document) -> tuple[Run, ...]:
+def read(document: InputFile) -> tuple[Run, ...]:
     """The one run of an export."""
     export = _Export(document)
     try:

@@ -5,197 +5,193 @@
                 {"metric": "load", "unit": "s", "aggregate": {"mean": 0.2, "count": 40, "total": 8.0}},
                 {"metric": "memory.peak", "unit": "GiB", "value": 22.9}]}
 
-`runs: [...]` of the same shape holds several runs. Units are those of `core.units`; values come out in base units.
-Reading is strict: this format is written for perfgate, so whatever is unknown in it is a mistake.
+`runs: [...]` has several such objects. Units are those of `core.units`; values come out in base units. Reading is
+strict: this format is written for perfgate, so whatever is unknown in it is a mistake. The forms are for msgspec;
+`schemas/results.schema.json` has the same for editors.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeVar
 
-import numpy as np
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from perfgate.core import Key, Kind, Problem, Run, Series, read_only
+from perfgate.core import Key, Problem, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit, find_unit
-from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.documents.json import Path, load_json
 from perfgate.documents.struct_errors import violation
-from perfgate.readers.builder import MAX_FAULTS, RunBuilder
-from perfgate.readers.complaints import Complaints
-from perfgate.readers.text import Document
-
-if TYPE_CHECKING:
-    from perfgate.core.runs import Steps, Values
-    from perfgate.readers.recorded.results_form import Aggregate, RunForm, SeriesForm
-
-Form = TypeVar("Form")
+from perfgate.readers.builder import JsonSource, RunBuilder, in_base, measured
+from perfgate.readers.text import InputFile
 
 NAME = "perfgate"
+TITLE = "perfgate results (perfgate.results/1)"
+METRICS = "whatever was recorded"
 
-#: The fields of every object, to suggest one of.
+Form = TypeVar("Form")
+Name = Annotated[str, Meta(min_length=1)]
+
+#: The fields of every object, to suggest one of them.
 _FIELDS = ("schema", "environment", "commit", "series", "runs", "metric", "labels", "unit", "values", "value", "steps")
 _STATISTICS = ("aggregate", "mean", "count", "total", "min", "max", "median", "stddev")
 
 
-def read(document: Document) -> tuple[Run, ...]:
-    """The runs of a results document."""
-    text = document.whole()
+class Aggregate(Struct, forbid_unknown_fields=True):
+    """Statistics of values that were not kept, in the series' unit; `count` is a number of values."""
+
+    mean: float | UnsetType = UNSET
+    count: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    total: float | UnsetType = UNSET
+    min: float | UnsetType = UNSET
+    max: float | UnsetType = UNSET
+    median: float | UnsetType = UNSET
+    stddev: float | UnsetType = UNSET
+
+
+class SeriesForm(Struct, forbid_unknown_fields=True):
+    """One metric: its `values`, its one `value`, or its `aggregate`."""
+
+    metric: Name
+    unit: str
+    labels: dict[Name, str] = {}
+    values: Annotated[list[float], Meta(min_length=1)] | UnsetType = UNSET
+    value: float | UnsetType = UNSET
+    aggregate: Aggregate | UnsetType = UNSET
+    steps: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]] | UnsetType = UNSET
+
+
+class RunForm(Struct, forbid_unknown_fields=True):
+    """One run of several. The series are checked one by one, so that a wrong one does not hide the others."""
+
+    series: Annotated[list[object], Meta(min_length=1)]
+    environment: dict[Name, str | int | float | bool] = {}
+    commit: str | None = None
+
+
+class SingleForm(RunForm, forbid_unknown_fields=True, kw_only=True):
+    """A document that is one run."""
+
+    schema: Literal["perfgate.results/1"]
+
+
+class SeveralForm(Struct, forbid_unknown_fields=True):
+    """A document with several runs."""
+
+    schema: Literal["perfgate.results/1"]
+    runs: Annotated[list[object], Meta(min_length=1)]
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a results document; a document of wrong form is one run with the error."""
+    text = file.whole()
     if text is None:
-        return (RunBuilder(document, NAME).run(),)
-    loaded = load_json(text, document.name, document.limits)
-    if loaded.data is None:
-        run = RunBuilder(document, NAME)
-        for problem in loaded.problems:
-            run.add_problem(problem)
-        return (run.run(),)
-    return _Reading(document, loaded).runs()
+        return (RunBuilder(file, NAME).run(),)
+    source = JsonSource(load_json(text, file.name, file.limits))
+    data = source.loaded.data
+    first = RunBuilder(file, NAME, source)
+    if data is None:
+        for problem in source.loaded.problems:
+            first.say(problem.severity, problem.message, problem.at)
+        return (first.run(),)
+    if not (isinstance(data, dict) and "runs" in data):
+        return (_read_run(file, source, SingleForm, data, ()).run(),)
+    several = _convert(first, SeveralForm, data, ())
+    members = enumerate(several.runs) if several else ()
+    runs = [_read_run(file, source, RunForm, run, ("runs", index)) for index, run in members]
+    if not runs:
+        return (first.run(),)
+    return tuple(run.run(part) for part, run in enumerate(runs, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The series that is being read: where it goes, and where it stands."""
+def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: object, path: Path) -> RunBuilder:
+    """Return one run of a document, with the problems of its JSON."""
+    file.count("runs")
+    run = RunBuilder(file, NAME, source)
+    for problem in _json_problems(source, path):
+        run.say(problem.severity, problem.message, problem.at)
+    written = _convert(run, form, data, path)
+    if written:
+        for name, value in written.environment.items():
+            file.count("facts", before=run.problems)
+            run.facts[name] = value
+        run.commit = written.commit
+        for index, member in enumerate(written.series):
+            place = (*path, "series", index)
+            series = _convert(run, SeriesForm, member, place)
+            if series:
+                _add(run, series, place)
+    return run
 
-    run: RunBuilder
-    key: Key
-    unit: Unit
-    path: Path
 
-    def finish(
-        self, kind: Kind, values: Values, steps: Steps | None, aggregate: Mapping[str, float] = MappingProxyType({})
-    ) -> None:
-        """Hand the series to its run, in base units."""
-        self.run.finish(Series(self.key, self.unit.base, kind, values, steps, MappingProxyType(dict(aggregate))))
+def _json_problems(source: JsonSource, path: Path) -> Iterator[Problem]:
+    """Yield the problems of the JSON in this run; values that are not finite are refused with their series."""
+    for fault in source.loaded.faults:
+        is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
+        elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
+        if not elsewhere and not is_value:
+            yield fault.problem
 
 
-class _Reading:
-    """A results document while it is read."""
+def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> Form | None:
+    """Return data as a form; or None, and a problem at its place."""
+    try:
+        return msgspec.convert(data, form)
+    except msgspec.ValidationError as error:
+        found = violation(error, _FIELDS + _STATISTICS)
+        run.say("error", found.message, (*path, *found.path))
+        return None
 
-    def __init__(self, document: Document, loaded: JsonDocument) -> None:
-        self.document = document
-        self.loaded = loaded
-        self.complaints = Complaints(loaded)
 
-    def runs(self) -> tuple[Run, ...]:
-        """Every run; a document of wrong form is one run with the error."""
-        from perfgate.readers.recorded.results_form import RunForm, SeveralForm, SingleForm
+def _add(run: RunBuilder, written: SeriesForm, path: Path) -> None:
+    """Add one series, in base units; numbers that cannot be true are refused, each with its place."""
+    key = Key.of(written.metric, **written.labels)
+    unit = unit_of(written.unit)
+    if unit is None:
+        nearest = difflib.get_close_matches(written.unit, [*UNITS, *BASE_UNITS], 1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        run.say("error", f"unknown unit {written.unit!r}{hint}", (*path, "unit"))
+    elif key in run.finished:
+        run.say("error", f"the series {key} occurs twice; using the first", path)
+    elif fault := _mismatch(written):
+        run.say("error", f"{key}: {fault}", path)
+    elif written.aggregate:
+        _add_aggregate(run, key, unit, written.aggregate, path)
+    elif written.values:
+        place = (*path, "values")
+        run.samples(
+            key, unit.base, written.values, lambda at: (*place, at), per=per_base(unit), steps=written.steps or ()
+        )
+    elif isinstance(written.value, float) and _is_possible(run, key, unit, written.value, (*path, "value")):
+        run.one_value(key, unit.base, in_base(written.value, per_base(unit)))
 
-        data = self.loaded.data
-        if not (isinstance(data, dict) and "runs" in data):
-            run = self._run(SingleForm, data, ())
-            self.complaints.settle()
-            return (run.run(),)
-        first = RunBuilder(self.document, NAME)
-        several = self._convert(first, SeveralForm, data, ())
-        several_runs = enumerate(several.runs) if several else ()
-        members = [self._run(RunForm, run, ("runs", index)) for index, run in several_runs]
-        self.complaints.settle()
-        return tuple(run.run(part) for part, run in enumerate(members, 1)) or (first.run(),)
 
-    def _run(self, form: type[RunForm], data: object, path: Path) -> RunBuilder:
-        from perfgate.readers.recorded.results_form import SeriesForm
+def _add_aggregate(run: RunBuilder, key: Key, unit: Unit, written: Aggregate, path: Path) -> None:
+    """Add statistics in base units; `count` has no unit."""
+    kept = {}
+    for name, number in _statistics(written).items():
+        if name == "count":
+            kept[name] = float(number)
+        elif _is_possible(run, key, unit, number, (*path, "aggregate", name)):
+            kept[name] = in_base(float(number), per_base(unit))
+    run.aggregate(key, unit.base, kept)
 
-        self.document.count("runs")
-        run = RunBuilder(self.document, NAME)
-        for problem in self._faults(path):
-            run.add_problem(problem)
-        written = self._convert(run, form, data, path)
-        if written:
-            for name, value in written.environment.items():
-                self.document.count("facts", before=run.problems)
-                run.facts[name] = value
-            run.commit = written.commit
-            for index, member in enumerate(written.series):
-                place = (*path, "series", index)
-                series = self._convert(run, SeriesForm, member, place)
-                if series:
-                    self._add(run, series, place)
-        return run
 
-    def _faults(self, path: Path) -> Iterable[Problem]:
-        """What the JSON itself has wrong in this run; numbers that are not finite are refused with their series."""
-        for fault in self.loaded.faults:
-            measured = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
-            elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
-            if not elsewhere and not measured:
-                yield fault.problem
-
-    def _convert(self, run: RunBuilder, form: type[Form], data: object, path: Path) -> Form | None:
-        """Data of a form; or None, and a problem at its place."""
-        import msgspec
-
-        try:
-            return msgspec.convert(data, form)
-        except msgspec.ValidationError as error:
-            found = violation(error, _FIELDS + _STATISTICS)
-            self._say(run, found.message, (*path, *found.path))
-            return None
-
-    def _say(self, run: RunBuilder, message: str, path: Path) -> None:
-        self.complaints.say(run, "error", message, path)
-
-    def _add(self, run: RunBuilder, written: SeriesForm, path: Path) -> None:
-        """One series, in base units."""
-        key = Key.of(written.metric, **written.labels)
-        unit = find_unit(written.unit) or (Unit("1", "1", 1.0) if written.unit == "1" else None)
-        if unit is None:
-            nearest = difflib.get_close_matches(written.unit, [*UNITS, *BASE_UNITS], 1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            self._say(run, f"unknown unit {written.unit!r}{hint}", (*path, "unit"))
-        elif key in run.finished:
-            self._say(run, f"the series {key} stands twice; the first is used", path)
-        elif fault := _mismatch(written):
-            self._say(run, f"{key}: {fault}", path)
-        elif written.aggregate:
-            self._aggregate(_Target(run, key, unit, path), written.aggregate)
-        else:
-            self._numbers(_Target(run, key, unit, path), written)
-
-    def _numbers(self, target: _Target, written: SeriesForm) -> None:
-        """`values` or `value`; numbers that cannot be true are refused, each with its place."""
-        single = [written.value] if isinstance(written.value, float) else []
-        values = np.array(written.values or single, np.float64)
-        good = _possible(values, target.unit)
-        bad = np.flatnonzero(~good)
-        shown = [int(index) for index in bad[:MAX_FAULTS]]
-        self._refuse(target, {("values", index) if written.values else ("value",): values[index] for index in shown})
-        if len(bad) > MAX_FAULTS:
-            target.run.refuse_more(target.key, len(bad) - MAX_FAULTS)
-        if good.any():
-            kind: Kind = "samples" if written.values else "value"
-            steps = read_only(np.array(written.steps, np.int64)[good]) if written.steps else None
-            target.finish(kind, read_only(_scaled(values[good], target.unit)), steps)
-
-    def _aggregate(self, target: _Target, written: Aggregate) -> None:
-        """Statistics as they were written, in base units; `count` has none."""
-        kept = {}
-        for name, number in _statistics(written).items():
-            value = np.array([number], np.float64)
-            if name == "count":
-                kept[name] = float(number)
-            elif _possible(value, target.unit)[0]:
-                kept[name] = float(_scaled(value, target.unit)[0])
-            else:
-                self._refuse(target, {("aggregate", name): number})
-        if kept:
-            target.finish("aggregate", read_only(np.empty(0)), None, kept)
-
-    def _refuse(self, target: _Target, numbers: Mapping[Path, float]) -> None:
-        """Numbers of a series, by their paths in it, that cannot be measurements."""
-        for path, number in numbers.items():
-            why = f"{number} {target.unit.symbol} is no measurement; left out"
-            self.complaints.refuse(target.run, target.key, why, (*target.path, *path))
+def _is_possible(run: RunBuilder, key: Key, unit: Unit, number: float, path: Path) -> bool:
+    """Return whether a number can be a measurement; it is refused if not."""
+    possible = bool(measured([number], unit.base)[1][0])
+    if not possible:
+        run.refuse(key, f"{number} {unit.symbol} is not a measurement; left out", path)
+    return possible
 
 
 def _mismatch(written: SeriesForm) -> str | None:
-    """What is wrong with a series that its form does not say."""
-    from msgspec import UNSET
-
-    given = [name for name in ("values", "value", "aggregate") if getattr(written, name) is not UNSET]
+    """Return what is wrong with a series that its form does not show."""
+    fields = (("values", written.values), ("value", written.value), ("aggregate", written.aggregate))
+    given = [name for name, value in fields if value is not UNSET]
     if len(given) != 1:
-        return f"one of 'values', 'value' and 'aggregate' is needed; it has {' and '.join(given) or 'none'}"
+        return f"a series needs one of 'values', 'value' and 'aggregate'; it has {' and '.join(given) or 'none'}"
     if written.steps is not UNSET and (not written.values or len(written.steps) != len(written.values)):
         return f"{len(written.steps)} steps for {len(written.values or ())} values"
     if written.aggregate and not _statistics(written.aggregate):
@@ -204,18 +200,15 @@ def _mismatch(written: SeriesForm) -> str | None:
 
 
 def _statistics(written: Aggregate) -> dict[str, float]:
-    """The statistics that were written."""
-    from msgspec import structs
-
-    return {name: number for name, number in structs.asdict(written).items() if isinstance(number, int | float)}
+    """Return the statistics that were written."""
+    return {name: number for name, number in msgspec.structs.asdict(written).items() if isinstance(number, int | float)}
 
 
-def _possible(values: Values, unit: Unit) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which values can be measurements: finite ones, and no time below zero."""
-    finite = np.isfinite(values)
-    return finite & (values >= 0) if unit.base == "s" else finite
+def unit_of(text: str) -> Unit | None:
+    """Return the unit with this symbol; None if there is none."""
+    return find_unit(text) or (Unit("1", "1", 1.0) if text == "1" else None)
 
 
-def _scaled(values: Values, unit: Unit) -> Values:
-    """Values in base units; dividing by 1000 is exact where multiplying by 0.001 is not."""
-    return values * unit.factor if unit.factor >= 1 else values / round(1 / unit.factor)
+def per_base(unit: Unit) -> float:
+    """Return how many of a unit are one base unit; division by 1000 is exact, but not multiplication by 0.001."""
+    return 1 / unit.factor if unit.factor > 1 else float(round(1 / unit.factor))

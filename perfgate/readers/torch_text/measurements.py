@@ -10,8 +10,8 @@
 
 Source: pytorch/pytorch `torch/utils/benchmark/utils/common.py` and `compare.py`, 1.7 to 2.9. The metric is the title,
 `LABEL: SUB_LABEL` or the statement, in a table `LABEL: ROW`; labels are `threads`, `description` (a table's column)
-and, in a table of several, `env`. What is printed is the median, of `count` measurements, so it is an aggregate; of
-one measurement it is a single value. Units: s. A table names its unit last: without it nothing of it is read.
+and, in a table of several, `env`. The printed number is the median of `count` measurements, so it is an aggregate; for
+one measurement it is a single value. Units: s. A table ends with its unit: without it nothing of the table is read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from perfgate.core import Key, Run, Series, read_only
+from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder, fault_of
-from perfgate.readers.text import Document
+from perfgate.readers.text import InputFile
 
 NAME = "torch-benchmark"
+TITLE = "text of torch.utils.benchmark: printed Measurements, tables of Compare"
+METRICS = "the title, or `LABEL: SUB_LABEL`, labelled with `threads` and `description`"
 
 _PER = {"ns": 1e9, "us": 1e6, "µs": 1e6, "μs": 1e6, "ms": 1e3, "s": 1.0}
 
@@ -54,7 +54,7 @@ class _Measurement:
     median: tuple[str, str] | None = None
 
     def names(self) -> tuple[str, str | None]:
-        """The title and the description, from what stands above `setup:`."""
+        """Return the title and the description, from the text above `setup:`."""
         lines = self.text[:]
         if re.fullmatch(r"stmt:(?: \(.*\))?", lines[0]):
             end = lines.index("") if "" in lines else len(lines)
@@ -71,19 +71,19 @@ class _Table:
     """A table of Compare while it is read."""
 
     line: int
-    #: What stands before the table on every line: indentation, a comment sign, the prefix of a launcher.
+    #: The text before the table on every line: indentation, a comment sign, the prefix of a launcher.
     prefix: str
     label: str
     columns: list[str]
     threads: str = ""
     env: str = ""
-    #: Line, metric, labels and cell of each time.
+    #: The line, metric, labels and cell of each time.
     cells: list[tuple[int, str, dict[str, str], str]] = field(default_factory=list)
-    #: Whether the blank line before the unit was seen.
+    #: True after the blank line before the unit.
     ended: bool = False
 
     def row(self, line: int, text: str) -> bool:
-        """`      dense   |   12.8   |   141.9`; an empty cell was not measured. False for anything else than a row."""
+        """`      dense   |   12.8   |   141.9`; an empty cell was not measured. Return False for another line."""
         found = _ENV.match(text)
         if found:
             self.env, text = found[1], found[2]
@@ -101,17 +101,15 @@ class _Table:
 class _Text:
     """A text while it is read."""
 
-    def __init__(self, document: Document) -> None:
-        self.run = RunBuilder(document, NAME)
-        #: How often each metric stood in the text.
-        self.names: dict[Key, int] = {}
+    def __init__(self, file: InputFile) -> None:
+        self.run = RunBuilder(file, NAME)
         self.measurement: _Measurement | None = None
         self.table: _Table | None = None
-        #: The two lines before this one: a table is known by its third.
+        #: The two lines before this one: a table is recognised by its third line.
         self.before = ("", "")
 
     def line(self, number: int, text: str, ended: bool) -> None:
-        """One line of whatever is open, or the beginning of something."""
+        """Read one line of what is open, or the beginning of a measurement or table."""
         begun = _MEASUREMENT.search(text) if "Measurement object at" in text else None
         threads = _THREADS.search(text) if "threads: -" in text else None
         if self.measurement and not (begun and not self.measurement.median):
@@ -149,7 +147,7 @@ class _Text:
         self._add(key, done.median[0], done.median[1], done.line, count)
 
     def _tabled(self, table: _Table, number: int, text: str, whole: bool) -> None:
-        """The rows of a table, the blank line behind them, and the unit."""
+        """Read the rows of a table, the blank line behind them, and the unit."""
         indent = len(table.prefix)
         inside = text[indent:] if text[:indent] == table.prefix or not text[:indent].strip(" #>") else text
         unit = _UNIT.search(inside)
@@ -164,54 +162,46 @@ class _Text:
             self._abandon(number)
 
     def _key(self, metric: str, labels: dict[str, str], line: int) -> Key:
-        """The key, or `NAME#2` and so on if it stood before, with a warning for the first of them."""
-        found = Key(metric, tuple(sorted((name, value) for name, value in labels.items() if value)))
-        while found in self.names:
-            self.names[found] += 1
-            if self.names[found] == 2:
-                self.run.say("warning", f"{found} stands here again; this one is {found.metric}#2", line)
-            found = Key(f"{found.metric}#{self.names[found]}", found.labels)
-        self.names[found] = 1
-        return found
+        present = sorted((name, value) for name, value in labels.items() if value)
+        return self.run.unique(Key(metric, tuple(present)), line)
 
     def _add(self, key: Key, median: str, unit: str, line: int, count: str | None = None) -> None:
-        """One median as printed."""
+        """Add one median as printed."""
         fault = fault_of(median)
         if fault:
             self.run.refuse(key, fault, line)
             return
         value = float(median) / _PER[unit]
         if count == "1":
-            self.run.finish(Series(key, "s", "value", read_only(np.array([value]))))
-            return
-        statistics = {"median": value} | ({"count": float(count)} if count else {})
-        self.run.finish(Series(key, "s", "aggregate", read_only(np.empty(0)), aggregate=statistics))
+            self.run.one_value(key, "s", value)
+        else:
+            self.run.aggregate(key, "s", {"median": value} | ({"count": float(count)} if count else {}))
 
     def _abandon(self, number: int) -> None:
-        """What is open is broken off by what begins here."""
+        """Give up what is open, because something else begins here."""
         for open_one, what in ((self.measurement, "measurement"), (self.table, "table")):
             if open_one is not None:
                 self.run.say("error", f"this {what} is broken off on line {number}; left out", open_one.line)
         self.measurement = self.table = None
 
     def finish(self) -> Run:
-        """The run; what is still open was cut off."""
+        """Return the run; what is still open was cut off."""
         for open_one, what in ((self.measurement, "measurement"), (self.table, "table")):
             if open_one is not None:
-                self.run.say("warning", f"the {what} that begins here is cut off, and left out", open_one.line)
+                self.run.say("warning", f"the {what} that begins here is cut off; left out", open_one.line)
         return self.run.run()
 
 
 def _header(text: str) -> tuple[str, str] | None:
-    """What stands before `[---- LABEL ----]` and the label; the dashes are absent where the table is narrow."""
+    """Return the text before `[---- LABEL ----]`, and the label; a narrow table has no dashes."""
     text = text.rstrip()
     found = _TABLE.search(text) if text.endswith("]") else None
     return (text[: found.start()], text[found.end() : -1].rstrip("-").strip()) if found else None
 
 
-def read(document: Document) -> tuple[Run, ...]:
-    """The one run of a text."""
-    text = _Text(document)
-    for number, line, _, ended in document.lines():
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a text."""
+    text = _Text(file)
+    for number, line, _, ended in file.lines():
         text.line(number, line, ended)
     return (text.finish(),)

@@ -1,24 +1,26 @@
 """The columns of torch's `key_averages().table()`: where they are, and what their cells mean.
 
-The rule, not the header, tells where columns are: headers may be wider than their columns. A cell that is wider pushes
+The rule, not the header, shows where columns are: headers may be wider than their columns. A cell that is wider pushes
 the rest of its row to the right, as `str.format` does. Source: pytorch/pytorch `torch/autograd/profiler_util.py`,
 `_build_table`, 1.5 to 2.13. Units: s, B (the printed Kb and KB are both 1024 bytes), FLOP, 1.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from perfgate.readers.aggregates import Amount
+from perfgate.core import Key
+from perfgate.readers.builder import RunBuilder, fault_of, number
 
-#: Fewer columns has no table, and more would take long.
+#: No table has fewer columns, and more would take long.
 _FEWEST, _MOST = 5, 64
 
-#: What 1.8 calls `GFLOPS`, without `Total`, are FLOP/s, and are not read.
+#: `GFLOPS` of 1.8, without `Total`, are FLOP/s, and are not read.
 _HEADER = re.compile(
     r"(?P<percent>.* %)|(?P<calls># of Calls|Number of Calls)|Total (?P<scale>[KMGTP]?)FLOPs"
     r"|(?P<memory>(?:Self )?\S+) Mem(?: Total)?|(?P<mean>\S+) time avg|(?P<self>Self \S+)(?: total)?"
@@ -29,9 +31,9 @@ _CELL = re.compile(r"(?P<number>[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf(?:inity)?
 Kind = Literal["percent", "time", "memory", "flops", "calls", "text"]
 Span = tuple[int, int]
 
-#: The units of a cell, in lower case: one is `times` * 10 ** `exponent` base units.
+#: The units of a cell, in lower case: one unit is `times` * 10 ** `exponent` base units.
 _UNITS: dict[Kind, dict[str, tuple[int, float]]] = {
-    "percent": {"%": (-2, 1), "": (0, 1)},  # `0` of asynchronous events, `NaN` where the total is 0
+    "percent": {"%": (-2, 1), "": (0, 1)},  # `0` of asynchronous events, `NaN` if the total is 0
     "time": {"us": (-6, 1), "ms": (-3, 1), "s": (0, 1)},
     "memory": {prefix + "b": (0, 1024.0**power) for power, prefix in enumerate(["", "k", "m", "g", "t"])},
     "flops": {"": (0, 1)},
@@ -41,61 +43,111 @@ _UNITS: dict[Kind, dict[str, tuple[int, float]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """What a column holds: a statistic of a metric, or nothing that is measured."""
+class Amount:
+    """A number as printed, in a unit of `times` * 10 ** `exponent` base units: 1.5 ms is 1.5e-3, 1.5 KB is 1536.
+
+    The exponent is appended to the printed digits, so 21.632 ms are exactly 0.021632 s.
+    """
+
+    text: str
+    exponent: int = 0
+    times: float = 1.0
+
+    @property
+    def value(self) -> float:
+        """The number in base units; NaN if the text is not a number."""
+        if "e" in self.text.lower():
+            value, power = number(self.text), 10.0**self.exponent
+        else:
+            value, power = number(f"{self.text}e{self.exponent}"), 1.0
+        return float("nan") if value is None else value * power * self.times
+
+    def fault(self, signed: bool = False) -> str | None:
+        """Return why this cannot be a measurement; a `signed` one may be negative, as freed memory is."""
+        if signed and math.isfinite(self.value):
+            return None
+        return fault_of(self.text) or (None if math.isfinite(self.value) else f"{self.text} is too large; left out")
+
+
+def add_amounts(
+    run: RunBuilder, key: Key, unit: str, amounts: Mapping[str, Amount], line: int, printed_as: str | None = None
+) -> None:
+    """Add the statistics that a row prints of one series; those that cannot be true are refused.
+
+    Parameters:
+        run: the run that gets the series.
+        key, unit: the series and its base unit.
+        amounts: the printed statistics by name; `count` has no unit.
+        line: the line of the row, from 1.
+        printed_as: the printed name of the metric, if it is another.
+    """
+    statistics = {}
+    for name, amount in amounts.items():
+        fault = amount.fault(signed=unit == "B" and name != "count")
+        if fault:
+            run.refuse(key, f"{name}: {fault}", line)
+        else:
+            statistics[name] = amount.value
+    if statistics.keys() - {"count"}:
+        run.aggregate(key, unit, statistics, printed_as)
+
+
+@dataclass(frozen=True, slots=True)
+class OpColumn:
+    """The meaning of a column: a statistic of a metric, or nothing that is measured."""
 
     kind: Kind
     metric: str = ""
     statistic: str = "total"
-    #: The device that the header names; empty for the CPU.
+    #: The device in the header; empty for the CPU.
     device: str = ""
-    #: Of FLOPs: the scale in the header, as a power of 10.
+    #: For FLOPs, the scale in the header as a power of 10.
     exponent: int = 0
 
     @property
     def printed_metric(self) -> str:
-        """The metric with the device as the header names it: `self_cuda_time`."""
+        """The metric with the device of the header: `self_cuda_time`."""
         return self.metric.replace("device", self.device.lower()) if self.device else self.metric
 
     def amount(self, cell: str) -> Amount | None:
-        """The number in a cell; None for a cell that is none of this kind."""
+        """Return the number in a cell; None if the cell is not of this kind."""
         found = _CELL.fullmatch(cell)
         unit = _UNITS[self.kind].get(found["unit"].lower()) if found else None
         return Amount(found["number"], self.exponent + unit[0], unit[1]) if found and unit else None
 
     def fits(self, cell: str) -> bool:
-        """Whether a cell of this column may look so."""
+        """Return whether a cell of this column may look like this."""
         return self.kind == "text" or self.amount(cell) is not None or (self.kind == "flops" and cell == "--")
 
 
-def column_of(header: str) -> Column:
-    """The column under a header, in the words of any version."""
+def column_of(header: str) -> OpColumn:
+    """Return the column under a header, in the words of any version."""
     found = _HEADER.fullmatch(header)
     if not found or found["percent"]:
-        return Column("percent" if found else "text")
+        return OpColumn("percent" if found else "text")
     if found["calls"]:
-        return Column("calls", "calls")
+        return OpColumn("calls", "calls")
     if found["scale"] is not None:
-        return Column("flops", "flops", exponent=3 * " KMGTP".index(found["scale"] or " "))
+        return OpColumn("flops", "flops", exponent=3 * " KMGTP".index(found["scale"] or " "))
     words = (found["memory"] or found["mean"] or found["self"] or found["total"]).split()
     device = "" if words[-1] == "CPU" else words[-1]
     metric = ("self_" if words[:-1] else "") + ("device" if device else "cpu")
     if found["memory"]:
-        return Column("memory", f"{metric}_memory", device=device)
-    return Column("time", f"{metric}_time", "mean" if found["mean"] else "total", device)
+        return OpColumn("memory", f"{metric}_memory", device=device)
+    return OpColumn("time", f"{metric}_time", "mean" if found["mean"] else "total", device)
 
 
 def rule_spans(line: str) -> list[Span]:
-    """Where the columns are, if a line is the rule of a table: runs of dashes with two blanks between them."""
+    """Return where the columns are if a line is the rule of a table: runs of dashes with two blanks between them."""
     text = line.rstrip()
     spans = [found.span() for found in re.finditer("-{3,}", text)] if text.endswith("---") else []
     breaks = [at for at, (one, other) in enumerate(pairwise(spans), 1) if text[one[1] : other[0]] != "  "]
-    spans = spans[breaks[-1] :] if breaks else spans  # before the last break is what a logger printed
+    spans = spans[breaks[-1] :] if breaks else spans  # a logger printed the text before the last break
     return spans if _FEWEST <= len(spans) <= _MOST else []
 
 
 def cut(line: str, spans: Sequence[Span]) -> list[str]:
-    """The cells of a row; one that is wider than its column moves those behind it."""
+    """Return the cells of a row; a cell that is wider than its column moves the cells behind it."""
     cells = []
     shift = 0
     for start, end in spans[:-1]:
@@ -109,16 +161,16 @@ def cut(line: str, spans: Sequence[Span]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class OpHeader:
     """The columns of one table."""
 
     spans: Sequence[Span]
     names: Sequence[str]
-    columns: Sequence[Column]
+    columns: Sequence[OpColumn]
 
     @classmethod
-    def of(cls, header: str, spans: Sequence[Span]) -> Layout | None:
-        """The layout under a header; None for a line that is none. It may have more or fewer names than columns."""
+    def of(cls, header: str, spans: Sequence[Span]) -> OpHeader | None:
+        """Return the columns under a header; None for another line. The numbers of names and columns may differ."""
         names = re.split(r"\s{2,}", header[spans[0][0] :].strip())
         columns = [column_of(name) for name in names]
         known = names[0] == "Name" and any(column.metric == "self_cpu_time" for column in columns)
@@ -126,11 +178,11 @@ class Layout:
 
     @property
     def devices(self) -> list[str]:
-        """The devices in the header; 1.10 to 2.0 may print one beside another, of which the first is read."""
+        """The devices in the header; 1.10 to 2.0 may print two, and only the first is read."""
         return list(dict.fromkeys(column.device for column in self.columns if column.device))
 
     def cells(self, line: str) -> list[str]:
-        """The cells of a row; where it does not line up with the rule, what stands between two blanks."""
+        """Return the cells of a row; if it does not line up with the rule, the texts between double blanks."""
         cells = self._in_order(cut(line, self.spans))
         if self.fitting(cells) < len(self.columns):
             parts = re.split(r"\s{2,}", line[self.spans[0][0] :].strip())
@@ -139,11 +191,11 @@ class Layout:
         return cells
 
     def fitting(self, cells: Sequence[str]) -> int:
-        """How many cells look as their column asks for."""
+        """Return how many cells look as cells of their column do."""
         return sum(column.fits(cell) for column, cell in zip(self.columns, cells, strict=True))
 
     def _in_order(self, cells: list[str]) -> list[str]:
-        """The header has the FLOPs behind the source location, and the rows have them before it."""
+        """Return the cells in the order of the header, which has the FLOPs behind the source location."""
         if "Source Location" not in self.names or self.columns[-1].kind != "flops":
             return cells
         source = self.names.index("Source Location")
@@ -152,11 +204,11 @@ class Layout:
         return [*cells[:source], cells[-1], *cells[source + 1 : -1], cells[source]]
 
     def is_like_row(self, line: str) -> bool:
-        """Whether a line that is no row was one before it was damaged: it has two times or percentages."""
+        """Return whether a line was a row before it was damaged: it has two times or percentages."""
         parts = re.split(r"\s{2,}", line.strip())
         return sum(part[-1:] in ("s", "%") and _CELL.fullmatch(part) is not None for part in parts) > 1
 
     def name(self, cells: Sequence[str]) -> str:
-        """The name of a row, with the overload behind it: `aten::add.Tensor`."""
+        """Return the name of a row, followed by the overload: `aten::add.Tensor`."""
         overload = cells[1] if self.names[1] == "Overload Name" else ""
         return f"{cells[0]}.{overload}" if overload else cells[0]

@@ -1,4 +1,4 @@
-"""The table that torch's `key_averages().table()` prints, alone or in a report of Lightning's PyTorchProfiler.
+"""Tables of torch's `key_averages().table()`: in a script's output, a log, a note, or a report of Lightning.
 
     ---------  ------------  ------------  ------------  ------------  ------------  ------------
          Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg    # of Calls
@@ -6,64 +6,79 @@
      aten::mm        53.46%      48.972ms        70.85%      64.896ms      21.632ms             3
     ---------  ------------  ------------  ------------  ------------  ------------  ------------
 
-`op_columns` knows the columns of every version. Whatever device they are of, it is called `device`. Rows below the
-caller's row limit are absent, which is not 0.
+    OP.self_cpu_time  OP.cpu_time  OP.self_device_time  OP.device_time  OP.cpu_memory  OP.self_cpu_memory
+    OP.device_memory  OP.self_device_memory  OP.flops  OP.calls
+
+These are the metrics of every printed row; a name that comes again, in this table or in a later one, is `OP#2`. Every
+device is called `device`; `op_columns` has the columns of every version. Rows below the caller's row limit are absent,
+which does not mean 0. The sums under a table are not read: they leave out idle time, and their meaning has changed with
+the version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from perfgate.core import Key
-from perfgate.readers.aggregates import AggregateRun, Amount, Labels
-from perfgate.readers.torch_text.op_columns import Column, Kind, Layout, Span, rule_spans
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.torch_text.op_columns import Amount, Kind, OpColumn, OpHeader, Span, add_amounts, rule_spans
+
+NAME = "torch-table"
+TITLE = "a table of torch's key_averages().table()"
+METRICS = (
+    "`OP.cpu_time`, `OP.self_device_time`, `OP.cpu_memory`, `OP.flops`, `OP.calls`, ... (`cuda` and `xpu` may be "
+    "written for `device`)"
+)
+
+Labels = Mapping[str, str]
 
 _BASE: dict[Kind, str] = {"time": "s", "memory": "B", "flops": "FLOP"}
 
 
 class OpTable:
-    """The tables of one document or section, one after another, while its lines are read."""
+    """The tables of one file or section, one after another, while its lines are read."""
 
-    def __init__(self, run: AggregateRun, labels: Labels) -> None:
+    def __init__(self, run: RunBuilder, labels: Labels) -> None:
         self._run = run
         self._labels = labels
-        #: The rule above a header.
+        #: The columns in the rule above a header.
         self._spans: Sequence[Span] = ()
-        self._layout: Layout | None = None
-        #: Between the rule under the header and the one at the end.
+        self._header: OpHeader | None = None
+        #: True between the rule under the header and the rule at the end.
         self._in_rows = False
         self._last_row = 0
 
     def line(self, number: int, line: str, ended: bool) -> None:
-        """The next line; one without a line end may be cut in a number, and is no row."""
+        """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
         line = line.removeprefix("\ufeff")
         if line.rstrip().endswith("---") and (spans := rule_spans(line)):
             self._rule(number, spans)
         elif not line.strip():
             return
-        elif self._layout and self._in_rows:
+        elif self._header and self._in_rows:
             if ended:
-                self._row(number, line, self._layout)
+                self._row(number, line, self._header)
             else:
-                self._run.say("warning", "the last row is cut off, and left out", number)
+                self._run.say("warning", "the last row is cut off; left out", number)
                 self._forget()
-        elif self._spans and not self._layout:
-            self._header(number, line)
+        elif self._spans and not self._header:
+            self._begin(number, line)
         else:
             self._forget()
 
     def close(self) -> None:
-        """The end of the lines: a table without its last rule may have lost rows."""
+        """End the table: without its last rule it may have lost rows."""
         if self._in_rows:
             self._run.say("warning", "the table has no rule at its end: rows may be missing", self._last_row)
         self._forget()
 
     def _forget(self) -> None:
-        self._spans, self._layout, self._in_rows = (), None, False
+        self._spans, self._header, self._in_rows = (), None, False
 
     def _rule(self, number: int, spans: Sequence[Span]) -> None:
-        """The rule above the header, under it, or at the end."""
-        if self._layout is None or len(spans) != len(self._layout.spans):
+        """Read the rule above the header, under it, or at the end."""
+        if self._header is None or len(spans) != len(self._header.spans):
             self.close()
             self._spans = spans
         elif self._in_rows:
@@ -72,58 +87,74 @@ class OpTable:
             self._in_rows = True
             self._last_row = number
 
-    def _header(self, number: int, line: str) -> None:
-        layout = Layout.of(line, self._spans)
+    def _begin(self, number: int, line: str) -> None:
+        header = OpHeader.of(line, self._spans)
         self._forget()
-        if layout is None:
+        if header is None:
             return
-        if len(layout.names) != len(layout.spans):
-            message = f"the table has {len(layout.names)} headers over {len(layout.spans)} columns, and is not read"
+        if len(header.names) != len(header.spans):
+            message = f"the table is not read: it has {len(header.names)} headers over {len(header.spans)} columns"
             self._run.say("error", message, number)
             return
-        if len(layout.devices) > 1:
-            message = f"of the devices {', '.join(layout.devices)} only {layout.devices[0]} is read"
+        if len(header.devices) > 1:
+            message = f"only {header.devices[0]} is read, because the table has {' and '.join(header.devices)}"
             self._run.say("warning", message, number)
-        self._layout = layout
+        self._header = header
 
-    def _row(self, number: int, line: str, layout: Layout) -> None:
-        """One row; lines of a stack, in which only the last cell is filled, and lines of others are passed over."""
+    def _row(self, number: int, line: str, header: OpHeader) -> None:
+        """Read one row; lines of a stack (only the last cell is filled) and of other writers are passed over."""
         if "  " not in line.strip():
             return
-        cells = layout.cells(line)
-        numbers = [(column, cell) for column, cell in zip(layout.columns, cells, strict=True) if column.kind != "text"]
+        cells = header.cells(line)
+        numbers = [(column, cell) for column, cell in zip(header.columns, cells, strict=True) if column.kind != "text"]
         fitting = sum(column.fits(cell) for column, cell in numbers)
         if not cells[0] or 2 * fitting < len(numbers):
-            if layout.is_like_row(line):
+            if header.is_like_row(line):
                 self._run.say("error", "a row of the table cannot be read", number)
             return
         self._last_row = number
-        printed = layout.name(cells)
-        name = self._run.name(printed, self._labels, number)
-        found: dict[Column, Amount] = {}
+        printed = header.name(cells)
+        name = self._run.unique(Key.of(printed, **self._labels), number).metric
+        found: dict[OpColumn, Amount] = {}
         for column, cell in numbers:
             amount = column.amount(cell)
             if amount:
                 found[column] = amount
             elif not column.fits(cell):
-                self._run.refuse(self._key(name, column), f"{cell!r} is no {column.kind}; left out", number)
-        first = layout.devices[:1]
+                self._run.refuse(
+                    self._key(name, column), f"{cell!r} is not in a unit of {column.kind}; left out", number
+                )
+        first = header.devices[:1]
         read = {column: amount for column, amount in found.items() if not column.device or [column.device] == first}
         self._keep(name, printed, read, number)
 
-    def _key(self, name: str, column: Column) -> Key:
+    def _key(self, name: str, column: OpColumn) -> Key:
         return Key.of(f"{name}.{column.metric or column.kind}", **self._labels)
 
-    def _keep(self, name: str, printed: str, amounts: dict[Column, Amount], number: int) -> None:
-        """The numbers of a row: of each metric those statistics that are printed, with the number of calls."""
-        series: dict[Key, tuple[Column, dict[str, Amount]]] = {}
+    def _keep(self, name: str, printed: str, amounts: dict[OpColumn, Amount], number: int) -> None:
+        """Add the numbers of a row: for each metric the printed statistics, with the number of calls."""
+        series: dict[Key, tuple[OpColumn, dict[str, Amount]]] = {}
         count: dict[str, Amount] = {}
         for column, amount in amounts.items():
             if column.kind == "calls":
-                self._run.single(self._key(name, column), "1", amount, number)
-                count = {} if amount.fault() else {"count": amount}
+                key, fault = self._key(name, column), amount.fault()
+                if fault:
+                    self._run.refuse(key, fault, number)
+                else:
+                    self._run.one_value(key, "1", amount.value)
+                count = {} if fault else {"count": amount}
             elif column.kind != "percent":
                 series.setdefault(self._key(name, column), (column, {}))[1][column.statistic] = amount
         for key, (column, statistics) in series.items():
             printed_as = f"{printed}.{column.printed_metric}" if column.device else None
-            self._run.aggregate(key, _BASE[column.kind], {**statistics, **count}, number, printed_as)
+            add_amounts(self._run, key, _BASE[column.kind], {**statistics, **count}, number, printed_as)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file, with every row of its tables."""
+    run = RunBuilder(file, NAME)
+    table = OpTable(run, {})
+    for number, line, _, ended in file.lines():
+        table.line(number, line, ended)
+    table.close()
+    return (run.run(),)

@@ -19,8 +19,7 @@ from itertools import chain
 
 from perfgate.core import Run
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
-from perfgate.readers.source import rank_in_name
-from perfgate.readers.text import Document
+from perfgate.readers.text import InputFile, rank_in_name
 from perfgate.readers.torch_trace.chunks import Buffer
 from perfgate.readers.torch_trace.event_fields import whole_numbers
 from perfgate.readers.torch_trace.event_tables import MOST_DEVICES, EventTables
@@ -29,8 +28,17 @@ from perfgate.readers.torch_trace.series import MOST_SERIES, SeriesMaker
 from perfgate.readers.torch_trace.steps import find_steps
 from perfgate.readers.torch_trace.trace_file import TraceFile
 
+TITLE = "a Chrome trace of torch.profiler (Kineto JSON), or a folder of them, one per rank or span"
+METRICS = (
+    "`step.time` and its parts `step.kernel`, `.memcpy`, `.memset`, `.communication`, `.runtime`, `.dataloader`, "
+    "`.cpu_exec`, `.other`; `gpu.utilization`, `gpu.sm_efficiency`, `gpu.occupancy`, `gpu.tensor_core_share`, "
+    "`gpu.idle` (and `.idle_host_wait`, `_kernel_wait`, `_other`); `comm.exposed`, `comm.overlap`, `comm.wait`; "
+    "`kernel.NAME`, `op.NAME`, `range.NAME`, `collective.NAME` (`.bytes`, `.bus_bandwidth`); "
+    "`memory.peak_allocated`, `memory.peak_reserved`"
+)
 
-def read(document: Document) -> tuple[Run, ...]:
+
+def read(document: InputFile) -> tuple[Run, ...]:
     """The one run of a trace: one rank, or one cycle of it."""
     file, tables = TraceFile(Buffer(document.blocks())), EventTables()
     for chunk in file.chunks():
@@ -61,7 +69,7 @@ def read(document: Document) -> tuple[Run, ...]:
 def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
     """Report the faults of the text and of its events."""
     for severity, what, line, detail in file.faults:
-        run.say_some(severity, what, line, detail)
+        run.say(severity, what, line, detail)
     for line, what in tables.refused:
         run.say("error", f"event with an impossible time, left out: {what}", line)
     if tables.refused_count > MAX_FAULTS:
@@ -102,7 +110,7 @@ def _rank(run: RunBuilder, file: TraceFile) -> dict[str, str]:
     rank = int(whole_numbers([file.distributed.rank])[0])
     if rank >= 0:
         return {"rank": str(rank)}
-    named = rank_in_name(run.document.name)
+    named = rank_in_name(run.file.name)
     if named is None:
         return {}
     run.say("warning", f"the trace has no distributedInfo: rank {named} is taken from the file name")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfgate.readers.source import TraceMode
+from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import names
 from perfgate.readers.torch_trace.event_fields import Float64, Int64
 from perfgate.readers.torch_trace.event_tables import (

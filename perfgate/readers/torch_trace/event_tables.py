@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.readers.builder import MAX_FAULTS
-from perfgate.readers.source import TraceMode
+from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace.chunks import Chunk
 from perfgate.readers.torch_trace.event_fields import (
     ABSENT,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfgate.core import Key, Series, read_only
-from perfgate.readers.source import TraceMode
+from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import names as kinds
 from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times, tensor_core_share
 from perfgate.readers.torch_trace.event_fields import Int64, whole_numbers

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from perfgate.readers.source import TraceMode
+from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace.event_fields import Int64
 from perfgate.readers.torch_trace.event_tables import ANNOTATION, OP, PYTHON, Device, EventTables, Host, Runtime
 from perfgate.readers.torch_trace.names import Mask, step_number

@@ -1,0 +1,197 @@
+"""From bytes to runs: find the reader of a file by the content of the file, and call it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from perfgate.core import Run
+from perfgate.core.resource_limits import OverLimit
+from perfgate.documents.json import load_json
+from perfgate.readers.builder import MAX_FAULTS
+from perfgate.readers.json_outline import JsonOutline
+from perfgate.readers.not_recognised import about, console
+from perfgate.readers.registry import FORMATS, Format, find_format, format_names, plugins
+from perfgate.readers.text import InputFile, Source, clean, is_json
+
+#: How much of a file is examined: a little first, because most files show their format at once.
+_WINDOWS = (1 << 16, 1 << 20, 8 << 20)
+#: No marker is longer.
+_MARKER_LENGTH = 4096
+
+#: The first bytes of files that are not text, and what they are.
+_BINARY = {
+    b"PK\x03\x04": "a zip archive, as torch.save writes; a pickle is never loaded: write the numbers as text or JSON",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; the only compression that perfgate reads is gzip",
+    b"\xfd7zXZ\0": "compressed with xz; the only compression that perfgate reads is gzip",
+    b"BZh": "compressed with bzip2; the only compression that perfgate reads is gzip",
+    b"\x89HDF": "an HDF5 file, which perfgate does not read: write the numbers as text or JSON",
+    **{
+        b"\x80" + bytes([protocol]): "a Python pickle, which is never loaded: write the numbers as text or JSON"
+        for protocol in range(2, 6)
+    },
+}
+
+#: Binary reports of tools, and the command that writes them in a form that is read.
+_REPORTS = {
+    (".nsys-rep", ".qdrep", ".qdstrm"): (
+        "a binary report of Nsight Systems; give its export: nsys export --type sqlite FILE"
+    ),
+    (".ncu-rep",): "a binary report of Nsight Compute; give its text: ncu --import FILE --csv --page raw",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """The format of a file and the reason; without a format, `why` says what is wrong with the file."""
+
+    found: Format | None
+    why: str
+    #: The file, not yet consumed.
+    file: InputFile
+
+    @property
+    def format(self) -> str:
+        """The name of the format, or `unknown`."""
+        return self.found.name if self.found else "unknown"
+
+    def read(self) -> tuple[Run, ...]:
+        """Return the runs of the file, at least one: a file that cannot be read is a run with an error."""
+        known = self.file.problems
+        if not self.found:
+            new = [] if any(self.why == one.message for one in known) else [self.file.problem("error", self.why)]
+            return (Run(self.file.name, "unknown", (), (*known, *new)),)
+        try:
+            runs = self.found.read(self.file)
+            _check_names(runs, self.file)
+        except OverLimit as over:
+            problems = (*known, *over.before[:MAX_FAULTS], over.problem)
+            return (Run(self.file.name, self.found.name, (), problems, recognised_by=self.why),)
+        return tuple(replace(run, recognised_by=self.why) for run in runs)
+
+
+def _check_names(runs: Iterable[Run], file: InputFile) -> None:
+    """Refuse names that are too long for any table. Raises OverLimit."""
+    for run in runs:
+        texts = chain(
+            (str(series.key) for series in run.series),
+            (problem.message for problem in run.problems),
+            (f"{name} {value}" for name, value in run.environment.items()),
+            (run.commit or "",),
+        )
+        if any(len(text) > file.limits.name_bytes for text in texts):
+            message = file.limits.beyond("name_bytes", "a name in this file is longer")
+            raise OverLimit(file.problem("error", message))
+
+
+def read(source: Source, format: str | None = None) -> tuple[Run, ...]:
+    """Return the runs of a file; its format is recognised by content unless `format` names it."""
+    return recognise(source, format).read()
+
+
+def recognise(source: Source, format: str | None = None) -> Recognition:
+    """Find the reader of a file by the content of the file, or take the one that `format` names."""
+    file = InputFile(source)
+    head = file.head()
+    if not head:
+        return Recognition(None, file.problems[0].message if file.problems else "the file is empty", file)
+    if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:
+        return Recognition(None, "the file is empty: it contains only blanks", file)
+    kind = _binary(head, file.name)
+    if format is not None:
+        forced = find_format(format)
+        if forced and (kind is None or (forced.package and forced.magic)):
+            return Recognition(forced, "--format", file)
+        return Recognition(None, kind or f"there is no format {format!r}: {', '.join(format_names())}", file)
+    found = _detect(file, FORMATS) if kind is None else None
+    if found is None:
+        others = plugins().formats
+        found = _detect(file, [one for one in others if one.magic] if kind else others)
+    if found is None:
+        return Recognition(None, kind or _not_recognised(file), file)
+    return Recognition(*found, file)
+
+
+def _binary(head: bytes, name: str) -> str | None:
+    """Return what kind of binary file this is; None for text. The name only tells kinds of binary files apart."""
+    if b"\0" in head:
+        for suffixes, kind in _REPORTS.items():
+            if name.endswith(suffixes):
+                return f"this is {kind}"
+    if head[257:262] == b"ustar":
+        return "this is a tar archive; give its files"
+    return next((f"this is {kind}" for magic, kind in _BINARY.items() if head.startswith(magic)), None)
+
+
+def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    """Return which of these formats a file has, and why."""
+    for known in formats:
+        if known.magic and file.head(len(known.magic)) == known.magic:
+            return known, f"the file begins with {known.magic.decode('latin-1').rstrip(chr(0))!r}"
+    text = ""
+    for window in _WINDOWS if formats else ():
+        head = file.head(window)
+        text = clean(head.decode("utf-8", "replace"))
+        found = _look(text, formats)
+        if found:
+            return found
+        if len(head) < window:
+            break
+    return _earliest(text, [(known, known.hints) for known in formats])
+
+
+def _look(text: str, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    """Return the format of a text that begins like this, and why."""
+    if is_json(text):
+        outline = JsonOutline.of(text)
+        for known in formats:
+            why = known.outline(outline) if known.outline else None
+            if why:
+                return known, why
+        late = next((known for known in formats if known.late_key and re.search(known.late_key, text)), None)
+        if late:
+            return late, f"a JSON document with {late.late_key.split(chr(34))[1]!r}"
+        if not any("Extra data" in problem.message for problem in load_json(text, "").problems):
+            return None  # no log follows the document
+    return _earliest(text, [(known, known.markers) for known in formats])
+
+
+def _earliest(text: str, marked: Iterable[tuple[Format, Mapping[str, str]]]) -> tuple[Format, str] | None:
+    """Return the format whose marker comes first in a text; no marker is searched for behind an earlier one."""
+    best: tuple[int, Format, str] | None = None
+    for known, markers in marked:
+        for words, pattern in markers.items():
+            end = best[0] + _MARKER_LENGTH if best else len(text)
+            start = text.find(words, 0, end)  # before the pattern, which is slower
+            if start >= 0 and pattern:
+                match = re.compile(pattern, re.MULTILINE).search(text, 0, end)
+                start = match.start() if match else -1
+            if start >= 0 and (best is None or start < best[0]):
+                best = (start, known, words)
+    if best is None:
+        return None
+    return best[1], f"found {best[2]!r} on line {text.count(chr(10), 0, best[0]) + 1}"
+
+
+def _not_recognised(file: InputFile) -> str:
+    """Say what a file is that no reader knows, or what perfgate searched for in it."""
+    head = file.head(_WINDOWS[-1])
+    text = head.decode("utf-8", "replace")
+    forced = f"; --format NAME forces one ({', '.join(format_names())})"
+    faults = "".join(f"; {fault}" for fault in plugins().faults)
+    loaded = load_json(text, file.name, file.limits) if len(head) < _WINDOWS[-1] else None
+    if is_json(text) or (loaded and not loaded.faults):
+        if loaded and loaded.faults:
+            fault = loaded.problems[0]
+            place = f"line {fault.at.line}, column {fault.at.column}"
+            return f"JSON of an unknown format; on {place}: {fault.message}{forced}{faults}"
+        keys = [path[0] for path in JsonOutline.of(text).tokens if len(path) == 1 and path != ("*",)]
+        return f"JSON of an unknown format; its top-level keys are {', '.join(keys[:8]) or 'none'}{forced}{faults}"
+    text = clean(text)
+    known = console(text) or about(text)
+    if known:
+        return known + faults
+    searched = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
+    return f"unknown format; searched for {searched}, and for known JSON documents{forced}{faults}"

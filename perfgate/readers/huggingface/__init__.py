@@ -1,1 +1,0 @@
-"""Hugging Face: the Trainer's state and its metrics table."""

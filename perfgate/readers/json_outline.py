@@ -1,0 +1,162 @@
+"""The upper levels of a JSON document, and which format they belong to.
+
+Each rule returns why a document with this outline is of its format, or None. The registry names one rule a format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfgate.documents.json import walk
+
+_DEPTH, _LONGEST = 3, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class JsonOutline:
+    """The upper levels of a JSON document, as far as its beginning shows them.
+
+    `tokens` maps paths, at most three keys long and with `*` for indices, to the first token of the value there:
+    `("schema",)` to `'"perfgate.results/1"'`, `("benchmarks", "*", "stats")` to `"{"`.
+    """
+
+    tokens: Mapping[tuple[str, ...], str]
+
+    @classmethod
+    def of(cls, text: str) -> JsonOutline:
+        """Return the outline of a JSON document from its first 1 MiB."""
+        tokens: dict[tuple[str, ...], str] = {}
+        for path, _, token in walk(text[:_LONGEST], _DEPTH):
+            tokens.setdefault(tuple(key if isinstance(key, str) else "*" for key in path), token)
+        return cls(tokens)
+
+    def has(self, *path: str) -> bool:
+        """Return whether there is a value at this path."""
+        return path in self.tokens
+
+    def text(self, *path: str) -> str | None:
+        """Return the string at this path, without its quotes; None if there is none."""
+        token = self.tokens.get(path, "")
+        return token[1:-1] if token.startswith('"') else None
+
+    def is_list(self, *path: str) -> bool:
+        """Return whether the value at this path is a list."""
+        return self.tokens.get(path) == "["
+
+    def is_object(self, *path: str) -> bool:
+        """Return whether the value at this path is an object."""
+        return self.tokens.get(path) == "{"
+
+
+def results(outline: JsonOutline) -> str | None:
+    """`{"schema": "perfgate.results/1", ...}`; also a later version, so that it can be refused by name."""
+    return _schema(outline, "perfgate.results/")
+
+
+def recording(outline: JsonOutline) -> str | None:
+    """`{"schema": "perfgate.recording/1", ...}`, and more documents on the lines after it."""
+    return _schema(outline, "perfgate.recording/")
+
+
+def _schema(outline: JsonOutline, prefix: str) -> str | None:
+    schema = outline.text("schema")
+    return f"a JSON document of schema {schema}" if schema and schema.startswith(prefix) else None
+
+
+#: What Kineto writes at the top of a trace, before or after the events, which may come last.
+_KINETO = ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", "baseTimeNanoseconds", "trace_id")
+
+
+def trace(outline: JsonOutline) -> str | None:
+    """`{"traceEvents": [...]}`, the header of such a document before its events, or a bare list of events."""
+    if outline.is_list("traceEvents"):
+        return "a JSON document with 'traceEvents'"
+    if outline.text("*", "ph") is not None and (outline.has("*", "ts") or outline.has("*", "name")):
+        return "a JSON list of events with 'ph'"
+    found = [name for name in _KINETO if outline.has(name)]
+    return f"a JSON document with {found[0]!r} and {found[1]!r}" if len(found) > 1 else None
+
+
+def timing(outline: JsonOutline) -> str | None:
+    """An object with `times`, or objects with `times` under names or in a list."""
+    found = any(path[-1:] == ("times",) and len(path) <= 2 and token == "[" for path, token in outline.tokens.items())
+    return "a JSON document with 'times'" if found else None
+
+
+def pytest_benchmark(outline: JsonOutline) -> str | None:
+    """`{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order."""
+    named = outline.has("machine_info") or outline.has("benchmarks", "*", "fullname")
+    found = named and outline.is_object("benchmarks", "*", "stats")
+    return "a JSON document with the 'stats' of pytest-benchmark" if found else None
+
+
+def pyperf(outline: JsonOutline) -> str | None:
+    """`{"benchmarks": [{"runs": [...]}], "version": "1.0"}`."""
+    return "a JSON document with the 'runs' of pyperf" if outline.is_list("benchmarks", "*", "runs") else None
+
+
+def google_benchmark(outline: JsonOutline) -> str | None:
+    """`{"context": {...}, "benchmarks": [{"real_time": ...}]}`; before 1.5 a row that failed has no time."""
+    rows = any(outline.has("benchmarks", "*", name) for name in ("real_time", "run_type", "error_occurred"))
+    return "a JSON document with the 'context' of Google Benchmark" if rows and outline.is_object("context") else None
+
+
+def hyperfine(outline: JsonOutline) -> str | None:
+    """`{"results": [{"command": ..., "mean": ...}]}`."""
+    times = any(outline.has("results", "*", name) for name in ("mean", "times"))
+    found = times and outline.text("results", "*", "command") is not None
+    return "a JSON document with the 'command' of hyperfine" if found else None
+
+
+def asv(outline: JsonOutline) -> str | None:
+    """`{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2."""
+    found = outline.has("commit_hash") and outline.is_object("results")
+    return "a JSON document with the 'commit_hash' and 'results' of asv" if found else None
+
+
+def nsys(outline: JsonOutline) -> str | None:
+    """A list of rows as `nsys stats --format json` writes them: objects with a total and a name."""
+    keys = {path[1] for path in outline.tokens if len(path) == 2 and path[0] == "*"}
+    total = next((key for key in sorted(keys) if key.startswith(("Total Time", "Total ("))), None)
+    return f"a JSON list of rows with {total!r}" if total and keys & {"Name", "Operation", "Range"} else None
+
+
+def golden(outline: JsonOutline) -> str | None:
+    """Megatron-LM: objects with `start_step`, `step_interval` and `values` under the names of metrics."""
+    names = {path[0] for path in outline.tokens if path[1:] == ("step_interval",)}
+    found = any(outline.has(name, "start_step") and outline.has(name, "values") for name in names)
+    return "a JSON document of Megatron-LM golden values" if found else None
+
+
+def trainer(outline: JsonOutline) -> str | None:
+    """Hugging Face: a trainer state with its `log_history`, or the flat results with `*_runtime` and `*_per_second`."""
+    if outline.is_list("log_history") and outline.has("global_step"):
+        return "a JSON document with 'log_history'"
+    names = [path[0] for path in outline.tokens if len(path) == 1]
+    flat = any(name.endswith("_runtime") for name in names) and any(name.endswith("_per_second") for name in names)
+    return "a JSON document with '*_runtime' and '*_per_second'" if flat else None
+
+
+#: What each benchmark of vLLM always writes.
+_VLLM = (
+    ("completed", "duration", "request_throughput"),
+    ("avg_latency", "latencies"),
+    ("elapsed_time", "requests_per_second", "tokens_per_second"),
+)
+
+
+def vllm(outline: JsonOutline) -> str | None:
+    """Results of `vllm bench`, one or a list of them, or records of one metric each for PyTorch's dashboard."""
+    for names in _VLLM:
+        if any(all(outline.has(*top, name) for name in names) for top in ((), ("*",))):
+            return f"a JSON document with {names[-1]!r}"
+    if outline.has("*", "metric", "benchmark_values") and outline.has("*", "benchmark"):
+        return "a JSON document with 'benchmark_values'"
+    return None
+
+
+def nccl_tests(outline: JsonOutline) -> str | None:
+    """`results` of sizes, measured out of place and in place."""
+    places = any(outline.has("results", "*", place) for place in ("out_of_place", "in_place"))
+    return "a JSON document of nccl-tests results" if places and outline.has("results", "*", "size") else None

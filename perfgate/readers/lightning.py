@@ -1,0 +1,277 @@
+r"""Reports of Lightning's profilers: SimpleProfiler, AdvancedProfiler and PyTorchProfiler, 0.x to 2.6.
+
+Source: Lightning-AI/pytorch-lightning `src/lightning/pytorch/profilers/`, before 2.0 `pytorch_lightning/profiler`. A
+report begins with `FIT Profiler Report`, without the stage before 1.3, and other tools print the table of
+SimpleProfiler without a title. The label `stage` is Lightning's own name of it (`fit`, `validate`, ...).
+
+**SimpleProfiler** prints a row for each action, with its mean, its total and since 1.2 its calls.
+
+    Action              \t|  Mean duration (s)\t|  Total time (s)                                             to 1.1
+    Action  \t|  Mean duration (s)\t|Num calls      \t|  Total time (s) \t|  Percentage %   \t|            1.2 to 1.5
+    |  Action  \t|  Mean duration (s)\t|  Num calls      \t|  Total time (s) \t|  Percentage %   \t|       since 1.6
+
+Names of actions may contain bars, so rows are split from the right. The numbers have 5 significant digits, and are
+nested: a batch is inside an epoch, so a sum of rows means nothing. Percentages are not read, nor is the row of the
+total, which is the wall time since the profiler was made. Unit: s.
+
+**AdvancedProfiler and PyTorchProfiler** print sections, `Profile stats for: ACTION[ rank: 0]`: text of Python's
+`pstats`, or a table of operators (`torch_text.op_table`). PyTorchProfiler before 1.3 has a section for each action: the
+label `action` tells their operators apart.
+
+          23 function calls (20 primitive calls) in 0.618 seconds
+       Ordered by: cumulative time
+       ncalls  tottime  percall  cumtime  percall filename:lineno(function)
+      29485/2    0.005    0.000    0.618    0.309 {built-in method builtins.next}
+
+The action's total is the time in the first line. A function, `ACTION.FUNCTION`, has its cumulative time as the total
+and its primitive calls as the count. `percall`, their ratio rounded to 3 decimals, is not read. Unit: s. The table may
+show only some functions (`List reduced from 76 to 10`), and paths are stripped, so two functions may have one name.
+
+**Runs.** A process prints one report for each stage, so a second report of the same stage and rank belongs to another
+run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.builder import number as number_of
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+from perfgate.readers.torch_text.op_columns import Amount, add_amounts
+from perfgate.readers.torch_text.op_table import Labels, OpTable
+
+NAME = "lightning"
+TITLE = "a report of Lightning's SimpleProfiler, AdvancedProfiler or PyTorchProfiler"
+METRICS = (
+    "the action as printed (quote names that begin with `[`), labelled with its stage; `ACTION.function`; operators as "
+    "in torch-table"
+)
+
+_TITLE_WORDS, _SECTION_WORDS = "Profiler Report", "Profile stats for: "
+_TITLE = re.compile(r"(?:\b(FIT|VALIDATE|TEST|PREDICT|TUNE) )?\bProfiler Report(?:: rank (\d{1,9}))?\s*$")
+_RANK = re.compile(r" rank: (\d{1,9})$")
+
+_MEAN = "Mean duration (s)"
+_STATISTICS = {_MEAN: "mean", "Num calls": "count", "Total time (s)": "total"}
+#: Documentation and people print calls with thousands commas.
+_COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+", re.ASCII)
+_DIGIT = re.compile(r"\d")
+_SHORTEST_RULE = "-" * 20
+
+_TOTAL = re.compile(r"\d+ function calls (?:\(\d+ primitive calls\) )?in (\S+) (?:CPU )?seconds", re.ASCII)
+_CALLS = re.compile(r"\d+(?:/\d+)?", re.ASCII)
+_FUNCTIONS = "ncalls  tottime"
+_FUNCTION_CELLS = 6
+
+
+class _Part(Protocol):
+    """A reader of the lines of one table."""
+
+    def line(self, number: int, line: str, ended: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Reports:
+    """The reports of a file while it is read."""
+
+    def __init__(self, file: InputFile) -> None:
+        self.runs = Runs(lambda: RunBuilder(file, NAME))
+        self._parts: list[_Part] = []
+        #: The stage and rank of each report of this run.
+        self._seen: set[tuple[tuple[str, str], ...]] = set()
+        #: The labels of the last title, and its line until something follows it.
+        self._labels: Labels = {}
+        self._title_line: int | None = None
+        #: True if sections of this report may follow.
+        self._has_sections = False
+
+    def line(self, number: int, line: str, ended: bool) -> None:
+        """Read the next line: a title, the header of a table or of a section, or a line of what is open."""
+        if _TITLE_WORDS in line and (title := _TITLE.search(line)):
+            self.close()
+            self._labels = _labels(stage=(title[1] or "").lower(), rank=title[2])
+            self._title_line, self._has_sections = number, False
+        elif _MEAN in line and ended:
+            self._table(number, line)
+        elif _SECTION_WORDS in line and ended:
+            self._section(number, line.partition(_SECTION_WORDS)[2].strip())
+        else:
+            for part in self._parts:
+                part.line(number, line, ended)
+
+    def close(self) -> None:
+        """End what is open."""
+        for part in self._parts:
+            part.close()
+        self._parts = []
+
+    def _table(self, number: int, header: str) -> None:
+        """Begin a table of SimpleProfiler, which is a report of its own."""
+        self.close()
+        labels = self._labels if self._title_line else {}
+        self._begin(number, labels)
+        self._parts = [_SimpleTable(self.runs.run, labels, header)]
+        self._has_sections = False
+
+    def _section(self, number: int, action: str) -> None:
+        """Begin a section of a report: text of pstats, or a table of operators."""
+        self.close()
+        rank = _RANK.search(action)
+        own = _labels(rank=rank[1]) if rank else {}
+        action = action[: rank.start()] if rank else action
+        if self._title_line is None and not self._has_sections:
+            self._labels = {}
+        labels = {**self._labels, **own}
+        if self._title_line or not self._has_sections:
+            self._begin(number, labels)
+        self._has_sections = True
+        name = {} if action == "records" else {"action": action}
+        run = self.runs.run
+        self._parts = [_FunctionStats(run, labels, action), OpTable(run, {**labels, **name})]
+
+    def _begin(self, number: int, labels: Labels) -> None:
+        """Begin a report with these labels; if the run has such a report, it belongs to the next run."""
+        report = tuple(sorted(labels.items()))
+        if report in self._seen:
+            before = self.runs.run
+            self.runs.banner(self._title_line or number)
+            if self.runs.run is not before:
+                self._seen.clear()
+        self._seen.add(report)
+        self._title_line = None
+
+
+def _labels(**labels: str | None) -> Labels:
+    return {name: value for name, value in labels.items() if value}
+
+
+class _SimpleTable:
+    """One table of SimpleProfiler while its lines are read."""
+
+    def __init__(self, run: RunBuilder, labels: Labels, header: str) -> None:
+        self._run = run
+        self._labels = labels
+        before, _, after = header.partition(_MEAN)
+        bars = (_MEAN + after.rstrip()).split("|")
+        #: Since 1.2 each row ends with a bar, and since 1.6 it begins with one.
+        self._closed = bars[-1] == ""
+        self._opened = before.count("|") > 1
+        self._statistics = [_STATISTICS.get(bar.strip()) for bar in bars if bar]
+        #: What a logger prints before the table, up to the first action.
+        self._lead = before[: max(before.rfind("Action"), 0)]
+        self._last_row: int | None = None
+        self._ended = False
+
+    def line(self, number: int, line: str, ended: bool) -> None:
+        """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
+        text = line.rstrip()
+        if self._ended or not text:
+            self._ended = self._ended or self._last_row is not None
+        elif text.endswith(_SHORTEST_RULE):
+            self._ended = self._last_row is not None
+        elif not ended:
+            self._run.say("warning", "the last row is cut off; left out", number)
+            self._ended = True
+        else:
+            self._row(number, text)
+
+    def close(self) -> None:
+        """End the table: since 1.6 a table without its last rule may have lost rows."""
+        if self._opened and self._last_row is not None and not self._ended:
+            self._run.say("warning", "the table has no rule at its end: rows may be missing", self._last_row)
+        self._ended = True
+
+    def _row(self, number: int, text: str) -> None:
+        """Read one row; what another writer printed in between is passed over."""
+        name, *cells = (text.removesuffix("|") if self._closed else text).rsplit("|", len(self._statistics))
+        numbers = {
+            statistic: _plain(cell.strip(), statistic)
+            for statistic, cell in zip(self._statistics, cells, strict=False)
+            if statistic
+        }
+        action = self._action(name)
+        if action == "Total" and numbers.get("mean") == "-":
+            return
+        if len(cells) < len(self._statistics) or all(number_of(cell) is None for cell in numbers.values()):
+            if "\t|" in text or (self._opened and text.lstrip(" >").startswith("|")):
+                self._run.say("error", "a row of the table cannot be read", number)
+            return
+        self._last_row = number
+        amounts = {statistic: Amount(cell) for statistic, cell in numbers.items()}
+        _add(self._run, action, self._labels, amounts, number)
+
+    def _action(self, cell: str) -> str:
+        """Return the action, without the text before it in the header; there only digits (of a time) may differ."""
+        lead = cell[: len(self._lead)]
+        if _DIGIT.sub("0", lead) == _DIGIT.sub("0", self._lead):
+            return cell[len(lead) :].strip()
+        bare = cell.strip(" \t>")
+        return (bare.removeprefix("|") if self._opened else bare).strip()
+
+
+def _plain(cell: str, statistic: str) -> str:
+    return cell.replace(",", "") if statistic == "count" and _COMMAS.fullmatch(cell) else cell
+
+
+class _FunctionStats:
+    """One section of AdvancedProfiler while its lines are read."""
+
+    def __init__(self, run: RunBuilder, labels: Labels, action: str) -> None:
+        self._run = run
+        self._labels = labels
+        self._action = action
+        self._in_rows = False
+        self._rows = 0
+
+    def line(self, number: int, line: str, ended: bool) -> None:
+        """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
+        if self._in_rows:
+            self._function(number, line.strip(), ended)
+        elif _FUNCTIONS in line:
+            self._in_rows = True
+        elif "function calls" in line:
+            found = _TOTAL.search(line)
+            if found and ended:
+                _add(self._run, self._action, self._labels, {"total": Amount(found[1])}, number)
+            else:
+                self._run.say("warning", "the time of the action is cut off; left out", number)
+
+    def close(self) -> None:
+        """End the section; it does not show whether rows are missing at its end."""
+
+    def _function(self, number: int, text: str, ended: bool) -> None:
+        if not text:
+            self._in_rows = not self._rows
+        elif not ended:
+            self._run.say("warning", "the last row is cut off; left out", number)
+        else:
+            cells = text.lstrip("> ").split(None, _FUNCTION_CELLS - 1)
+            if not _CALLS.fullmatch(cells[0] if cells else ""):
+                return  # what another writer printed in between
+            if len(cells) < _FUNCTION_CELLS:
+                self._run.say("error", "a row of functions cannot be read", number)
+                return
+            self._rows += 1
+            amounts = {"total": Amount(cells[3]), "count": Amount(cells[0].rpartition("/")[2])}
+            _add(self._run, f"{self._action}.{cells[5]}", self._labels, amounts, number)
+
+
+def _add(run: RunBuilder, printed: str, labels: Labels, amounts: Mapping[str, Amount], line: int) -> None:
+    """Add the statistics of a row in s; a name that comes again is numbered."""
+    key = run.unique(Key.of(printed, **labels), line)
+    add_amounts(run, key, "s", amounts, line)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a file; there are several if a stage is reported again."""
+    reports = _Reports(file)
+    for number, line, _, ended in file.lines():
+        reports.line(number, line, ended)
+    reports.close()
+    return reports.runs.finish()
