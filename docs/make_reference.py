@@ -221,7 +221,7 @@ def _sign(found: Format) -> str:
     text = ", ".join(f"`{words.strip()}`" for words in (*found.markers, *found.hints))
     return " or ".join(
         part
-        for part in (text, "the keys of its JSON" if found.fits.__name__ != "none" else "", _magic(found.magic))
+        for part in (text, "the keys of its JSON" if found.outline else "", _magic(found.magic))
         if part
     )
 

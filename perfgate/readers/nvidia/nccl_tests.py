@@ -121,7 +121,7 @@ class _Table:
                 self._line(line_number, line)
                 self.bench.line(self.run, line_number, line)
             elif self.header and _ROW.match(line):
-                self.run.say("warning", "the last row is cut off, and left out", line_number)
+                self.run.say("warning", "the last row is cut off; left out", line_number)
         self.bench.finish(self.run)
         if self.ranks:
             self.run.facts |= {"gpu_count": self.ranks, "world_size": self.ranks}
