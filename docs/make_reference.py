@@ -220,9 +220,7 @@ def signs() -> str:
 def _sign(found: Format) -> str:
     text = ", ".join(f"`{words.strip()}`" for words in (*found.markers, *found.hints))
     return " or ".join(
-        part
-        for part in (text, "the keys of its JSON" if found.outline else "", _magic(found.magic))
-        if part
+        part for part in (text, "the keys of its JSON" if found.outline else "", _magic(found.magic)) if part
     )
 
 
