@@ -47,8 +47,8 @@ def test_the_file_says_what_the_tolerance_rests_on(perfgate: Command, folder: Pa
     write_run(folder / "one.json")
     perfgate("init", "one.json", "--suite", "gpt")
     one = (folder / "rules" / "gpt.yaml").read_text()
-    assert "  # median, 1 run: one run differs from the next by 1% (assumed to be near 1%" in one
-    assert " 8% lets an unchanged program pass; a change of +14.3% fails with 80% power." in " ".join(
+    assert "  # median, 1 run: one run differs from the next by 1% (estimated with the default prior of 1%)." in one
+    assert " An unchanged program most likely passes with 8%; a change of +14.3% fails with 80% power." in " ".join(
         one.split("\n  # ")
     )
     assert "  # - forward p95 under 130 ms\n" in one

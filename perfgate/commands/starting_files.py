@@ -1,4 +1,4 @@
-"""The texts that `perfgate init` writes: a rule file and a workflow, each line of which says why it is there."""
+"""The rule file and the workflow that `perfgate init` writes, with comments that give the reasons."""
 
 from __future__ import annotations
 
@@ -10,67 +10,70 @@ from perfgate.core.units import format_change
 from perfgate.rules.write import WrittenRule, render
 
 _HEAD = (
-    "Rules: one sentence each, judged by `perfgate check RUN...`, whose exit code is the answer. `perfgate rules check`"
-    " validates this file, `perfgate rules explain` says in words what it asks for, and `perfgate selftest RUN...`"
-    " proves that each rule can fail. For completion in an editor, write `perfgate schema rules > rules.schema.json`"
-    " and begin this file with `# yaml-language-server: $schema=../rules.schema.json`.",
+    "Each rule is one sentence. `perfgate check RUN...` judges them, and its exit code is the result. `perfgate rules"
+    " check` validates this file, `perfgate rules explain` explains it in words, and `perfgate selftest RUN...` proves"
+    " that each rule can fail. For completion in an editor, run `perfgate schema rules > rules.schema.json` and begin"
+    " this file with `# yaml-language-server: $schema=../rules.schema.json`.",
     "",
-    "version is that of the rule language; baselines are kept for each suite.",
+    "`version` is the version of the rule language. Each suite has its own baselines.",
 )
 _EXAMPLE = (
-    "An example: put the name of one of your metrics here (`perfgate inspect RUN` lists them). A change is judged"
-    " against the runs below baselines/, which `perfgate baseline approve RUN... --reason ...` stores.",
+    "This is an example: use one of your metrics instead (`perfgate inspect RUN` lists them). A change is compared with"
+    " the runs in baselines/, which `perfgate baseline approve RUN... --reason ...` stores.",
 )
 _MORE = (
     "step.time p95 under 400 ms",
     "samples_per_second mean at least 95% of baseline",
     "memory.peak_allocated within 1% of baseline and within 10% of anchor",
 )
-#: So many metrics are named where some have no rule.
+#: The number of metrics without a rule that a comment names.
 _NAMED = 5
 
 
 def starter(suite: str) -> str:
-    """A rule file for somebody who has no run yet."""
+    """Return a rule file with examples, for a user without runs."""
     return render(suite, [WrittenRule("step.time within 5% of baseline", _EXAMPLE, _MORE)], _HEAD)
 
 
 def rule_file(suite: str, found: Proposals, runs: int) -> str:
-    """The proposed rules, each below the numbers that it rests on."""
+    """Return a rule file with the proposed rules and their reasons."""
     chosen = (
-        f"The metrics are the main ones of {_counted(runs)}: samples before sums, whole steps before single kernels and"
-        " calls, times before rates and bytes, the largest first;"
-        f" {MOST} at most, {MOST_OF_A_UNIT} of one unit. A tolerance is the smallest round one with which one new run"
-        f" of an unchanged program most likely passes, and {TOLERANCES[0]}% at least, from where on many rules need no"
-        " correction. Tighten it when more runs are stored: see `perfgate plan`. A limit is only proposed: what must"
-        " never be exceeded is for you to say.",
+        f"These are the main metrics of {_counted(runs)}, at most {MOST}, and at most {MOST_OF_A_UNIT} with the same"
+        " unit. The order is: samples before sums, whole steps before single kernels and calls, times before rates and"
+        " bytes, large values first. A tolerance is the smallest round value with which one new run of an unchanged"
+        f" program most likely passes. It is at least {TOLERANCES[0]}%: many rules then need no correction. When more runs are"
+        " stored, you can use smaller tolerances: see `perfgate plan`. Limits are only proposals in comments: decide"
+        " yourself which values must never be exceeded.",
     )
     rules = [WrittenRule(rule.sentence, _reasons(rule), [rule.limit] if rule.limit else []) for rule in found.rules]
     return render(suite, rules, (*_HEAD, "", *chosen, *_without(found)))
 
 
 def _reasons(rule: Proposal) -> list[str]:
-    """What the data say of a tolerance; of several sets of labels, the noisiest."""
+    """Return the reason for a tolerance, for the noisiest set of labels."""
     planned = [plan for plan in rule.plans if plan.noise_between is not None]
     if not planned:
-        return ["The runs agree to the last digit, and are compared without noise: any larger change is seen at once."]
+        return [
+            "All runs have exactly the same value: it is compared without noise, and any larger change is detected."
+        ]
     noisiest = max(planned, key=_noise)
-    prior = "calibrated" if noisiest.calibrated else "assumed to be near 1% until more runs are stored"
+    prior = "calibrated" if noisiest.calibrated else "estimated with the default prior of 1%"
     found = noisiest.detectable
     seen = "" if found is None else f"; a change of {format_change(found)} fails with {100 * noisiest.power:g}% power"
     return [
         f"{noisiest.statistic or 'the value'}, {_counted(noisiest.base_runs or 0)}: one run differs from the next by"
-        f" {100 * _noise(noisiest):.2g}% ({prior}), so that {rule.tolerance}% lets an unchanged program pass{seen}.",
+        f" {100 * _noise(noisiest):.2g}% ({prior})."
+        f" An unchanged program most likely passes with {rule.tolerance}%{seen}.",
     ]
 
 
 def _noise(plan: Plan) -> float:
-    """The relative standard deviation of one run, from run to run and inside it."""
+    """Return the relative standard deviation of one run: noise between runs and inside the run."""
     return math.hypot(plan.noise_between or 0.0, plan.noise_within or 0.0)
 
 
 def _without(found: Proposals) -> list[str]:
-    """Which metrics have no rule, and why, so that nobody takes silence for coverage."""
+    """Return comments that name the metrics without a rule, and the reason."""
     lines = []
     for why, metrics in found.left_out.items():
         more = f" and {len(metrics) - _NAMED} more" if len(metrics) > _NAMED else ""
@@ -82,44 +85,44 @@ def _counted(runs: int) -> str:
     return f"{runs} run" if runs == 1 else f"{runs} runs"
 
 
-#: The workflow of docs/github-actions.md, with the reasons for its lines.
+#: The workflow of docs/github-actions.md, with comments.
 WORKFLOW_TEXT = """\
-# Judges every pull request. The job fails when a rule does (1), and when nobody could judge (3): that is no pass.
+# Judges every pull request. The job fails if a rule fails (exit 1) or if no decision was possible (exit 3).
 name: perf
 
 on:
   pull_request:
-  # A merge queue asks again, for what will really be merged.
+  # A merge queue measures again the code that will be merged.
   merge_group:
 
-# Nothing here needs to write: a pull request runs its own code in this job.
+# No permission to write: a pull request runs its own code in this job.
 permissions: {}
 
-# A newer push replaces an older one that still waits; two pull requests do not stop each other.
+# A newer push cancels the run of an older one. Other pull requests are not affected.
 concurrency:
   group: perf-${{ github.ref }}
   cancel-in-progress: true
 
 jobs:
   gate:
-    # The kind of machine that the baseline was measured on; on another one, the job says so and fails.
-    # Let strangers' pull requests run on your own machines only after approval (Settings, Actions, General).
+    # The kind of machine that the baseline was measured on. On another kind, the job says so and fails.
+    # Require approval before pull requests of strangers run on your machines (Settings, Actions, General).
     runs-on: [self-hosted, gpu]
-    # A program that hangs must not hold the GPU for six hours, which is the default.
+    # The default is six hours. Do not let a program that hangs block the GPU that long.
     timeout-minutes: 60
     permissions:
       contents: read
     steps:
       - uses: actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0
         with:
-          # The whole history: the rules and baselines of the base are read from it.
+          # The whole history, because perfgate reads the rules and baselines of the base from it.
           fetch-depth: 0
           persist-credentials: false
-      # TODO: where perfgate lives for you, and the commit of a release: an upgrade is a pull request of its own.
+      # TODO: the repository of perfgate that you use, and the commit of a release. Upgrade in a separate pull request.
       - uses: OWNER/perfgate@COMMIT
         with:
-          # TODO: your own measurement, in the Python that trains, and what it writes. It is judged by the rules and
-          # baselines of the base, so that a pull request cannot loosen them.
+          # TODO: your command, with the Python that you train with, and the file that it writes. The rules and
+          # baselines come from the base, so a pull request cannot loosen them.
           run: python train.py > train.log
           results: train.log
 """
