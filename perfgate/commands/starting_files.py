@@ -40,10 +40,12 @@ def rule_file(suite: str, found: Proposals, runs: int) -> str:
     chosen = (
         f"These are the main metrics of {_counted(runs)}, at most {MOST}, and at most {MOST_OF_A_UNIT} with the same"
         " unit. The order is: samples before sums, whole steps before single kernels and calls, times before rates and"
-        " bytes, large values first. A tolerance is the smallest round value with which one new run of an unchanged"
-        f" program most likely passes. It is at least {TOLERANCES[0]}%: many rules then need no correction. When more runs are"
-        " stored, you can use smaller tolerances: see `perfgate plan`. Limits are only proposals in comments: decide"
-        " yourself which values must never be exceeded.",
+        " bytes, large values first.",
+        "",
+        "A tolerance is the smallest round value with which one new run of an unchanged program most likely passes. It"
+        f" is at least {TOLERANCES[0]}%: many rules then need no correction. When more runs are stored, you can use"
+        " smaller tolerances: see `perfgate plan`. Limits are only proposals in comments: decide yourself which values"
+        " must never be exceeded.",
     )
     rules = [WrittenRule(rule.sentence, _reasons(rule), [rule.limit] if rule.limit else []) for rule in found.rules]
     return render(suite, rules, (*_HEAD, "", *chosen, *_without(found)))
