@@ -1,22 +1,21 @@
-"""The domain types: what was measured, what was found wrong with it, and what was decided.
+"""The types that all rooms share: runs, baselines, verdicts and reports. Nothing here reads, computes or prints.
 
-| module | is about |
+| module | contains |
 |---|---|
-| `measured` | series, runs, and problems with them |
-| `summaries` | what `inspect` shows of a run |
-| `stored` | the runs that new ones are compared with |
-| `decided` | verdicts and the report that holds them |
-| `planned` | what rules would see, and the proof that they can fail |
+| `runs` | series, runs, and problems with them |
+| `baseline` | the stored runs that new runs are compared with |
+| `verdicts` | verdicts, and the report that contains them |
+| `details` | the runs behind the verdicts, as reports draw them |
+| `summaries` | what `inspect`, `baseline`, `plan` and `selftest` show |
+| `statistic_names`, `aliases`, `units`, `wording`, `resource_limits` | names, quantities, words and limits |
 
-Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). Nothing here
-reads, computes or prints. The types of the rule language are in `perfgate.rules.syntax.sentence` and
-`perfgate.rules.ruleset`.
+Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). The types of the
+rule language are in `perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.
 """
 
 from __future__ import annotations
 
 from perfgate.core.baseline import Allowance, Baseline, CalibratedPrior
-from perfgate.core.plans import Plan, PlanPoint, Proof
 from perfgate.core.runs import (
     MEMBER_LABELS,
     Fact,
@@ -32,7 +31,7 @@ from perfgate.core.runs import (
     read_only,
     show_labels,
 )
-from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
+from perfgate.core.summaries import Plan, PlanPoint, Portion, Proof, RunSummary, SeriesSummary, Straggler, TraceView
 from perfgate.core.verdicts import (
     OUTCOMES,
     Better,

@@ -1,4 +1,4 @@
-"""What new runs are compared with: stored runs, their noise, and what was allowed beforehand."""
+"""The stored runs that new runs are compared with, their noise, and allowances."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from perfgate.core.runs import Key, Run
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A decision made beforehand: one commit may be so much worse than the baseline in a metric."""
+    """Permission for one commit to regress a metric by up to `up_to`."""
 
     #: A metric's name, or a glob.
     metric: str
-    #: The tolerance that stands in for the rule's, as a share: 0.22 is 22 %.
+    #: The tolerance that replaces that of the rule, as a share: 0.22 is 22 %.
     up_to: float
     by: str
     reason: str
-    #: The last day on which it holds.
+    #: The last day on which it is valid.
     expires: date
 
 
 @dataclass(frozen=True, slots=True)
 class CalibratedPrior:
-    """The run-to-run noise of one metric, measured on `runs` unchanged runs, or pairs, of an environment.
+    """The noise of one metric between runs, measured on `runs` unchanged runs, or pairs, of an environment.
 
-    `s0` is a relative standard deviation, believed as much as `d0` runs. It holds for one statistic, for one choice of
-    the rank that speaks for a run, and for pairs that were made in one way.
+    `s0` is a relative standard deviation with `d0` prior degrees of freedom. It is valid for one statistic, one choice
+    of the rank that represents a run, and one way to make pairs.
     """
 
     key: Key
@@ -36,31 +36,31 @@ class CalibratedPrior:
     s0: float
     d0: float
     runs: int
-    #: How the pairs were made: `in-turn`, ...; None for the noise between single runs.
+    #: How the pairs were made: `in-turn`, ...; None for single runs.
     pairing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The stored runs that new ones are compared with, oldest first; empty where there are none."""
+    """The stored runs that new runs are compared with, oldest first."""
 
     #: `SUITE/ENVIRONMENT/LEVEL`, or None.
     place: str | None = None
     runs: tuple[Run, ...] = ()
-    #: The first runs after the anchor was last reset: what a chain of small steps is held against.
+    #: The first runs after the last reset of the anchor, which show the sum of many small changes.
     anchor: tuple[Run, ...] = ()
-    #: Why there are no runs, in words, and the command that makes some.
+    #: Why there are no runs, and the command that makes some.
     missing: str | None = None
     next_step: str = ""
-    #: Identity facts that neither side knows, so that nobody can tell whether the machines were the same.
+    #: Identity facts that are unknown on both sides, so the machines may be different.
     unknown_facts: tuple[str, ...] = ()
-    #: How `runs` were made in pairs with the new runs, the i-th with the i-th: `in-turn`, ...; None of stored runs.
+    #: How pairs of `runs[i]` and the i-th new run were made: `in-turn`, ...; None for stored runs.
     pairing: str | None = None
-    #: Calibrated run-to-run noise; a metric that is not there has the default.
+    #: Calibrated noise between runs; a metric without one has the default.
     priors: tuple[CalibratedPrior, ...] = ()
-    #: Whether the stored runs, of all levels, are enough to show that noise.
+    #: True if there are enough stored runs, in all levels, to calibrate the noise.
     calibratable: bool = False
-    #: What the measured commit was allowed to be worse in.
+    #: The allowances of the measured commit.
     allowances: tuple[Allowance, ...] = ()
-    #: Older runs that nothing is compared with, oldest first: they are shown as history.
+    #: Older runs, oldest first, which are only shown as history.
     past: tuple[Run, ...] = ()

@@ -1,7 +1,4 @@
-"""What a report shows of the runs behind its verdicts: types small enough to be stored with it and drawn.
-
-Every type is frozen, and numbers are in base units, as in `perfgate.core`. Nothing here computes.
-"""
+"""The details of a report: the runs behind its verdicts, small enough to be stored with it and drawn."""
 
 from __future__ import annotations
 
@@ -11,31 +8,31 @@ from typing import Literal
 
 Standing = Literal["past", "base", "new"]
 
-#: The shares at which the values of a run are described.
+#: The quantiles that describe the values of a run.
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """One run, spoken for by one rank, through the statistic of a verdict.
+    """One rank of one run, and its statistic in a verdict.
 
-    `values` and `steps` are at most a few hundred of the run's, warm-up included, its extremes kept; the first
-    `warmup` of them are warm-up, and `stalls` are positions among them. All are empty for a run that is one number.
+    `values` and `steps` are at most a few hundred of the run, warm-up included, with its extremes. The first `warmup`
+    of them are warm-up, and `stalls` are positions among them. All are empty for a run that is one number.
     """
 
     run: str
-    #: Whether the run was judged, compared with, or is only history.
+    #: `new` was judged, `base` was compared with, `past` is only history.
     standing: Standing
-    #: Whether this rank speaks for its run; the others of a new run stand beside it.
+    #: True if this rank represents its run; the other ranks of a new run are shown beside it.
     judged: bool
     #: The statistic, in the unit of the verdict.
     estimate: float | None
     member: Mapping[str, str] = field(default_factory=dict)
-    #: How many values are left after warm-up, how many were dropped as warm-up, and how many are stalls.
+    #: The number of values after warm-up, of warm-up values, and of stalls.
     n: int | None = None
     dropped: int = 0
     stalled: int = 0
-    #: After warm-up, at QUANTILES; empty where the statistic is no place within the values (cv, total).
+    #: The values after warm-up at QUANTILES; empty for statistics outside the range of the values (cv, total).
     quantiles: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
     steps: tuple[int, ...] = ()
@@ -45,24 +42,24 @@ class RunDetails:
 
 @dataclass(frozen=True, slots=True)
 class VerdictDetails:
-    """The runs that one verdict rests on."""
+    """The runs behind one verdict."""
 
-    #: Which verdict of the report, from 0.
+    #: The index of the verdict in the report.
     verdict: int
-    #: The base unit of the values; the statistic may have another (a count has none).
+    #: The base unit of the values; the statistic may have another unit (a count has none).
     unit: str
     #: History, then base, then new; each oldest first.
     runs: tuple[RunDetails, ...]
-    #: How many ranks (or devices) the new runs hold; not all of them need be shown.
+    #: The number of ranks (or devices) in the new runs; `runs` may have fewer.
     members: int = 1
-    #: What the rule accepts, in the verdict's unit; None where it accepts anything on that side.
+    #: The accepted range in the verdict's unit; None if that side has no limit.
     allowed_low: float | None = None
     allowed_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LevelDetails:
-    """A decision about the baseline: who approved which runs, when (a date) and why."""
+    """A level of the baseline: who approved which runs, when (a date) and why."""
 
     name: str
     by: str
@@ -71,13 +68,13 @@ class LevelDetails:
     runs: tuple[str, ...]
     pr: int | None = None
     anchor: bool = False
-    #: Whether new runs were compared with it.
+    #: True if the new runs were compared with it.
     current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a step, or a kernel or operator: its time a step in seconds, the mean of ranks and runs."""
+    """The time per step of a part, a kernel or an operator: seconds, the mean over ranks and runs."""
 
     metric: str
     labels: Mapping[str, str]
@@ -87,16 +84,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ReportDetails:
-    """The runs behind a report's verdicts, and what surrounds them; empty in a report without runs."""
+    """The runs behind a report's verdicts and their context; empty in a report without runs."""
 
-    #: In the order of the verdicts; an error that kept a metric from being measured has none.
+    #: In the order of the verdicts; a metric that could not be measured has none.
     verdicts: tuple[VerdictDetails, ...] = ()
-    #: Of how many of them the values were left out, the best verdicts first, to keep the report small.
+    #: In how many of them the values were left out to keep the report small, passed verdicts first.
     left_out: int = 0
-    #: The decisions about this environment's baseline, oldest first.
+    #: The levels of this environment's baseline, oldest first.
     levels: tuple[LevelDetails, ...] = ()
-    #: The environment of the base runs; a fact that differs among them names all its values.
+    #: The environment of the base runs; a fact that differs between them lists all its values.
     base_environment: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    #: The parts of a step (`step.*`), and the kernels and operators whose time a step moved most.
+    #: The parts of a step (`step.*`), and the kernels and operators with the largest change per step.
     breakdown: tuple[Part, ...] = ()
     movers: tuple[Part, ...] = ()

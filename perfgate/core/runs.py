@@ -1,4 +1,4 @@
-"""What was measured, and what was found wrong with it."""
+"""Series, runs, and the problems found while reading them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["samples", "aggregate", "value"]
 Fact = str | int | float | bool
 #: The name of the fact that lists why a GPU ran slower than it could.
 THROTTLE = "throttle_reasons"
-#: The labels that tell the members of one metric apart: processes of a job, and devices of a process.
+#: The labels of the members of one metric: processes of a job, and devices of a process.
 MEMBER_LABELS = ("rank", "device")
 
 
@@ -46,26 +46,26 @@ class Location:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """The name of a series: a metric and its labels, sorted by label name."""
+    """The identity of a series: a metric and its labels, sorted by label name."""
 
     metric: str
     labels: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, metric: str, /, **labels: str) -> Key:
-        """A key from keyword labels: `Key.of("forward", rank="0")`."""
+        """Make a key from keyword labels: `Key.of("forward", rank="0")`."""
         return cls(metric, tuple(sorted(labels.items())))
 
     def label(self, name: str) -> str | None:
-        """The value of one label, or None."""
+        """Return the value of one label, or None."""
         return dict(self.labels).get(name)
 
     def without_members(self) -> Key:
-        """The same key without rank and device: what one verdict speaks about."""
+        """Return the same key without rank and device, as one verdict has it."""
         return Key(self.metric, tuple(pair for pair in self.labels if pair[0] not in MEMBER_LABELS))
 
     def member(self) -> tuple[tuple[str, str], ...]:
-        """Only rank and device: which member of the metric this is."""
+        """Return only rank and device."""
         return tuple(pair for pair in self.labels if pair[0] in MEMBER_LABELS)
 
     def __str__(self) -> str:
@@ -73,22 +73,22 @@ class Key:
 
 
 def show_labels(labels: tuple[tuple[str, str], ...]) -> str:
-    """Labels as the rule language writes them: `{rank="0"}`, or nothing when there are none."""
+    """Return labels as in the rule language, `{rank="0"}`, or an empty string without labels."""
     return "{" + ", ".join(f'{name}="{value}"' for name, value in labels) + "}" if labels else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with an input, a rule or a baseline; reading goes on after it.
+    """A mistake in an input, a rule or a baseline; reading continues after it.
 
-    `error` means that values may be missing or wrong. With `key`, only that series is concerned.
+    `error` means that values may be missing or wrong. With `key`, the problem affects only that series.
     """
 
     severity: Severity
     message: str
     at: Location
     key: Key | None = None
-    #: The line concerned with the word underlined, where the file is short enough to show.
+    #: The line with the word underlined, if the file is short enough to show it.
     excerpt: str | None = None
 
     def __str__(self) -> str:
@@ -98,11 +98,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one run holds of one metric, in order of time.
+    """The values of one metric in one run, in order of time.
 
-    * samples: `values` (n,) float64, read-only; `steps` (n,) int64 says in which step each value arose.
+    * samples: `values` (n,) float64, read-only; `steps` (n,) int64 is the step of each value.
     * value: one number in `values`, shape (1,).
-    * aggregate: `aggregate` holds the statistics that the source printed (`mean`, `count`, `total`, ...).
+    * aggregate: `aggregate` has the statistics that the source printed (`mean`, `count`, `total`, ...).
     """
 
     key: Key
@@ -111,23 +111,23 @@ class Series:
     values: Values
     steps: Steps | None = None
     aggregate: Mapping[str, float] = field(default_factory=dict)
-    #: The name that the source printed, where `key.metric` is an alias of it.
+    #: The name in the source, if `key.metric` is an alias of it.
     printed_as: str | None = None
-    #: How many values the run had, where `values` is a thinned selection of them (large baselines).
+    #: The number of values in the run, if `values` is only a selection of them (large baselines).
     thinned_from: int | None = None
-    #: Of collectives, the process group of each value: what ranks are matched by.
+    #: For collectives, the process group of each value, which matches the ranks.
     groups: tuple[str, ...] = ()
 
 
 def read_only(array: Array) -> Array:
-    """The same array, which nobody can change any more."""
+    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file that was read: its name as the user gave it, and the SHA-256 of its bytes."""
+    """One input file: its name as the user gave it, and the SHA-256 of its bytes."""
 
     path: str
     format: str
@@ -136,7 +136,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution: the unit of replication."""
+    """One execution of a program."""
 
     source: str
     format: str
@@ -145,14 +145,14 @@ class Run:
     environment: Mapping[str, Fact] = field(default_factory=dict)
     files: tuple[SourceFile, ...] = ()
     commit: str | None = None
-    #: Which run of its file this is, from 1, where a file holds several.
+    #: The number of the run in its file, from 1, if the file has several.
     part: int | None = None
-    #: What gave the format away: "found `time (ms) |` on line 2022".
+    #: How the format was recognised: "found `time (ms) |` on line 2022".
     recognised_by: str | None = None
-    #: Whether it speaks of some metrics alone: a stored run whose others were adopted from elsewhere.
+    #: True for a stored run with some of the metrics, if the level adopts the others from another level.
     partial: bool = False
 
     @property
     def name(self) -> str:
-        """The source, and the number of the run where a file holds several."""
+        """The source, and the number of the run if the file has several."""
         return self.source if self.part is None else f"{self.source} (run {self.part})"

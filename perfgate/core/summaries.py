@@ -1,12 +1,13 @@
-"""What a run holds, in numbers that a person reads."""
+"""What `inspect`, `baseline`, `plan` and `selftest` show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from perfgate.core.baseline import CalibratedPrior
-from perfgate.core.runs import Fact, Key, Kind, Problem, SourceFile
+from perfgate.core.runs import Fact, Key, Kind, Location, Problem, SourceFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """The rank that did most of its own in one step, and the seconds that all others waited in collectives."""
+    """The slowest rank of one step: the seconds of its own work, and the seconds that the others waited for it."""
 
     step: int
     rank: str
@@ -46,17 +47,17 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class TraceView:
-    """What `inspect` shows of a trace beside its series."""
+    """What `inspect` shows of a trace in addition to its series."""
 
-    #: How a step was divided, `corrected` or `tensorboard`; None without steps.
+    #: How a step is divided into parts, `corrected` or `tensorboard`; None without steps.
     mode: str | None
-    #: How many steps of how many ranks `parts` are the mean of; the last one is the whole step.
+    #: `parts` are means over this number of steps and ranks; the last part is the whole step.
     steps: int
     ranks: int
     parts: tuple[Portion, ...]
-    #: The names that took most time, and of how many they are, by family: `kernel`, `op`, `range`.
+    #: By family (`kernel`, `op`, `range`): the names that took the most time, and the number of all names.
     top: Mapping[str, tuple[tuple[Portion, ...], int]]
-    #: The steps in which others waited longest.
+    #: The steps in which the other ranks waited longest.
     stragglers: tuple[Straggler, ...]
 
 
@@ -88,7 +89,7 @@ class LevelSummary:
     anchor: bool
     #: The metrics that the level adopts; empty means all.
     adopts: tuple[str, ...] = ()
-    #: Whether new runs are compared with it.
+    #: True if new runs are compared with it.
     current: bool = False
     #: How its metrics differ from the level that it replaced and from the anchor, as shares (0.04 is +4 %).
     since_parent: Mapping[Key, float] = field(default_factory=dict)
@@ -111,3 +112,75 @@ class PriorSummary:
     place: str
     time: str
     priors: tuple[CalibratedPrior, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPoint:
+    """The smallest relative regression that `new_runs` with `steps` times as many steps would detect."""
+
+    new_runs: int
+    steps: float
+    detectable: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one clause of a rule can detect with the stored runs, and how it could detect more.
+
+    For a change: the noise of one run as relative standard deviations (between runs and within a run), the smallest
+    change that `new_runs` detect, and the number of runs with which an unchanged program passes. For a percentile
+    limit: the number of independent values needed to pass, and the number in the newest stored run.
+    """
+
+    rule: str
+    metric: str
+    labels: Mapping[str, str]
+    statistic: str | None
+    asks: str
+    at: Location
+    #: The level whose runs were used, `SUITE/ENVIRONMENT/LEVEL`.
+    baseline: str | None
+    power: float
+    confidence: float
+    tolerance: float | None = None
+    base_runs: int | None = None
+    new_runs: int | None = None
+    noise_between: float | None = None
+    noise_within: float | None = None
+    calibrated: bool = False
+    detectable: float | None = None
+    runs_needed: int | None = None
+    values_needed: int | None = None
+    values_held: float | None = None
+    advice: str = ""
+    #: Why there is no plan.
+    trouble: str | None = None
+    points: tuple[PlanPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether one clause of a rule can fail, as `perfgate selftest` shows on the user's own runs.
+
+    `proven`: it fails at `fails_at`. `by-choice`: the rule says that it does not block. `unable`: no change makes it
+    fail. `blocked`: it does not pass even without a change.
+    """
+
+    rule: str
+    metric: str
+    labels: Mapping[str, str]
+    statistic: str | None
+    asks: str
+    at: Location
+    state: Literal["proven", "by-choice", "unable", "blocked"]
+    #: The exit code of `check` with the unchanged runs.
+    exit_code: int
+    reason: str
+    unit: str | None = None
+    shown_unit: str | None = None
+    #: The smallest tested change that failed, relative to the base; for a limit, the value.
+    fails_at: float | None = None
+    kind: Literal["limit", "change"] = "limit"
+    tolerance: float | None = None
+    #: True if the rule reports a missing metric.
+    misses: bool = True

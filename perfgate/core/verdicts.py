@@ -1,4 +1,4 @@
-"""What was decided, and everything that a report shows of it."""
+"""Verdicts, and the report that contains them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ChangeKind = Literal["removes", "loosens", "changes", "tightens", "adds"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One side of a comparison, or what a limit is held against, in base units.
+    """The estimate of one side of a comparison, or of the value that has a limit, in base units.
 
-    `low` and `high` are one-sided bounds at the verdict's confidence; None where a bound does not exist.
-    `n` counts the values after warm-up over all runs, `n_effective` what they are worth when they are correlated.
+    `low` and `high` are one-sided bounds at the verdict's confidence; None if a bound does not exist. `n` is the number
+    of values after warm-up in all runs, `n_effective` their effective sample size.
     """
 
     estimate: float | None
@@ -34,7 +34,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class RelativeChange:
-    """new/base - 1 with its one-sided bounds: 0.031 is +3.1 %. None where a bound is infinite."""
+    """new/base - 1 with its one-sided bounds: 0.031 is +3.1 %. None is an infinite bound."""
 
     estimate: float | None
     low: float | None
@@ -43,29 +43,29 @@ class RelativeChange:
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """One run behind a verdict: its own estimate in base units, after its warm-up was dropped."""
+    """One run behind a verdict: its own estimate in base units, without its warm-up."""
 
     side: Literal["base", "new"]
     #: The run's name: a file of the new side, a stored run of the base.
     source: str
     estimate: float | None
-    #: How many values are left after warm-up, and how many were dropped as warm-up.
+    #: The number of values after warm-up, and of warm-up values.
     n: int
     dropped: int
-    #: Whether the warm-up ended; where it did not, a quarter of the run was dropped.
+    #: False if the warm-up did not end, and a quarter of the run was dropped.
     settled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a metric that failed, and how much of the metric's change it accounts for.
+    """A part of a failed metric, and its share of the metric's change.
 
-    `base` and `new` are in base units, per value of the metric. `share` is the part's difference over the metric's:
-    1 is all of it, below 0 it went the other way. `low` and `high` are its one-sided bounds at the verdict's
-    confidence, with the metric's own difference taken as found.
+    `base` and `new` are in base units, per value of the metric. `share` is the part's difference over the metric's: 1
+    is all of it, and a negative share moved in the other direction. `low` and `high` are its one-sided bounds at the
+    verdict's confidence; they do not include the uncertainty of the metric's own difference.
     """
 
-    #: The part: another metric, or the same one where `member` tells which rank (and device).
+    #: The part: another metric, or the same metric of one member, a rank (and device).
     metric: str
     member: Mapping[str, str]
     base: float
@@ -73,23 +73,23 @@ class Share:
     share: float
     low: float
     high: float
-    #: The larger part that it is a part of, where it is no part of the metric itself.
+    #: The larger part that contains it, if it is not a direct part of the metric.
     within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one rule says of one metric, with everything that any report shows of it."""
+    """The result of one clause of a rule for one metric, with everything that reports show."""
 
     rule: str
     metric: str
     labels: Mapping[str, str]
     statistic: str | None
     outcome: Outcome
-    #: Why: `interval`, `exact`, `thin-tail`, `no-baseline`, `metric-absent`, ... (one word, stable).
+    #: The reason as one stable word: `interval`, `exact`, `thin-tail`, `no-baseline`, `metric-absent`, ...
     reason: str
     severity: Severity
-    #: What the verdict alone would make the command exit with: 0, 1, 2 or 3.
+    #: The exit code of the command with this verdict alone: 0, 1, 2 or 3.
     exit_code: int
     kind: Literal["limit", "change"]
     unit: str | None
@@ -97,12 +97,12 @@ class Verdict:
     next_step: str
     at: Location
     against: str | None = None
-    #: The rank (and device) that the verdict speaks of, where it is one of several.
+    #: The rank (and device) of the verdict, if it is about one of several.
     member: Mapping[str, str] = field(default_factory=dict)
     new: Estimate | None = None
     bound: float | None = None
     comparator: str | None = None
-    #: The clause that was judged, in the author's words: `under 50 ms`, `within 5% of baseline`.
+    #: The judged clause as written: `under 50 ms`, `within 5% of baseline`.
     asks: str = ""
     base: Estimate | None = None
     change: RelativeChange | None = None
@@ -116,42 +116,42 @@ class Verdict:
     confidence: float = 0.95
     suspect: bool = False
     improved: bool = False
-    #: Who allowed the change beforehand, where the rule's own tolerance would not have.
+    #: Who allowed the change in advance, if it is beyond the tolerance of the rule.
     allowed_by: str | None = None
     notes: tuple[str, ...] = ()
-    #: The unit in which the rule's author wrote quantities, for display.
+    #: The unit of the quantities in the rule, for display.
     shown_unit: str | None = None
     why: str | None = None
-    #: The runs that the numbers rest on, those of the base first.
+    #: The runs behind the numbers, base runs first.
     runs: tuple[RunEstimate, ...] = ()
-    #: The parts of the metric that account for its change, the largest share first.
+    #: The parts of the metric that explain its change, the largest share first.
     explained_by: tuple[Share, ...] = ()
-    #: The stored report that the verdict comes from, where several were merged.
+    #: The stored report of the verdict, if several were merged.
     source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """How the rules or baselines of the working tree differ from those that decided."""
+    """One difference between the rules or baselines of the working tree and those that decided."""
 
     kind: ChangeKind
-    #: The rule that differs as each side names it; None where a side has none, and for what is no rule.
+    #: The name of the rule on each side; None if a side does not have it, or the difference is not in a rule.
     rule: str | None
     own_rule: str | None
     message: str
     at: Location
-    #: What the difference means for the runs that were judged; empty where nothing was.
+    #: The effect of the difference on the judged runs; empty if nothing was judged.
     effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Which rules and baselines a report was decided by."""
+    """The rules and baselines that decided a report."""
 
     ref: str | None
     rules_sha256: str
     baselines_sha256: str
-    #: With a ref: how the working tree differs from it, and what it would have decided by itself.
+    #: With a ref: how the working tree differs from it, and the outcome with the working tree.
     changes: tuple[PolicyChange, ...] = ()
     own_outcome: Outcome | None = None
 
@@ -184,17 +184,17 @@ class Report:
     environment: Mapping[str, Fact] = field(default_factory=dict)
     policy: Policy = field(default_factory=lambda: Policy(None, "", ""))
     suite: str = "default"
-    #: The level that new runs were compared with, `SUITE/ENVIRONMENT/LEVEL`, or None.
+    #: The level of the base runs, `SUITE/ENVIRONMENT/LEVEL`, or None.
     baseline: str | None = None
-    #: The command that would approve what was seen.
+    #: The command that would approve the new runs.
     approve_command: str | None = None
     #: The runs behind the verdicts, for reports that draw them.
     evidence: ReportDetails = field(default_factory=ReportDetails)
-    #: Of a comparison without rules: how its metrics changed together, by unit.
+    #: For a comparison without rules: the mean change of its metrics, by unit.
     geometric_means: tuple[MeanChange, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many verdicts had each outcome; outcomes that did not occur are left out."""
+        """The number of verdicts with each outcome; outcomes that did not occur are left out."""
         found = [verdict.outcome for verdict in self.verdicts]
         return {outcome: found.count(outcome) for outcome in OUTCOMES if outcome in found}
