@@ -10,7 +10,7 @@ from perfgate.documents.json import cut_back, load_json
 TEXT = '{"series": [{"values": [1,\n  2, 3],\n "name": "a \\" ]} b"}], "é": {}}'
 TOO_DEEP = (
     "lists and objects are nested deeper than the limit depth=64 allows; "
-    "if this is meant, set PERFGATE_LIMITS=depth=128"
+    "to raise the limit, set PERFGATE_LIMITS=depth=128"
 )
 
 

@@ -1,9 +1,9 @@
-"""Metrics that a tool renamed from one version to the next: a rule that uses any of the names finds the series.
+"""Metrics that a tool renamed between versions: a rule with any of the names finds the series.
 
-A timer of DeepSpeed and a device of torch have one name for all versions, which readers give them with the printed one
-beside it (`Series.printed_as`); an action of Lightning has the name that was printed. Only names that mean the same
-are here: a hook that Lightning has timed for each class since 1.6 (`backward`, `[Strategy]DDPStrategy.backward`) is
-another measurement than before.
+Readers give a timer of DeepSpeed and a device of torch one name for all versions, and keep the printed name in
+`Series.printed_as`. An action of Lightning keeps its printed name. Only names with the same meaning are here: since
+1.6, Lightning times some hooks for each class (`backward`, `[Strategy]DDPStrategy.backward`), which is another
+measurement.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from functools import lru_cache
 #: DeepSpeed v0.10.1 (PR 3996) renamed these.
 _TIMERS = {"fwd": "forward", "bwd": "backward", "bwd_inner": "backward_inner", "bwd_allreduce": "backward_allreduce"}
 
-#: The wait for the next batch: Lightning since 2.0, 1.6 to 1.9, and before.
+#: The wait for the next batch: Lightning since 2.0, from 1.6 to 1.9, and before 1.6.
 _NEXT_BATCH = ("[_TrainingEpochLoop].train_dataloader_next", "[TrainingEpochLoop].train_dataloader_next")
 _ACTIONS = (*_NEXT_BATCH, "get_train_batch")
 
-#: torch names the device in its columns; whatever it is called, it is the device.
+#: torch has the name of the device in its columns.
 _DEVICE = re.compile(r"(.*\.(?:self_)?)(?:cuda|xpu|hpu|mtia|npu|privateuse1)(_time|_memory)", re.DOTALL)
 
 
 def canonical_timer(name: str) -> str:
-    """The metric of a DeepSpeed timer: `fwd_microstep` is `forward_microstep`."""
+    """Return the metric of a DeepSpeed timer: `forward_microstep` for `fwd_microstep`."""
     stem = name.removesuffix("_microstep")
     return _TIMERS.get(stem, stem) + name[len(stem) :]
 
 
 @lru_cache(maxsize=4096)
 def synonyms(name: str) -> tuple[str, ...]:
-    """The other names of a metric, or of a glob: `mm.cuda_time` is `mm.device_time`, and `fwd*` is `forward*`."""
+    """Return the other names of a metric or a glob: `mm.device_time` for `mm.cuda_time`, `forward*` for `fwd*`."""
     device = _DEVICE.fullmatch(name)
     if device:
         return (f"{device[1]}device{device[2]}",)

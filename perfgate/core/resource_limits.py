@@ -1,11 +1,11 @@
-"""How much of an input is read: limits that no honest file meets, and that keep a hostile one from taking a machine.
+"""Limits on the size of inputs, so that a hostile file cannot use up a machine; normal files stay far below them.
 
-Whatever goes beyond a limit is an error that names it, says its value, and how to raise it:
+Input beyond a limit is an error with the name and value of the limit, and how to raise it:
 
     PERFGATE_LIMITS="series=50000,inflated_bytes=8GiB"
 
-A limit is a whole number, of bytes also with a unit of `perfgate.core.units`. Nothing beyond a limit is left out in
-silence: reading stops, and the error keeps every rule from passing.
+A limit is a whole number; a limit of bytes may have a unit of `perfgate.core.units`. Reading stops at a limit, and the
+error prevents every rule from passing.
 """
 
 from __future__ import annotations
@@ -22,56 +22,56 @@ VARIABLE = "PERFGATE_LIMITS"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every limit by the name that users write; those of bytes end in `_bytes`."""
+    """Every limit by the name that users write; limits of bytes end in `_bytes`."""
 
-    #: A document that means something only as a whole, such as JSON.
+    #: A document that must be read as a whole, such as JSON.
     document_bytes: int = 64 << 20
-    #: What a compressed file inflates to. No report of a training run is larger.
+    #: The decompressed size of a file. No report of a training run is larger.
     inflated_bytes: int = 4 << 30
-    #: How many times its own size a compressed file inflates to, from 64 MiB on: logs and traces stay below 50.
+    #: The compression ratio of a file, from 64 MiB on: logs and traces stay below 50.
     inflation: int = 100
-    #: A piece of a line that has no end; a longer line is read in pieces.
+    #: A part of a line; a longer line is read in parts.
     line_bytes: int = 1 << 20
-    #: A printed Python object: taking it apart needs some hundred times the memory of its text.
+    #: A printed Python object: parsing it needs about a hundred times the memory of its text.
     printed_bytes: int = 512 << 10
-    #: How deep lists and objects are nested.
+    #: The nesting of lists and objects.
     depth: int = 64
-    #: Lists and objects in one JSON document, each of which takes some hundred bytes.
+    #: Lists and objects in one JSON document; each takes some hundred bytes.
     containers: int = 1_000_000
     #: Series in one file: metrics times ranks and other labels.
     series: int = 20_000
     #: Runs in one file.
     runs: int = 1_000
-    #: Problems of one file; those of one series beyond the first twenty are only counted.
+    #: Problems of one file; of one series, only the first twenty are listed.
     problems: int = 5_000
-    #: The name of a series with its labels, a fact, or what is said of them: names of kernels take some kilobytes.
+    #: The name of a series with its labels, a fact, or a text about them: names of kernels have some kilobytes.
     name_bytes: int = 64 << 10
     #: Environment facts of one run.
     facts: int = 1_000
-    #: Verdicts of one check: rules times the metrics and labels that they match.
+    #: Verdicts of one check: rules times matching metrics and labels.
     verdicts: int = 5_000
     #: One rule file.
     rule_bytes: int = 1 << 20
-    #: Values in one rule file, each of which may be a mistake that is explained.
+    #: Values in one rule file; each may be a mistake with a message.
     rule_values: int = 100_000
-    #: How deep a rule file is nested.
+    #: The nesting of a rule file.
     rule_depth: int = 32
     #: One stored baseline.
     baseline_bytes: int = 16 << 20
 
     def beyond(self, name: str, what: str) -> str:
-        """What to say of something (`what`: "more series") beyond a limit, and how to raise it."""
+        """Return the message that something (`what`: "more series") is beyond a limit, and how to raise it."""
         value = getattr(self, name)
         raised = f"{VARIABLE}={name}={_shown(name, 2 * value)}"
-        return f"{what} than the limit {name}={_shown(name, value)} allows; if this is meant, set {raised}"
+        return f"{what} than the limit {name}={_shown(name, value)} allows; to raise the limit, set {raised}"
 
 
-#: What a run of perfgate has that raises none.
+#: The limits without changes by the user.
 DEFAULT = Limits()
 
 
 class OverLimit(Exception):
-    """Reading stops: `problem` says at which limit, `before` what had been found wrong until there."""
+    """Reading stops at a limit: `problem` describes it, and `before` are the problems found until then."""
 
     def __init__(self, problem: Problem, before: Sequence[Problem] = ()) -> None:
         super().__init__(str(problem))
@@ -80,14 +80,14 @@ class OverLimit(Exception):
 
 
 def parse_limits(text: str) -> Limits:
-    """The limits with those raised or lowered that `NAME=NUMBER,NAME=NUMBER` names. Raises ValueError."""
+    """Return the limits with the changes in `NAME=NUMBER,NAME=NUMBER`. Raises ValueError."""
     known = [field.name for field in fields(Limits)]
     given: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"known limits are {', '.join(known)}"
             raise ValueError(f"there is no limit {name!r}; {hint}")
         if name in given:
             raise ValueError(f"the limit {name!r} is given twice")
@@ -100,12 +100,12 @@ def _parsed(name: str, text: str) -> int:
     unit = UNITS.get(text[len(digits) :] or "B")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 16) or unit is None:
         example = "64MiB" if name.endswith("_bytes") else "50000"
-        raise ValueError(f"{name}={text}: a limit is a whole number, such as {name}={example}")
+        raise ValueError(f"{name}={text}: a limit must be a whole number, such as {name}={example}")
     return int(digits) * int(unit.factor)
 
 
 def _shown(name: str, value: int) -> str:
-    """A value as a user would write it."""
+    """Return a value as a user would write it."""
     for unit in ("GiB", "MiB", "KiB") if name.endswith("_bytes") else ():
         if value and value % int(UNITS[unit].factor) == 0:
             return f"{value // int(UNITS[unit].factor)}{unit}"

@@ -1,7 +1,7 @@
-"""Quantities: a number with a unit, held in base units and printed in the user's own.
+"""Quantities: a number with a unit, stored in base units and printed in the unit of the user.
 
 Base units are `s`, `B`, `1` (shares, ratios, counts), `1/s`, `B/s`, `FLOP` and `FLOP/s`. Decimal prefixes are
-powers of 1000 (KB, MB, ...), binary ones powers of 1024 (KiB, MiB, ...), after IEC 80000-13.
+powers of 1000 (KB, MB, ...), binary prefixes powers of 1024 (KiB, MiB, ...), as in IEC 80000-13.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit that users write: `factor` of it is one `base`, e.g. ms is 0.001 s."""
+    """A unit that users write, and its size in the base unit: ms is 0.001 s."""
 
     symbol: str
     base: str
@@ -24,7 +24,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number as the user wrote it, with its unit; a bare number has none."""
+    """A number as the user wrote it, with its unit, if there is one."""
 
     number: float
     unit: Unit | None
@@ -35,13 +35,13 @@ class Quantity:
         """The quantity in base units."""
         if self.unit is None:
             return self.number
-        if self.unit.factor < 1:  # as readers do: 0.9 ms is 0.9 / 1000, which 0.9 * 0.001 is not
+        if self.unit.factor < 1:  # as readers do: 0.9 * 0.001 is not exactly 0.9 / 1000
             return self.number / round(1 / self.unit.factor)
         return self.number * self.unit.factor
 
     @property
     def base(self) -> str:
-        """The base unit; `1` for a bare number."""
+        """The base unit; `1` for a number without a unit."""
         return self.unit.base if self.unit else "1"
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ def _table() -> dict[str, Unit]:
         Unit("ns", "s", 1e-9),
         Unit("us", "s", 1e-6),
         Unit("µs", "s", 1e-6),  # U+00B5, the micro sign
-        Unit("μs", "s", 1e-6),  # U+03BC, the Greek letter that keyboards give
+        Unit("μs", "s", 1e-6),  # U+03BC, the Greek letter on keyboards
         Unit("ms", "s", 1e-3),
         Unit("s", "s", 1.0),
         Unit("min", "s", 60.0),
@@ -70,10 +70,10 @@ def _table() -> dict[str, Unit]:
     return {unit.symbol: unit for unit in units}
 
 
-#: Every unit that the rule language knows, by the symbol that users write.
+#: Every unit of the rule language, by its symbol.
 UNITS = _table()
 
-#: What a person would choose to print a value of each base unit in, smallest first.
+#: The units in which a value of each base unit is printed, smallest first.
 _DISPLAY = {
     "s": ("ns", "µs", "ms", "s"),
     "B": ("B", "KiB", "MiB", "GiB", "TiB"),
@@ -87,56 +87,50 @@ BASE_UNITS = (*_DISPLAY, "1")
 
 
 def find_unit(symbol: str) -> Unit | None:
-    """The unit of this symbol, or None; letter case counts, because `ms` and `MS` would differ."""
+    """Return the unit of this symbol, or None; symbols are case-sensitive."""
     return UNITS.get(symbol)
 
 
 def display_unit(value: float, base: str) -> Unit:
-    """The largest unit of `base` in which `value` is at least 1, for a value that no user gave a unit."""
+    """Return the largest unit of `base` in which `value` is at least 1."""
     symbols = _DISPLAY.get(base)
     if symbols is None:
         return Unit("", base, 1.0)
     units = [UNITS[symbol] for symbol in symbols]
     fitting = [unit for unit in units if abs(value) >= unit.factor * 0.99995]  # 999.99 ms prints as 1 s
-    return fitting[-1] if fitting and math.isfinite(value) else units[0] if value else _plain(units)
-
-
-def _plain(units: list[Unit]) -> Unit:
-    """The unit without a prefix: nothing is 0 s and 0 B, not 0 ns."""
-    return next(unit for unit in units if unit.factor == 1.0)
+    if not value:
+        return next(unit for unit in units if unit.factor == 1.0)  # 0 is 0 s, not 0 ns
+    return fitting[-1] if fitting and math.isfinite(value) else units[0]
 
 
 def format_number(number: float, digits: int = 4) -> str:
-    """A number at `digits` significant digits, without an exponent where a person would not use one."""
+    """Return a number with `digits` significant digits, and an exponent only if it is very small or very large."""
     if not math.isfinite(number):
         return str(number)
     rounded = float(f"{number:.{digits}g}")
     if rounded != 0 and not 1e-4 <= abs(rounded) < 1e15:
         return f"{number:.{digits - 1}e}"
-    text = f"{rounded:.{max(0, digits - 1 - _exponent(rounded))}f}"
+    exponent = math.floor(math.log10(abs(rounded))) if rounded else 0
+    text = f"{rounded:.{max(0, digits - 1 - exponent)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _exponent(number: float) -> int:
-    return math.floor(math.log10(abs(number))) if number else 0
-
-
 def format_value(value: float | None, base: str, shown: str | None = None) -> str:
-    """A value in base units, printed in the unit `shown`, else in one that a person would choose.
+    """Return a value in base units as text in the unit `shown`, or in a suitable unit.
 
-    `format_value(0.0726, "s", "ms")` is `"72.6 ms"`; None, a bound that does not exist, is `"unbounded"`.
+    `format_value(0.0726, "s", "ms")` is `"72.6 ms"`; None, an infinite bound, is `"unbounded"`.
     """
     if value is None:
         return "unbounded"
     unit = UNITS.get(shown or "") or display_unit(value, base)
     if math.isfinite(value) and not math.isfinite(value / unit.factor):
-        unit = display_unit(value, base)  # 1e300 s is beyond float64 in ns
+        unit = display_unit(value, base)  # 1e300 s in ns is more than the largest float
     number = format_number(value / unit.factor)
     return number + (unit.symbol if unit.symbol in ("%", "x", "") else f" {unit.symbol}")
 
 
 def format_change(change: float | None) -> str:
-    """A relative change with its sign: 0.031 is `"+3.1%"`; None, an infinite bound, is `"unbounded"`."""
+    """Return a relative change with its sign: 0.031 is `"+3.1%"`; None, an infinite bound, is `"unbounded"`."""
     if change is None:
         return "unbounded"
     percent = 100 * change
