@@ -1,7 +1,7 @@
 """Strict JSON with line and column.
 
-`load_json` says what `json` lets pass: duplicate keys, NaN and infinity, numbers beyond float64, deep nesting.
-Positions are worked out only when one is asked for.
+`load_json` reports what `json` accepts: duplicate keys, NaN and infinity, numbers beyond float64, deep nesting.
+Positions are found only when one is needed.
 """
 
 from __future__ import annotations
@@ -9,35 +9,40 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.documents.json_offsets import STRUCTURE, Path, key_of, offsets_of
+from perfgate.documents.json_tokens import STRUCTURE, TOKEN
 
-__all__ = ["Fault", "JsonDocument", "Path", "cut_back", "load_json", "walk"]
+#: The path of a value: keys and indices from the top, as in ("series", 0, "values", 3).
+Path = tuple[str | int, ...]
 
 _MAX_FAULTS = 20
 
-#: A string, closed or cut off; a bracket; a number or word.
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]|[^\s,:\[\]{}"]+', re.DOTALL)
+_TWICE = "the key {} occurs twice; the last one counts"
+_NOT_FINITE = "{} is not a finite number"
 
-_TWICE = "the key {} stands twice; the last one counts"
-_NO_NUMBER = "{} is no finite number"
-
-#: What a number beyond float64 must hold.
+#: A number beyond float64 has one of these.
 _HUGE = re.compile(r"[0-9]{300}|[eE]\+?[0-9]{3}")
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
+_BLANKS = re.compile(r"[ \t\n\r]*")
+#: The number of list items that are skipped at once, if they are numbers or words.
+_STRIDE = 1024
+_PLAIN_ITEMS = re.compile(rf'(?:[^,"\[\]{{}}]*,){{{_STRIDE}}}')
+#: Skips a value in C; `float` accepts numbers of any length.
+_DECODER = json.JSONDecoder(parse_int=float)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong at one place of a document."""
+    """A problem, and the path of its value."""
 
     path: Path
     problem: Problem
@@ -45,11 +50,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
-    """A JSON text, what it holds, and what is wrong with it."""
+    """A JSON text, its data, and what is wrong with it."""
 
     name: str
     text: str
-    #: The data; of duplicate keys the last, NaN and infinity as they are. None if the text cannot be read.
+    #: The data, with the last of duplicate keys, NaN and infinity. None if the text cannot be read.
     data: Any
     faults: tuple[Fault, ...] = ()
 
@@ -59,21 +64,17 @@ class JsonDocument:
         return tuple(fault.problem for fault in self.faults)
 
     def locate(self, path: Path) -> Location:
-        """Where the value at `path` begins; where nothing stands there, its nearest parent."""
+        """Return where the value at `path` begins; if there is none, where its nearest parent begins."""
         return self.locate_all([path])[path]
 
     def locate_all(self, paths: Iterable[Path]) -> dict[Path, Location]:
-        """Where each value begins, in one walk through the text; of duplicate keys the last counts."""
-        wanted = set(paths)
-        if not wanted:
-            return {}
-        offsets = offsets_of(self.text, wanted)
-        nearest = {path: _nearest(offsets, path) for path in wanted}
+        """Return where each value begins; of duplicate keys the last counts."""
+        nearest = _nearest_offsets(self, paths)
         places = self._places(nearest.values())
         return {path: places[offset] for path, offset in nearest.items()}
 
     def _places(self, offsets: Iterable[int]) -> dict[int, Location]:
-        """The line and column of each offset; the text is read once, whatever their number."""
+        """Return the line and column of each offset; the text is read once for all."""
         places: dict[int, Location] = {}
         line, line_start, last = 1, 0, 0
         for offset in sorted(set(offsets)):
@@ -88,9 +89,13 @@ class JsonDocument:
 
 
 def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = True) -> JsonDocument:
-    """Parse a whole JSON text (RFC 8259); whatever is wrong is an error-level fault with its place, never raised.
+    """Parse a whole JSON text (RFC 8259); anything wrong becomes a fault with its place, and nothing is raised.
 
-    Without `finite`, NaN and infinity are no faults: for documents that hold them beside what is read.
+    Parameters
+    ----------
+    name: the name of the document in messages.
+    limits: the largest depth, and the largest number of lists and objects.
+    finite: report NaN and infinity as faults.
     """
     doubled: list[tuple[dict[str, Any], list[str]]] = []
     has_infinite = False
@@ -112,7 +117,7 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     def integer(printed: str) -> int | float:
         return int(printed) if len(printed) < 300 else decimal(printed)  # int() refuses thousands of digits
 
-    # Numbers that are all within reach need no second look, which would cost more than all else.
+    # Calls for each number would cost more than all else, so they are made only if there may be a huge one.
     numbers: Any = {"parse_float": decimal, "parse_int": integer} if _HUGE.search(text) else {}
     document = JsonDocument(name, text, None)
     if text.count("{") + text.count("[") > limits.containers:
@@ -128,22 +133,8 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     if _SURROGATE.search(text) and not _encodable(data):
         return _refused(document, "a string holds half a surrogate pair")
     paths = _faulty_paths(data, doubled, finite) if doubled or (finite and has_infinite) else iter(())
-    return replace(document, data=data, faults=_faults(document, paths))
-
-
-def cut_back(text: str) -> str | None:
-    """A document that was cut off, closed after the last whole list or object in its outermost; None without one."""
-    depth = end = 0
-    for match in STRUCTURE.finditer(text):
-        token = text[match.start()]
-        if token in "[{":
-            depth += 1
-        elif token in "]}":
-            depth -= 1
-            if depth == 1:
-                end = match.end()
-    opener = text.lstrip()[:1]
-    return text[:end] + ("]" if opener == "[" else "}") if end else None
+    document = replace(document, data=data)
+    return replace(document, faults=_faults(document, paths))
 
 
 def _refused(document: JsonDocument, message: str, offset: int = 0) -> JsonDocument:
@@ -174,7 +165,7 @@ def _encodable(data: object) -> bool:
 
 
 def _within(data: object, max_depth: int) -> bool:
-    """Whether lists and objects are nested at most that deep; level by level, without recursion."""
+    """Return whether lists and objects are nested at most that deep, without recursion."""
     level = [data]
     for _ in range(max_depth):
         level = [child for parent in level for child in _children(parent) if isinstance(child, dict | list)]
@@ -189,36 +180,11 @@ def _children(parent: object) -> Iterable[object]:
     return parent if isinstance(parent, list) else ()
 
 
-def walk(text: str, deepest: int = sys.maxsize) -> Iterator[tuple[Path, int, str]]:
-    """(path, offset, first token) of every value whose path is not longer than `deepest`, in order.
-
-    Nothing recurses, and a text that is cut off yields what it has.
-    """
-    path: list[str | int | None] = []  # of each open container: the index, or the key, None while one is awaited
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token in "]}":
-            del path[-1:]
-        elif path and path[-1] is None:
-            path[-1] = key_of(token)
-            continue
-        else:
-            if path and isinstance(path[-1], int):
-                path[-1] += 1
-            if len(path) <= deepest:
-                yield tuple(path), match.start(), token  # type: ignore[arg-type]
-            if token in "[{":
-                path.append(-1 if token == "[" else None)
-                continue
-        if path and isinstance(path[-1], str):
-            path[-1] = None
-
-
 def _faulty_paths(
     data: Any, doubled: list[tuple[dict[str, Any], list[str]]], finite: bool
 ) -> Iterator[tuple[Path, str]]:
-    """Where keys stand twice and, where they count, numbers are not finite; with what is to be said, in order."""
-    twice = {id(members): keys for members, keys in doubled}  # the list keeps them alive, so that ids are their own
+    """Yield the path and the message of each duplicate key and, if `finite`, of each number that is not finite."""
+    twice = {id(members): keys for members, keys in doubled}  # the list keeps them alive, so each id is unique
     path: list[str | int] = []
     waiting: list[Iterator[tuple[str | int, Any]]] = [iter([("", data)])]
     while waiting:
@@ -226,7 +192,7 @@ def _faulty_paths(
             kind = type(value)
             if kind is float:
                 if finite and not math.isfinite(value):
-                    yield ((*path[1:], key) if path else ()), _NO_NUMBER
+                    yield ((*path[1:], key) if path else ()), _NOT_FINITE
             elif kind is dict or kind is list:
                 if kind is list and _is_plain(value, finite):
                     continue
@@ -240,25 +206,88 @@ def _faulty_paths(
 
 
 def _is_plain(values: list[Any], finite: bool) -> bool:
-    """Whether a list holds numbers alone, all finite where that counts: at once, which is ten times as fast."""
+    """Return whether a list has only numbers and, if `finite`, only finite ones: ten times as fast as one by one."""
     kinds = {*map(type, values)}
     return kinds <= {int, float} and (not finite or float not in kinds or all(map(math.isfinite, values)))
 
 
 def _faults(document: JsonDocument, paths: Iterator[tuple[Path, str]]) -> tuple[Fault, ...]:
-    """The first faults, each at its place, and how many more there are."""
+    """Return the first faults, each at its place, and how many more there are."""
     shown = [*islice(paths, _MAX_FAULTS)]
-    offsets = offsets_of(document.text, [path for path, _ in shown]) if shown else {}
+    offsets = _nearest_offsets(document, [path for path, _ in shown])
     faults = []
     for path, message in shown:
-        offset = _nearest(offsets, path)
-        token = _TOKEN.match(document.text, offset)
+        offset = offsets[path]
+        token = TOKEN.match(document.text, offset)
         said = message.format(repr(path[-1]) if message is _TWICE else token[0][:40] if token else "")
         faults.append(document._fault(path, offset, said))
     more = sum(1 for _ in paths)
     return (*faults, document._fault((), 0, f"and {more} more faults of this kind")) if more else tuple(faults)
 
 
-def _nearest(offsets: dict[Path, int], path: Path) -> int:
-    """The offset of the path, or of the nearest one above it."""
-    return next((offsets[path[:length]] for length in range(len(path), -1, -1) if path[:length] in offsets), 0)
+def _nearest_offsets(document: JsonDocument, paths: Iterable[Path]) -> dict[Path, int]:
+    """Return where the value of each path begins, or its nearest parent."""
+    wanted = set(paths)
+    offsets = _offsets(document.text, wanted if document.data is not None else ()) if wanted else {}
+
+    def nearest(path: Path) -> int:
+        return next((offsets[path[:length]] for length in range(len(path), -1, -1) if path[:length] in offsets), 0)
+
+    return {path: nearest(path) for path in wanted}
+
+
+def _offsets(text: str, paths: Iterable[Path]) -> dict[Path, int]:
+    """Return where the value of each path and its parents begin, in a text that `json` can read.
+
+    Values beside the path are skipped by the scanner of the standard library, which returns their ends.
+    """
+    tree: dict[Any, Any] = {}
+    for path in paths:
+        node = tree
+        for key in path:
+            node = node.setdefault(key, {})
+    found: dict[Path, int] = {}
+    waiting: list[tuple[Path, int, dict[Any, Any]]] = [((), _next(text, 0), tree)]
+    while waiting:
+        path, at, inner = waiting.pop()
+        found[path] = at
+        if inner and text[at] in "{[":
+            with suppress(RecursionError):  # the stack may be deeper here than where the text was read
+                members = _keys(text, at, inner) if text[at] == "{" else _items(text, at, inner)
+                # A dictionary, because the last of duplicate keys counts.
+                waiting += [((*path, key), place, inner[key]) for key, place in dict(members).items()]
+    return found
+
+
+def _keys(text: str, at: int, wanted: Mapping[Any, Any]) -> Iterator[tuple[str | int, int]]:
+    """Yield the wanted keys of an object, and where their values begin."""
+    at = _next(text, at + 1)
+    while text[at] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        at = _next(text, _next(text, at) + 1)
+        if key in wanted:
+            yield key, at
+        at = _after(text, at)
+
+
+def _items(text: str, at: int, wanted: Mapping[Any, Any]) -> Iterator[tuple[str | int, int]]:
+    """Yield the wanted indices of a list, and where their values begin."""
+    index, at = 0, _next(text, at + 1)
+    for target in sorted(key for key in wanted if isinstance(key, int)):
+        while index < target and text[at] != "]":
+            many = _PLAIN_ITEMS.match(text, at) if target - index >= _STRIDE else None
+            index, at = (index + _STRIDE, _next(text, many.end())) if many else (index + 1, _after(text, at))
+        if text[at] == "]":
+            return
+        yield index, at
+
+
+def _after(text: str, at: int) -> int:
+    """Return where the next member of a list or object begins, or its end."""
+    at = _next(text, _DECODER.raw_decode(text, at)[1])
+    return _next(text, at + 1) if text[at] == "," else at
+
+
+def _next(text: str, at: int) -> int:
+    """Return where the blanks end."""
+    return _BLANKS.match(text, at).end()  # type: ignore[union-attr]

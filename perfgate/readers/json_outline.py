@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfgate.documents.json import walk
+from perfgate.documents.json_tokens import walk
 
 _DEPTH, _LONGEST = 3, 1 << 20
 

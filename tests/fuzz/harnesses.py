@@ -57,7 +57,7 @@ def check_prefix(data: bytes, format: str, runs: Sequence[Run]) -> None:
             other = known.get(series.key)
             if other is None:  # a second one of its kind has told it apart, or a restart took it away
                 continue
-            if any("stands twice" in problem.message for problem in whole.problems):  # an error that says which counts
+            if any("occurs twice" in problem.message for problem in whole.problems):  # an error that says which counts
                 continue
             n = len(series.values)
             same = series.values.tolist() == other.values[:n].tolist() and series.unit == other.unit

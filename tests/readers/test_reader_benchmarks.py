@@ -410,7 +410,7 @@ def test_a_cut_document_is_an_error(format):
 @pytest.mark.parametrize("format", WRITERS)
 def test_a_duplicate_key_is_an_error(format):
     text = WRITERS[format]([1.5]).replace("{", '{"same": 1, "same": 2, ', 1)
-    assert "the key 'same' stands twice" in errors(run_of(text))[0]
+    assert "the key 'same' occurs twice" in errors(run_of(text))[0]
 
 
 JSON = st.recursive(

@@ -171,7 +171,7 @@ def test_a_cut_state_is_an_error():
 
 def test_a_key_that_stands_twice_is_an_error():
     run = run_of(json.dumps(STATE).replace('"epoch": 0,', '"eval_loss": 1.0,'))
-    assert any("'eval_loss' stands twice" in error for error in errors(run))
+    assert any("'eval_loss' occurs twice" in error for error in errors(run))
 
 
 numbers = st.floats(0, 1e12) | st.integers(0, 10**9)

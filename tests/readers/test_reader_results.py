@@ -158,7 +158,7 @@ def test_values_that_cannot_be_true_are_left_out_with_their_steps():
         ('{"metric": "a", "unit": "s", "values": [1], "steps": [1, 2]}', ":2:1: error: a: 2 steps for 1 values"),
         (
             '{"metric": "a", "unit": "s", "unit": "s", "value": 1}',
-            ":2:38: error: the key 'unit' stands twice; the last one counts",
+            ":2:38: error: the key 'unit' occurs twice; the last one counts",
         ),
     ],
 )

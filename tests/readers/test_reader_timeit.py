@@ -106,7 +106,7 @@ def test_profile_steps_that_do_not_agree_are_a_warning():
 
 def test_a_duplicate_key_is_an_error():
     run = run_of('{"computation": "forward",\n"times": [1.0], "times": [2.0]}')
-    assert errors(run) == ["train.log:2:26: error: the key 'times' stands twice; the last one counts"]
+    assert errors(run) == ["train.log:2:26: error: the key 'times' occurs twice; the last one counts"]
 
 
 def test_a_cut_document_keeps_the_results_before_the_cut():

@@ -19,9 +19,9 @@ def nested(opening, closing, depth):
 
 
 REFUSED = [
-    ("a: 1\nb: 2\na: 3", "3:1", "the key 'a' stands twice, first on line 1"),
-    ("x: {a: 1, a: 2}", "1:11", "the key 'a' stands twice"),
-    ('a: 1\n"a": 2', "2:1", "the key 'a' stands twice"),
+    ("a: 1\nb: 2\na: 3", "3:1", "the key 'a' occurs twice, first on line 1"),
+    ("x: {a: 1, a: 2}", "1:11", "the key 'a' occurs twice"),
+    ('a: 1\n"a": 2', "2:1", "the key 'a' occurs twice"),
     ("a: &name 1", "1:4", "anchors"),
     ("a: &name [1]", "1:4", "anchors"),
     ("&name a: 1", "1:1", "anchors"),

@@ -19,7 +19,8 @@ from itertools import islice
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import Path, cut_back, load_json
+from perfgate.documents.json import Path, load_json
+from perfgate.documents.json_tokens import cut_back
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.embedded import BROKEN, Embedded, embedded
 from perfgate.readers.text import InputFile

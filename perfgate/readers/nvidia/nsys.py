@@ -22,7 +22,8 @@ from types import MappingProxyType
 import numpy as np
 
 from perfgate.core import Key, Run, Series, read_only
-from perfgate.documents.json import JsonDocument, cut_back, load_json, walk
+from perfgate.documents.json import JsonDocument, load_json
+from perfgate.documents.json_tokens import cut_back, walk
 from perfgate.readers.builder import RunBuilder, fault_of
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nvidia import nsys_sqlite

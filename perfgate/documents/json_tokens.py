@@ -1,0 +1,66 @@
+"""JSON token by token: for texts that may be cut off, or whose beginning is enough."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+
+#: A string, complete or cut off; or a bracket.
+STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
+#: The same, or a number or word.
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]|[^\s,:\[\]{}"]+', re.DOTALL)
+
+
+def cut_back(text: str) -> str | None:
+    """Close a document that was cut off after the last complete item of its outermost list or object.
+
+    Only items that are lists or objects count. Returns None without one.
+    """
+    depth = end = 0
+    for match in STRUCTURE.finditer(text):
+        token = text[match.start()]
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+            if depth == 1:
+                end = match.end()
+    opener = text.lstrip()[:1]
+    return text[:end] + ("]" if opener == "[" else "}") if end else None
+
+
+def walk(text: str, deepest: int = sys.maxsize) -> Iterator[tuple[tuple[str | int, ...], int, str]]:
+    """Yield (path, offset, first token) of every value whose path is at most `deepest` long, in order.
+
+    Nothing recurses, and of a text that is cut off the values before the cut are found.
+    """
+    path: list[str | int | None] = []  # for each open container the index or key; None: the next string is a key
+    for match in TOKEN.finditer(text):
+        token = match[0]
+        if token in "]}":
+            del path[-1:]
+        elif path and path[-1] is None:
+            path[-1] = _key(token)
+            continue
+        else:
+            if path and isinstance(path[-1], int):
+                path[-1] += 1
+            if len(path) <= deepest:
+                yield tuple(path), match.start(), token  # type: ignore[arg-type]
+            if token in "[{":
+                path.append(-1 if token == "[" else None)
+                continue
+        if path and isinstance(path[-1], str):
+            path[-1] = None
+
+
+def _key(token: str) -> str:
+    """Return the key of a printed string, or its text if it cannot be read."""
+    if "\\" not in token and token.endswith('"'):
+        return token[1:-1]
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token
