@@ -1,1 +1,1 @@
-"""Strict documents: JSON and YAML that know where each value is."""
+"""Strict readers of JSON and YAML, with the position of every value."""

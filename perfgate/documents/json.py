@@ -166,18 +166,13 @@ def _encodable(data: object) -> bool:
 
 def _within(data: object, max_depth: int) -> bool:
     """Return whether lists and objects are nested at most that deep, without recursion."""
-    level = [data]
+    level = [data] if isinstance(data, dict | list) else []
     for _ in range(max_depth):
-        level = [child for parent in level for child in _children(parent) if isinstance(child, dict | list)]
+        members = (parent.values() if isinstance(parent, dict) else parent for parent in level)
+        level = [child for children in members for child in children if isinstance(child, dict | list)]
         if not level:
             return True
-    return False
-
-
-def _children(parent: object) -> Iterable[object]:
-    if isinstance(parent, dict):
-        return parent.values()
-    return parent if isinstance(parent, list) else ()
+    return not level
 
 
 def _faulty_paths(

@@ -1,7 +1,6 @@
-"""Data of the wrong form, in the words of whoever wrote the data: what `msgspec.ValidationError` says, said again.
+"""Data of the wrong form, in words for the author of the data instead of those of `msgspec.ValidationError`.
 
-The texts are those of msgspec, such as "Expected `float`, got `str` - at `$.series[0].values[3]`"; one that is not
-known here is passed on as it is.
+msgspec's messages look like "Expected `float`, got `str` - at `$.series[0].values[3]`". An unknown one is not changed.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong with a document, and the path of the value; of a field that is unknown, the path of that field."""
+    """What is wrong with a document, and the path of the value or of the unknown field."""
 
     message: str
     path: Path
 
 
 def violation(error: Exception, known: Sequence[str] = ()) -> Violation:
-    """A `msgspec.ValidationError` in words; `known` are the fields that a misspelt one may have meant."""
+    """Return a `msgspec.ValidationError` in plain words; `known` fields are suggested for a misspelt one."""
     text = str(error)
     at = _AT.search(text)
     text = text[: at.start()] if at else text
-    path, name = _place(at["path"], is_key=at["key"] is not None) if at else ((), "the document")
+    path, name = _path_and_name(at["path"], is_key=at["key"] is not None) if at else ((), "the document")
     field = _FIELD.fullmatch(text)
     if field and field["what"] == "contains unknown":
         near = get_close_matches(field["name"], known, 1)
@@ -55,8 +54,8 @@ def violation(error: Exception, known: Sequence[str] = ()) -> Violation:
     return Violation(_of_value(text, name), path)
 
 
-def _place(text: str, *, is_key: bool) -> tuple[Path, str]:
-    """A path as far as it is told, and what to call the value there."""
+def _path_and_name(text: str, *, is_key: bool) -> tuple[Path, str]:
+    """Return a path, as far as the message contains it, and a name for the value there."""
     path: list[str | int] = []
     prefix = "a name in " if is_key else ""
     for step in _STEP.finditer(text):
@@ -71,12 +70,12 @@ def _place(text: str, *, is_key: bool) -> tuple[Path, str]:
 
 
 def _of_value(text: str, name: str) -> str:
-    """What is wrong with one value: its type, its choice, or its size."""
+    """Return what is wrong with one value: its type, its choice, or its size."""
     if found := _TYPE.fullmatch(text):
         wanted = [_WORDS.get(kind, kind) for kind in found["wanted"].split(" | ")]
         return f"{name} is {_WORDS.get(found['found'], found['found'])}, not {' or '.join(wanted)}"
     if found := _VALUE.fullmatch(text):
-        return f"{name} is {found['value']}, which is not known here"
+        return f"{name} is {found['value']}, which is not one of the known values"
     if found := _BOUND.fullmatch(text):
         if found["length"] and found["number"] == "1":
             return f"{name} is empty"

@@ -1,8 +1,8 @@
-"""Strict YAML: plain data with the position of everything in it, and nothing that YAML would bend.
+"""Strict YAML: plain data with the position of every value, without YAML's surprises.
 
 Anchors, aliases, merge keys, tags, several documents, non-string and duplicate keys are refused. Plain scalars follow
 JSON: `1e-3` is a number; `on`, `017`, `12:30` and `2026-01-01` are text. Depth is counted on the event stream, before
-anything is built: deep nesting would crash YAML's C loader.
+anything is built, because deep nesting would crash YAML's C loader.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from perfgate.core.resource_limits import DEFAULT, Limits
 
 Path = tuple[str | int, ...]
 
-#: A word as far as it is underlined.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: The part of a word that is underlined.
 _WORD = re.compile(r"[^\s:,\]}]+")
 _TAB_INDENT = re.compile(r" *\t")
-#: A line is shown whole up to this length, and so much of a longer one.
+#: The most characters of a line that are shown.
 _SHOWN = 160
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
-#: What YAML makes of the first character of a sentence that is not in single quotes.
-_BENT_STARTS = {
+#: How YAML reads the first character of a sentence that is not in single quotes.
+_MISREAD_STARTS = {
     "*": "an alias",
     "&": "an anchor",
     "!": "a tag",
@@ -43,15 +44,15 @@ _BENT_STARTS = {
     "|": "a block of text",
     ">": "a block of text",
 }
-#: What begins like that and is whole: a sentence in quotes, the header of a block, a list or mapping in brackets.
+#: Correct uses of these characters: a sentence in quotes, the header of a block, a list or mapping in brackets.
 _WHOLE = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[|>][-+0-9]*|\{.*\}|\[.*\])\s*(?:#.*)?""")
-#: A field of the rule file: what follows its colon is no part of a sentence.
+#: A field of the rule file: the text after its colon is not part of a sentence.
 _FIELD = re.compile(r"(?:id|why|severity|when|better|warmup|confidence|power|min_\w+|on_\w+|budget|expect_fail|tags):")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value stands: 1-based line and column, the text of its line from there, and where it ends."""
+class Span:
+    """Where a value is: line and column from 1, the text of its line from there, and its end."""
 
     line: int
     column: int
@@ -61,18 +62,18 @@ class Place:
 
 
 @dataclass(slots=True)
-class Document:
-    """A YAML file as plain data; `values` and `keys` say where each path stands."""
+class YamlDocument:
+    """A YAML file as plain data, with the places of its values and keys."""
 
     name: str
     data: Any = None
-    values: dict[Path, Place] = field(default_factory=dict)
-    keys: dict[Path, Place] = field(default_factory=dict)
+    values: dict[Path, Span] = field(default_factory=dict)
+    keys: dict[Path, Span] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def location(self, path: Path, *, key: bool = False) -> Location:
-        """Where a path stands; for a path that does not exist, where its nearest parent does."""
+        """Return the place of a path; if it does not exist, that of its nearest parent."""
         places = self.keys if key else self.values
         while path and path not in places:
             path = path[:-1]
@@ -80,7 +81,7 @@ class Document:
         return Location(self.name, place.line, place.column) if place else Location(self.name)
 
     def underlined(self, message: str, line: int, column: int, width: int | None = None) -> Problem:
-        """A problem with its line and the place underlined: `width` characters, or the word that begins there."""
+        """Return a problem that shows its line with `width` characters underlined, or the word that begins there."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         visible = text.replace("\t", " ")
         word = _WORD.match(visible, column - 1)
@@ -92,25 +93,25 @@ class Document:
         return Problem("error", message, Location(self.name, line, column), excerpt=excerpt)
 
     def excerpt(self, path: Path) -> str:
-        """The text of the line from where the value stands."""
+        """Return the text of the line from the beginning of the value."""
         place = self.values.get(path)
         return place.rest if place else ""
 
     def value(self, path: Path) -> Any:
-        """The value at a path that exists."""
+        """Return the value at a path that exists."""
         found = self.data
         for part in path:
             found = found[part]
         return found
 
 
-class _TooMuch(Exception):
-    """Something over a limit: reading stops, so that nothing is built from it."""
+class _BeyondLimit(Exception):
+    """The file is beyond a limit: reading stops, and nothing is built from it."""
 
 
-def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> Document:
+def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> YamlDocument:
     """Read one YAML file; everything wrong with it is in `problems`, with line and column."""
-    document = Document(name)
+    document = YamlDocument(name)
     if len(data) > limits.rule_bytes:
         document.problems.append(_problem(name, limits.beyond("rule_bytes", "this rule file is larger")))
         return document
@@ -124,13 +125,13 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> Document:
     return document
 
 
-def _build(document: Document, text: str, limits: Limits) -> None:
+def _build(document: YamlDocument, text: str, limits: Limits) -> None:
     document.lines = lines = text.splitlines()
     try:
-        document.data = _Builder(document, lines, yaml.parse(text, Loader=_loader()), limits).build()
-    except _TooMuch:
+        document.data = _Builder(document, lines, yaml.parse(text, Loader=_LOADER), limits).build()
+    except _BeyondLimit:
         pass  # the problem is in the document
-    except RecursionError:  # only where somebody raised the limit
+    except RecursionError:  # only if a user raised the limit
         document.problems.append(_problem(document.name, "is nested too deep for this Python: lower rule_depth", 1, 1))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -138,19 +139,11 @@ def _build(document: Document, text: str, limits: Limits) -> None:
         message = f"is not valid YAML: {error.problem or error.context}" + _hint(lines, line)
         document.problems.append(document.underlined(message, line, column))
     except yaml.reader.ReaderError as error:
-        code = _code(error.character)
-        before = text[: max(0, text.find(chr(code)))]  # PyYAML's position counts bytes or characters, as it is built
+        code = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
+        before = text[: max(0, text.find(chr(code)))]  # PyYAML counts bytes or characters, depending on its build
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        message = f"holds a character that YAML does not allow (U+{code:04X})"
+        message = f"has a character that YAML does not allow (U+{code:04X})"
         document.problems.append(document.underlined(message, line, column, 1))
-
-
-def _code(character: object) -> int:
-    return character if isinstance(character, int) else ord(str(character)[:1] or "\0")
-
-
-def _loader() -> Any:
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _problem(name: str, message: str, line: int | None = None, column: int | None = None) -> Problem:
@@ -158,30 +151,30 @@ def _problem(name: str, message: str, line: int | None = None, column: int | Non
 
 
 def _hint(lines: list[str], line: int) -> str:
-    """Advice for a sentence that YAML reads as something else; looks at the line of the error and the one before."""
+    """Return advice for a sentence that YAML misreads in the line of the error or the one before."""
     if 1 <= line <= len(lines) and _TAB_INDENT.match(lines[line - 1]):
-        return "; YAML is not indented with tabs: use blanks"
+        return "; YAML does not allow tabs as indentation: use spaces"
     for text in (lines[number - 1] for number in (line, line - 1) if 1 <= number <= len(lines)):
         sentence = re.sub(r"^\s*(?:- +)?(?:assert:\s+)?", "", text)
         if _WHOLE.fullmatch(sentence) or _FIELD.match(sentence):
             continue
-        if sentence[:1] in _BENT_STARTS:
-            return "; " + bent_start(sentence)
+        if sentence[:1] in _MISREAD_STARTS:
+            return "; " + misread_start(sentence)
         if text.lstrip().startswith(("- ", "assert:")) and ": " in sentence:
             return "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"
     return ""
 
 
-def bent_start(text: str) -> str:
-    """What YAML makes of a sentence that starts like this, and what to do about it."""
-    what = _BENT_STARTS[text[0]]
+def misread_start(text: str) -> str:
+    """Return how YAML reads a sentence with this first character, and what to do about it."""
+    what = _MISREAD_STARTS[text[0]]
     return f"YAML reads a leading {text[0]} as {what}: wrap the whole sentence in single quotes"
 
 
 class _Builder:
-    """Builds plain data from YAML's events; what is refused becomes a problem, and building goes on."""
+    """Builds plain data from YAML's events; a refused value becomes a problem, and building goes on."""
 
-    def __init__(self, document: Document, lines: list[str], events: Iterator[Any], limits: Limits) -> None:
+    def __init__(self, document: YamlDocument, lines: list[str], events: Iterator[Any], limits: Limits) -> None:
         self.document = document
         self.lines = lines
         self.events = events
@@ -202,12 +195,12 @@ class _Builder:
     def value(self, event: Any, path: Path) -> Any:
         if len(path) >= self.limits.rule_depth and isinstance(event, yaml.CollectionStartEvent):
             self.refuse(self.limits.beyond("rule_depth", "lists and mappings are nested deeper"), event)
-            raise _TooMuch
+            raise _BeyondLimit
         if len(self.document.values) >= self.limits.rule_values:
-            self.refuse(self.limits.beyond("rule_values", "this rule file holds more values"), event)
-            raise _TooMuch
+            self.refuse(self.limits.beyond("rule_values", "this rule file has more values"), event)
+            raise _BeyondLimit
         self.refuse_indirection(event)
-        self.document.values[path] = self.place(event)
+        self.document.values[path] = self.span(event)
         if isinstance(event, yaml.SequenceStartEvent):
             return self.sequence(path)
         if isinstance(event, yaml.MappingStartEvent):
@@ -237,12 +230,12 @@ class _Builder:
             self.refuse("merge keys (<<) are not used in rule files: write the fields out", event)
         first = self.document.keys.get((*path, name))
         if first:
-            self.refuse(f"the key {name!r} stands twice, first on line {first.line}", event)
-        self.document.keys.setdefault((*path, name), self.place(event))
+            self.refuse(f"the key {name!r} occurs twice, first on line {first.line}", event)
+        self.document.keys.setdefault((*path, name), self.span(event))
         return name
 
     def refuse_indirection(self, event: Any) -> None:
-        """Aliases, anchors and tags: the same text must always mean the same."""
+        """Refuse aliases, anchors and tags: the same text must always mean the same."""
         if isinstance(event, yaml.AliasEvent):
             self.refuse("aliases (*name) are not used in rule files" + self.advice(event), event)
         elif event.anchor is not None:
@@ -255,9 +248,9 @@ class _Builder:
         self.document.problems.append(self.document.underlined(message, mark.line + 1, mark.column + 1))
 
     def advice(self, event: Any) -> str:
-        """What to do, where the refused construct is the beginning of a sentence."""
-        rest = self.place(event).rest
-        return "; " + bent_start(rest) if rest[:1] in _BENT_STARTS else ""
+        """Return what to do if the refused text is the beginning of a sentence."""
+        rest = self.span(event).rest
+        return "; " + misread_start(rest) if rest[:1] in _MISREAD_STARTS else ""
 
     def scalar(self, event: Any) -> Any:
         if isinstance(event, yaml.AliasEvent):
@@ -273,7 +266,7 @@ class _Builder:
             return event.value
         return int(event.value) if re.fullmatch(r"-?[0-9]{1,18}", event.value) else number
 
-    def place(self, event: Any) -> Place:
+    def span(self, event: Any) -> Span:
         line, column = event.start_mark.line, event.start_mark.column
         text = self.lines[line] if line < len(self.lines) else ""
-        return Place(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))
+        return Span(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))

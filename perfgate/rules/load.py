@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.documents.yaml import Document, Path, load_document
+from perfgate.documents.yaml import Path, YamlDocument, load_document
 from perfgate.rules.ruleset import (
     DEFAULT_IDENTITY,
     Condition,
@@ -112,7 +112,9 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     return Ruleset(loaders[0].suite, tuple(rules), metrics, identity or DEFAULT_IDENTITY, files, pairs), problems
 
 
-def _agreed(given: Sequence[tuple[Document, _Value]], name: str, path: Path, problems: list[Problem]) -> _Value | None:
+def _agreed(
+    given: Sequence[tuple[YamlDocument, _Value]], name: str, path: Path, problems: list[Problem]
+) -> _Value | None:
     """Return the value that the files of a suite give once for all of them; different values are a problem."""
     if len({value for _, value in given}) > 1:
         message = f"the files of one suite have different values of `{name}`: write the same value in each"
@@ -123,7 +125,7 @@ def _agreed(given: Sequence[tuple[Document, _Value]], name: str, path: Path, pro
 class _FileLoader:
     """Validates one file and turns it into rules; `load` collects the problems."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: YamlDocument) -> None:
         self.document = document
         self.problems: list[Problem] = list(document.problems)
         self.suite = "default"

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from perfgate.core import Location, Problem
-from perfgate.documents.yaml import Document, Path, Place, bent_start
+from perfgate.documents.yaml import Path, Span, YamlDocument, misread_start
 from perfgate.schemas import schema
 
 #: A `jsonschema.exceptions.ValidationError`. Its type stubs make every attribute optional.
@@ -35,7 +35,7 @@ _LIMITS = {
 }
 
 
-def problem_at(document: Document, message: str, path: Path, start: int = 0, end: int | None = None) -> Problem:
+def problem_at(document: YamlDocument, message: str, path: Path, start: int = 0, end: int | None = None) -> Problem:
     """Return a problem at a value, or at the columns `start` to `end` of its text, with the word underlined."""
     place = document.values.get(path)
     if place is None:
@@ -48,7 +48,7 @@ def problem_at(document: Document, message: str, path: Path, start: int = 0, end
     return document.underlined(message, place.line, place.column, width)
 
 
-def _position(document: Document, place: Place, text: str, start: int, end: int) -> tuple[int, int]:
+def _position(document: YamlDocument, place: Span, text: str, start: int, end: int) -> tuple[int, int]:
     """Return the line and column of `text[start:end]`, where `text` is the scalar at `place`."""
     if place.rest.startswith(text):
         return place.line, place.column + start
@@ -69,7 +69,7 @@ def _position(document: Document, place: Place, text: str, start: int, end: int)
     return place.line, place.column
 
 
-def _end(document: Document, place: Place, *, quoted: bool, block: bool) -> tuple[int, int]:
+def _end(document: YamlDocument, place: Span, *, quoted: bool, block: bool) -> tuple[int, int]:
     """Return the place of a word that is missing at the end of a scalar: its closing quote, or after its last word."""
     line, column = place.end
     if not block:
@@ -78,14 +78,14 @@ def _end(document: Document, place: Place, *, quoted: bool, block: bool) -> tupl
     return written[-1], len(document.lines[written[-1] - 1].rstrip()) + 1
 
 
-def _problem_at_key(document: Document, message: str, path: Path) -> Problem:
+def _problem_at_key(document: YamlDocument, message: str, path: Path) -> Problem:
     place = document.keys.get(path)
     if place is None:
         return Problem("error", message, document.location(path))
     return document.underlined(message, place.line, place.column, len(str(path[-1])))
 
 
-def schema_problems(document: Document) -> list[Problem]:
+def schema_problems(document: YamlDocument) -> list[Problem]:
     """Return every violation of the schema."""
     from jsonschema import Draft7Validator
 
@@ -111,7 +111,7 @@ def _specific(error: Violation) -> list[Violation]:
     return [leaf for inner in fitting[0] for leaf in _specific(inner)] if len(fitting) == 1 else [error]
 
 
-def _problems(document: Document, error: Violation) -> list[Problem]:
+def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
     path: Path = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
@@ -134,7 +134,7 @@ def _unknown(key: str, known: list[str]) -> str:
     )
 
 
-def _advice(document: Document, error: Violation, path: Path) -> str:
+def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
     """Return advice if YAML read a sentence as something else."""
     found, rest = error.instance, document.excerpt(path).lstrip()
     known = error.schema.get("properties", {})
@@ -145,7 +145,7 @@ def _advice(document: Document, error: Violation, path: Path) -> str:
     if isinstance(found, dict) and (not found or any(key in known for key in found)):
         return ""
     if rest[:1] in ("[", "{"):
-        return "; " + bent_start(rest)
+        return "; " + misread_start(rest)
     colon = "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"
     return colon if isinstance(found, dict) else ""
 

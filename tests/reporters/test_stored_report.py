@@ -69,13 +69,13 @@ REFUSED = [
     (WHOLE.replace(b'"bound": 0.05', b'"bound": 1e999'), "1e999 is not a finite number"),
     (WHOLE.replace(b'"exit_code": 1,', b'"exit_code": 1, "exit_code": 0,', 1), "the key 'exit_code' occurs twice"),
     (WHOLE.replace(b"gpt-small", b"\\ud800", 1), "half a surrogate pair"),
-    (edited("outcome", to="PASS"), "'outcome' is 'PASS', which is not known here"),
+    (edited("outcome", to="PASS"), "'outcome' is 'PASS', which is not one of the known values"),
     (edited("outcome", to=None), "'outcome'"),
     (edited("exit_code", to=True), "'exit_code' is true or false, not a whole number"),
-    (edited("exit_code", to=-1), "'exit_code' is -1, which is not known here"),
+    (edited("exit_code", to=-1), "'exit_code' is -1, which is not one of the known values"),
     (edited("verdicts", to={}), "'verdicts' is an object, not a list"),
     (edited("verdicts", 0, to=[]), "an item of 'verdicts' is a list, not an object"),
-    (edited("verdicts", 0, "outcome", to="passed"), "'outcome' is 'passed', which is not known here"),
+    (edited("verdicts", 0, "outcome", to="passed"), "'outcome' is 'passed', which is not one of the known values"),
     (edited("verdicts", 0, "metric", to=3), "'metric' is a whole number, not text"),
     (edited("verdicts", 0, "bound", to="50 ms"), "'bound' is text, not a number or null"),
     (edited("verdicts", 0, "labels", to={"rank": 0}), "a value of 'labels' is a whole number, not text"),
@@ -86,7 +86,7 @@ REFUSED = [
     (edited("verdicts", 0, "message", to="x" * (LONGEST_TEXT + 1)), "is too long or too large"),
     (edited("html", to="<script>"), "unknown field 'html'"),
     (edited("environment", to={"gpu": None}), "a value of 'environment' is null"),
-    (edited("problems", 0, "severity", to="fatal"), "'severity' is 'fatal', which is not known here"),
+    (edited("problems", 0, "severity", to="fatal"), "'severity' is 'fatal', which is not one of the known values"),
 ]
 
 

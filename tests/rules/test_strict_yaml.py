@@ -86,7 +86,7 @@ def test_the_word_is_underlined(data, word):
 
 def test_a_tab_is_named_where_it_indents():
     [problem] = load_document("r.yaml", b"rules:\n\t- forward under 5 s\n").problems
-    assert problem.message.endswith("YAML is not indented with tabs: use blanks")
+    assert problem.message.endswith("YAML does not allow tabs as indentation: use spaces")
 
 
 def test_a_file_over_one_mebibyte_is_not_looked_at():
