@@ -647,7 +647,7 @@ def test_a_folder_holds_nothing_but_files(perfgate: Command, folder: Path, kind:
     assert perfgate("check", "run").code == 3
 
 
-def test_the_first_of_two_lists_of_runs_is_not_forgotten(perfgate: Command, folder: Path) -> None:
+def test_the_first_of_two_lists_reading_problems_is_not_forgotten(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "f under 1 s")
     run = {"series": [{"metric": "f", "unit": "s", "values": steady(0.1)}]}
     one, two = json.dumps([run]), json.dumps([run])
@@ -674,7 +674,7 @@ def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder:
 
 def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
     from perfgate.baselines.repository import naming
-    from perfgate.commands.check import _of_runs
+    from perfgate.commands.check import _reading_problems
     from perfgate.core import Key, Location, Problem, Run
     from perfgate.rules.load import load_rules
 
@@ -682,5 +682,5 @@ def test_a_warning_does_not_hide_an_error_of_the_same_series() -> None:
     assert ruleset is not None
     at, key = Location("a.log", 1), Key("f")
     said = (Problem("warning", "odd", at, key), Problem("error", "nan", at, key))
-    found = _of_runs([Run("a.log", "timeit", (), said)], naming(ruleset))
+    found = _reading_problems([Run("a.log", "timeit", (), said)], naming(ruleset))
     assert [problem.severity for problem in found] == ["warning", "error"]

@@ -80,11 +80,11 @@ def test_the_order_of_exit_codes(perfgate: Command, legs: Path, reports: list[st
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["pass.json", "--expect", "2"], 3, "2 expected, and 1 report can be read"),
-        (["pass.json", "fail.json", "--expect", "1"], 1, "1 expected, and 2 reports can be read"),
+        (["pass.json", "--expect", "2"], 3, "2 expected, but 1 report can be read"),
+        (["pass.json", "fail.json", "--expect", "1"], 1, "1 expected, but 2 reports can be read"),
         (["pass.json", "gone.json"], 3, "gone.json: error: cannot be read: No such file"),
         (["pass.json", "pass.log"], 3, "pass.log:1:6: error: this is not JSON"),
-        (["."], 3, "is no file"),
+        (["."], 3, "is not a file"),
         (["pass.json", "pass.json"], 2, "given twice"),
         (["pass.json", "copy.json"], 2, "copy.json is the same report as pass.json"),
         (["pass.json", "--json", "pass.json"], 2, "that file is an input"),

@@ -44,7 +44,7 @@ def check(
     from perfgate.commands import check as command
 
     publication.check_files((*options.runs, *options.rules, options.baselines, *options.env))
-    request = command.CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details)
+    request = command.CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
     with progress():
         report = command.check(request)
     code = publish(report, publication)

@@ -162,5 +162,5 @@ def run(
 
     measuring, pairs = asked.measuring(), asked.pairs(options.format)
     publication.check_files((*options.rules, options.baselines, *options.env, asked.keep))
-    check = CheckRequest(options, missing_baseline, only, strict, with_evidence=publication.with_details)
+    check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
     return publish(command(RunRequest(check, measuring, asked.command, asked.measured, pairs), tell), publication)

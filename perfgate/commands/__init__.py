@@ -1,4 +1,5 @@
-"""What each command does: read, call the stages, hand back what is to be written. No click, no print.
+"""The commands: read, call the stages, and return what is to be written. No click, and nothing is printed.
 
-`inputs` reads runs, rules and baselines, `outputs` writes reports; each other module is one command or group.
+Each module is a command or a group of commands, except `details`, `rule_changes` (parts of check) and
+`starting_files` (part of init).
 """

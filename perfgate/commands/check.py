@@ -1,4 +1,4 @@
-"""`perfgate check`: rules, runs and the baseline in, one report out."""
+"""`perfgate check`: read rules, runs and the baseline, judge, and return one report."""
 
 from __future__ import annotations
 
@@ -12,47 +12,50 @@ from perfgate.baselines.allow import allow_command
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
 from perfgate.baselines.stores import store_of
 from perfgate.commands.details import collected, levels, past_runs
-from perfgate.commands.pairs import refusal_of_pairs, with_pairs
-from perfgate.commands.rule_changes import own_baseline, policy_changes
+from perfgate.commands.rule_changes import policy_changes
 from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, Policy, Problem, Report, Run, Verdict
 from perfgate.core.details import ReportDetails
+from perfgate.core.wording import plural
 from perfgate.judge.case import Case
+from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.errors import Refused
 from perfgate.workspace.options import CommandOptions, approve_command, shown_path
 from perfgate.workspace.rule_source import policy_source, read_rules
+
+_NEW_ALONE = "give runs of the new code only"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """Everything that `perfgate check` is told."""
+    """A request to judge runs by rules."""
 
     options: CommandOptions
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
-    #: How often these rules are asked while runs are added: each look has its share of the false alarms.
+    #: The number of looks while runs are added. Each has its share of the error rate.
     looks: int = 1
-    #: Whether the pairs were made by this very command, and not brought along.
+    #: True if this command itself made the pairs.
     own_pairs: bool = False
-    #: Whether a report is asked for that shows the runs behind the verdicts.
-    with_evidence: bool = False
+    #: True if a report shows the runs behind the verdicts.
+    with_details: bool = False
 
 
 def check(request: CheckRequest) -> Report:
-    """Judge new runs by the rules. Raises Refused for usage errors; mistakes in rules make a report, too."""
+    """Judge new runs by the rules. Mistakes in rules give a report, too. Raises Refused for usage errors."""
     options = request.options
     source = policy_source(options.policy_ref)
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest())
-        return with_outcome(
-            Report(problems=tuple(problems), policy=policy, suite=options.suite or "default"), at_least=2
-        )
+        found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
+        return with_outcome(found, at_least=2)
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     head = options.head or surroundings.head_commit()
@@ -61,13 +64,10 @@ def check(request: CheckRequest) -> Report:
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
     case = _case(request, ruleset, new, baseline, facts, approve)
-    verdicts, drifting, evidence = _judged(case, loaded, with_evidence=request.with_evidence)
-    is_named = naming(ruleset)
-    problems += _of_runs(runs, is_named) + clashes + loaded.problems + unpaired
-    problems += _compared_with_itself(runs, loaded) + _nothing_judged(verdicts, request)
-    problems += _only_nothing(request, case)
-    problems += drifting
-    changes, own = policy_changes(source, options, ruleset, case, verdicts, own_baseline(options, case))
+    verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
+    problems += [*_reading_problems(runs, naming(ruleset)), *clashes, *loaded.problems, *unpaired]
+    problems += [*_stored_already(runs, loaded), *_only_problems(request, case, verdicts), *drifting]
+    changes, own = policy_changes(source, options, ruleset, case, verdicts) if source.ref else ((), None)
     found = Report(
         verdicts=verdicts,
         problems=tuple(problems),
@@ -77,7 +77,7 @@ def check(request: CheckRequest) -> Report:
         suite=ruleset.suite,
         baseline=case.baseline.place,
         approve_command=_to_accept(case, verdicts, options, head),
-        evidence=evidence,
+        evidence=details,
     )
     return with_outcome(found)
 
@@ -90,7 +90,6 @@ def _case(
     facts: dict[str, Fact],
     approve: str,
 ) -> Case:
-    """What is judged, and how."""
     return Case(
         ruleset=shared_among(ruleset, request.looks) if request.looks > 1 else ruleset,
         new=new,
@@ -106,7 +105,7 @@ def _case(
 
 
 def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
-    """The same rules, each with the share of its error rate that one of several looks may use (Bonferroni)."""
+    """Return the rules, each with the share of its error rate that one of several looks may use (Bonferroni)."""
 
     def share(rule: Rule) -> Rule:
         confidence = 1 - (1 - rule.settings.confidence) / looks
@@ -116,38 +115,82 @@ def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
 
 
 def _judged(
-    case: Case, loaded: LoadedBaseline, *, with_evidence: bool
+    case: Case, loaded: LoadedBaseline, *, with_details: bool
 ) -> tuple[tuple[Verdict, ...], list[Problem], ReportDetails]:
-    """The verdicts, warnings of slow drift, and the runs behind both where they are to be shown, with older levels."""
-    if with_evidence:
+    """Return the verdicts, the warnings of slow drift, and the details that a report shows, if it shows them."""
+    if with_details:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
     drifting = drifts(case, runs) if case.baseline.pairing is None else []
-    if not with_evidence:
+    if not with_details:
         return judge(case, runs), drifting, ReportDetails()
     verdicts, found = judge_with_details(case, runs)
-    shown = collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
-    return verdicts, drifting, shown
+    return verdicts, drifting, collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
 
 
-def _of_runs(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
-    """What reading complained of, once for each series; of a series that no rule reads it is a warning."""
-    found: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
+# --- pairs -------------------------------------------------------------------------------------------------------
+
+
+def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
+    """Return why the base in a file of pairs does not count, or None if it does.
+
+    A pull request that is judged by another commit must not supply the base itself, unless the rules of that commit
+    accept it.
+    """
+    if ruleset.pairs == "refuse":
+        return "pairs bring a base of their own, and the rules say `pairs: refuse`"
+    if ruleset.pairs is None and policy_ref is not None:
+        return (
+            f"pairs bring a base of their own, but --policy-ref takes the base from {policy_ref}, whose rules do not "
+            "say `pairs: accept`"
+        )
+    return None
+
+
+def with_pairs(
+    runs: Sequence[Run], stored: Baseline, refusal: str | None = None
+) -> tuple[tuple[Run, ...], Baseline, list[Problem]]:
+    """Return the new side of all pairs, the baseline with their base side as its runs, and what is wrong with them.
+
+    Runs without pairs are returned unchanged. The anchor and the allowances remain those of the store. With a `refusal`
+    the base side does not count: only limits can be judged, and an error says why. Raises Refused for a mix of pairs
+    and runs without pairs.
+    """
+    pairs = split_pairs(runs)
+    if pairs is None:
+        return tuple(runs), stored, []
+    alone = [run.name for run in runs if not is_paired(run)]
+    if alone:
+        raise Refused(f"{alone[0]} has no pair, and other runs have: give pairs or runs, not both")
+    problems = list(pairs.problems)
+    if refusal is not None:
+        problems.append(Problem("error", f"{refusal}; {_NEW_ALONE}", Location(runs[0].source)))
+        missing = "the base in the pairs does not count here"
+        return pairs.new, replace(stored, place=None, runs=(), missing=missing, next_step=_NEW_ALONE), problems
+    place = f"paired base ({plural(len(pairs.base), 'pair')}, {WORDS[pairs.pairing]})"
+    found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
+    return pairs.new, found, problems
+
+
+# --- problems and the next step ----------------------------------------------------------------------------------
+
+
+def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
+    """Return the problems of reading, one for each series; only warnings for a series that no rule reads."""
+    groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
         about = "" if problem.key else problem.message + str(problem.at)
-        found.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
-    return [_summed(problems, is_named) for problems in found.values()]
+        groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
+    found = []
+    for first, *more in groups.values():
+        message = first.message + (f" (and {len(more)} more of {first.key})" if more else "")
+        is_unread = first.key is not None and not is_named(first.key)
+        found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
+    return found
 
 
-def _summed(problems: Sequence[Problem], is_named: Callable[[Key], bool]) -> Problem:
-    first, more = problems[0], len(problems) - 1
-    unread = first.key is not None and not is_named(first.key)
-    message = first.message + (f" (and {more} more of {first.key})" if more else "")
-    return replace(first, message=message, severity="warning" if unread else first.severity)
-
-
-def _compared_with_itself(runs: Sequence[Run], loaded: LoadedBaseline) -> list[Problem]:
-    """A run that is stored already says nothing new."""
+def _stored_already(runs: Sequence[Run], loaded: LoadedBaseline) -> list[Problem]:
+    """Return a warning for each file that is in the baseline: it would be compared with itself."""
     stored = {file.sha256 for run in loaded.baseline.runs for file in run.files}
     return [
         Problem("warning", "this very file is in the baseline: it is compared with itself", Location(file.path))
@@ -157,11 +200,29 @@ def _compared_with_itself(runs: Sequence[Run], loaded: LoadedBaseline) -> list[P
     ]
 
 
-def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: CommandOptions, head: str | None) -> str | None:
-    """The command that would accept what was seen; None where none would change any answer.
+def _only_problems(request: CheckRequest, case: Case, verdicts: tuple[Verdict, ...]) -> list[Problem]:
+    """Return an error if nothing was judged, and a warning for each `--only` that matches nothing."""
+    at = Location(shown_path(request.options.rules[0]))
+    found = []
+    if not verdicts:
+        why = f"--only {' '.join(request.only)} matches no rule" if request.only else "no rule gave a verdict"
+        found.append(Problem("error", f"nothing was judged: {why}", at))
+    known = {name for rule in case.ruleset.rules for name in (rule.name, rule.sentence.subject_text)}
+    # A glob in a rule may match any metric of the runs.
+    known |= {series.key.metric for run in case.new for series in run.series}
+    for glob in dict.fromkeys(request.only):
+        if not any(glob_matches(glob, name) for name in known):
+            near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
+            found.append(Problem("warning", f"--only {glob} matches no rule and no metric: {hint}", at))
+    return found
 
-    A new level does, but for limits, and pairs have a base of their own. What another commit's policy judges cannot
-    approve itself: who may write there can allow it.
+
+def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: CommandOptions, head: str | None) -> str | None:
+    """Return the command that would accept the result, or None if no command would change the answer.
+
+    A new level changes no limit, and pairs have a base of their own. What another commit's rules judge cannot approve
+    itself: a person who may write to that branch can allow it.
     """
     if case.baseline.pairing is not None:
         return None
@@ -171,26 +232,3 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: CommandOption
         return allow_command(options, head, [verdict for verdict in failed if verdict.against == "baseline"])
     would_help = failed or any(verdict.improved or verdict.reason == "no-baseline" for verdict in changes)
     return approve_command(options) if would_help else None
-
-
-def _nothing_judged(verdicts: tuple[Verdict, ...], request: CheckRequest) -> list[Problem]:
-    if verdicts:
-        return []
-    why = f"--only {' '.join(request.only)} lets no rule through" if request.only else "no rule gave a verdict"
-    return [Problem("error", f"nothing was judged: {why}", Location(shown_path(request.options.rules[0])))]
-
-
-def _only_nothing(request: CheckRequest, case: Case) -> list[Problem]:
-    """A warning for each `--only` that lets nothing through, with the nearest rule or metric."""
-    rules = case.ruleset.rules
-    known = {name for rule in rules for name in (rule.name, rule.sentence.subject_text)}
-    # A glob of a rule may stand for any metric of the runs.
-    known |= {series.key.metric for run in case.new for series in run.series}
-    found = []
-    for glob in dict.fromkeys(request.only):
-        if not any(glob_matches(glob, name) for name in known):
-            near = get_close_matches(glob.strip("*?"), sorted(known), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see `perfgate rules explain` for their names"
-            message = f"--only {glob} is no rule and no metric: {hint}"
-            found.append(Problem("warning", message, Location(shown_path(request.options.rules[0]))))
-    return found

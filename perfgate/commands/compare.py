@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
+from perfgate.commands.check import with_pairs
 from perfgate.commands.details import collected
-from perfgate.commands.pairs import with_pairs
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.statistic_names import is_statistic
 from perfgate.judge.case import Case

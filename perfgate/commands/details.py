@@ -1,8 +1,8 @@
-"""The evidence of a report: the runs behind its verdicts, and the decisions and machines behind the runs."""
+"""The details of a report: the runs behind its verdicts, and the approvals and machines of the base."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from perfgate.baselines.repository import LoadedBaseline
 from perfgate.core import Fact, Run, Verdict, fact_text
@@ -21,24 +21,26 @@ def collected(
     new: Sequence[Run],
     history: Sequence[LevelDetails] = (),
 ) -> ReportDetails:
-    """All that a report shows of the runs, within its budget."""
+    """Return the details of a report, within its size limit."""
     kept, left_out = within_budget(verdicts, found)
-    facts = _merged(base)
+    facts = merged_facts(run.environment for run in base)
     return ReportDetails(kept, left_out, tuple(history), facts, breakdown(base, new), movers(base, new))
 
 
-def _merged(runs: Sequence[Run]) -> dict[str, Fact]:
-    """The facts of several runs; one that differs among them names all its values."""
+def merged_facts(environments: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:
+    """Return the facts of several runs or reports, sorted by name; a fact that differs has all its values."""
     values: dict[str, dict[str, Fact]] = {}
-    for run in runs:
-        for name, fact in run.environment.items():
-            values.setdefault(name, {})[fact_text(fact)] = fact
-    single = {name: next(iter(facts.values())) for name, facts in values.items() if len(facts) == 1}
-    return dict(sorted({**{name: ", ".join(facts) for name, facts in values.items()}, **single}.items()))
+    for environment in environments:
+        for name, fact in environment.items():
+            values.setdefault(name, {}).setdefault(fact_text(fact), fact)
+    return {
+        name: next(iter(facts.values())) if len(facts) == 1 else ", ".join(facts)
+        for name, facts in sorted(values.items())
+    }
 
 
 def past_runs(loaded: LoadedBaseline) -> tuple[Run, ...]:
-    """The stored runs that new ones are not compared with, oldest first."""
+    """Return the stored runs that new ones are not compared with, oldest first."""
     compared = {run.source for run in loaded.baseline.runs}
     stored = sorted((run for runs in loaded.history.levels.values() for run in runs), key=lambda run: run.age)
     older = [run for run in stored if run.path not in compared]
@@ -46,7 +48,7 @@ def past_runs(loaded: LoadedBaseline) -> tuple[Run, ...]:
 
 
 def levels(loaded: LoadedBaseline) -> tuple[LevelDetails, ...]:
-    """The decisions behind the stored runs, oldest first."""
+    """Return the approvals of the stored levels, oldest first."""
     place = loaded.baseline.place or ""
     found = []
     for name, runs in list(loaded.history.levels.items())[-MOST_PAST:]:

@@ -1,4 +1,4 @@
-"""`perfgate report`: stored reports in, one report out; the worst of them wins."""
+"""`perfgate report`: read stored reports and return one report; the worst outcome wins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfgate.core import Fact, Location, Policy, Problem, Report, fact_text
+from perfgate.commands.details import merged_facts
+from perfgate.core import Location, Policy, Problem, Report
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import plural
 from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
@@ -22,7 +23,7 @@ from perfgate.workspace.options import shown_path
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredReport:
     """A report and the file that it was read from."""
 
     name: str
@@ -30,24 +31,24 @@ class _Stored:
 
 
 def merged(paths: Sequence[str], expect: int | None = None) -> Report:
-    """The report in a file, or those of several as one; the exit code is the worst of all, by the usual order.
+    """Return the report of a file, or those of several files as one with the worst exit code.
 
-    A file that holds no report, and any other number of reports than `expect`, is a problem and exit 3. Raises
-    Refused for a report that is given twice.
+    A file without a report, and another number of reports than `expect`, is a problem and exit 3. Raises Refused for a
+    report that is given twice.
     """
     refuse_twice(paths)
-    stored: list[_Stored] = []
+    stored: list[_StoredReport] = []
     problems: list[Problem] = []
     for path in paths:
         name = shown_path(path)
         report, found = _read(path, name)
         problems += found
         if report is not None:
-            stored.append(_Stored(name, _recomputed(report, name)))
+            stored.append(_StoredReport(name, _recomputed(report, name)))
     _refuse_copies(stored)
     if expect is not None and len(stored) != expect:
-        counts = f"{expect} expected, and {plural(len(stored), 'report')} can be read"
-        message = f"{counts}: find out what became of the others"
+        step = "look for the others" if len(stored) < expect else "leave out the others, or correct --expect"
+        message = f"{expect} expected, but {plural(len(stored), 'report')} can be read: {step}"
         problems.append(Problem("error", message, Location("report")))
     one = _merged(stored)
     return with_problems(one, problems) if problems else one
@@ -56,7 +57,7 @@ def merged(paths: Sequence[str], expect: int | None = None) -> Report:
 def _read(path: str, name: str) -> tuple[Report | None, list[Problem]]:
     try:
         if path != "-" and not stat.S_ISREG(os.stat(path).st_mode):
-            return None, [Problem("error", "is no file: give reports in JSON", Location(name))]
+            return None, [Problem("error", "is not a file: give reports in JSON", Location(name))]
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -65,30 +66,30 @@ def _read(path: str, name: str) -> tuple[Report | None, list[Problem]]:
 
 
 def _recomputed(report: Report, name: str) -> Report:
-    """The report with the outcome that its verdicts and problems give, whatever it states; a worse one it may state."""
+    """Return the report with the outcome that its verdicts and problems give, unless it states a worse one."""
     verdicts = tuple(replace(verdict, exit_code=stored_exit_code(verdict)) for verdict in report.verdicts)
     found = with_outcome(replace(report, verdicts=verdicts), at_least=report.exit_code)
     if found == report:
         return report
     stated, given = (f"{one.outcome} with exit {one.exit_code}" for one in (report, found))
-    what = f"states {stated}, where its verdicts give {given}"
+    what = f"states {stated}, but its verdicts give {given}"
     if stated == given:
-        what = "states an exit code of a verdict that its outcome does not give"
+        what = "states an exit code for a verdict that does not fit its outcome"
     return with_problems(found, [Problem("error", f"was altered: it {what}", Location(name))])
 
 
-def _refuse_copies(stored: Sequence[_Stored]) -> None:
-    """A report counts once; two that judged nothing may well say the same. Raises Refused."""
+def _refuse_copies(stored: Sequence[_StoredReport]) -> None:
+    """Refuse two equal reports, unless they judged nothing. Raises Refused."""
     seen: dict[str, str] = {}
     for one in stored:
         content = RENDERERS["json"](one.report)
         if one.report.inputs and content in seen:
-            raise Refused(f"{one.name} is the same report as {seen[content]}: one report may count once only")
+            raise Refused(f"{one.name} is the same report as {seen[content]}: each report counts only once")
         seen.setdefault(content, one.name)
 
 
-def _merged(stored: Sequence[_Stored]) -> Report:
-    """Several reports as one, whose verdicts and problems name the report that they come from."""
+def _merged(stored: Sequence[_StoredReport]) -> Report:
+    """Return several reports as one; its verdicts and problems name their report."""
     if len(stored) == 1:
         return stored[0].report
     reports = [one.report for one in stored]
@@ -99,9 +100,13 @@ def _merged(stored: Sequence[_Stored]) -> Report:
     )
     found = Report(
         verdicts=verdicts,
-        problems=tuple(_named(problem, one.name) for one in stored for problem in one.report.problems),
+        problems=tuple(
+            replace(problem, message=f"{problem.message} (in {one.name})")
+            for one in stored
+            for problem in one.report.problems
+        ),
         inputs=tuple(dict.fromkeys(file for report in reports for file in report.inputs)),
-        environment=_environment(reports),
+        environment=merged_facts(report.environment for report in reports),
         policy=_policy([report.policy for report in reports]),
         suite=", ".join(dict.fromkeys(report.suite for report in reports)) or "default",
         baseline=_same([report.baseline for report in reports]),
@@ -112,7 +117,7 @@ def _merged(stored: Sequence[_Stored]) -> Report:
 
 
 def _evidence(reports: Sequence[Report]) -> ReportDetails:
-    """The runs behind all verdicts, which are counted through; what belongs to one environment alone is left out."""
+    """Return the runs behind all verdicts, with new verdict numbers; details of one environment are left out."""
     shown: list[VerdictDetails] = []
     before = 0
     for report in reports:
@@ -121,23 +126,9 @@ def _evidence(reports: Sequence[Report]) -> ReportDetails:
     return ReportDetails(tuple(shown), sum(report.evidence.left_out for report in reports))
 
 
-def _named(problem: Problem, name: str) -> Problem:
-    return replace(problem, message=f"{problem.message} (in {name})")
-
-
-def _environment(reports: Sequence[Report]) -> dict[str, Fact]:
-    """Every fact; where the reports differ, each of its values."""
-    values: dict[str, list[Fact]] = {}
-    for report in reports:
-        for name, value in report.environment.items():
-            values.setdefault(name, []).append(value)
-    texts = {name: list(dict.fromkeys(map(fact_text, found))) for name, found in values.items()}
-    return {name: values[name][0] if len(texts[name]) == 1 else ", ".join(texts[name]) for name in sorted(values)}
-
-
 def _policy(policies: Sequence[Policy]) -> Policy:
-    """What the reports were decided by: their own hashes where all agree, else the hash of those."""
-    rules, baselines = ([getattr(policy, name) for policy in policies] for name in ("rules_sha256", "baselines_sha256"))
+    """Return what the reports were judged by: their common hashes, or the hash of the different ones."""
+    rules, baselines = ([p.rules_sha256 for p in policies], [p.baselines_sha256 for p in policies])
     return Policy(_same([policy.ref for policy in policies]), _hash(rules), _hash(baselines))
 
 
@@ -146,5 +137,5 @@ def _hash(hashes: Sequence[str]) -> str:
 
 
 def _same(values: Sequence[str | None]) -> str | None:
-    """What all agree on, or None."""
+    """Return the common value, or None if the values differ."""
     return values[0] if len(set(values)) == 1 else None

@@ -1,15 +1,16 @@
-"""What a pull request changes in the policy that judges it, and what that would have meant."""
+"""The changes of a pull request to the rules and baselines that judge it, and their effect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import UnsafeName, is_run
-from perfgate.baselines.repository import LoadedBaseline, load_baseline
+from perfgate.baselines.repository import load_baseline
 from perfgate.baselines.stores import Store, open_store, store_of
-from perfgate.core import OUTCOMES, Location, Outcome, PolicyChange, Report, Verdict
+from perfgate.core import OUTCOMES, ChangeKind, Location, Outcome, PolicyChange, Report, Verdict
+from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import judge
@@ -21,20 +22,21 @@ from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_rule
 
 
 def policy_changes(
-    source: PolicySource,
-    options: CommandOptions,
-    ruleset: Ruleset,
-    case: Case,
-    verdicts: Sequence[Verdict],
-    load: Callable[[Ruleset], LoadedBaseline],
+    source: PolicySource, options: CommandOptions, ruleset: Ruleset, case: Case, verdicts: Sequence[Verdict]
 ) -> tuple[tuple[PolicyChange, ...], Outcome | None]:
-    """How the working tree's rules and baselines differ from those of the ref, and what they would have decided.
+    """Return how the working tree's rules and baselines differ from those of the ref, and their own outcome.
 
-    Nothing here can change the decision: a working tree that cannot be read is one of the differences.
+    Nothing here changes the answer: a working tree that cannot be read is one of the differences.
+
+    Parameters
+    ----------
+    source: the ref that judged.
+    ruleset: the rules of the ref.
+    case: what was judged by them.
+    verdicts: the result.
     """
-    if source.ref is None:
-        return (), None
-    stored = _of_baselines(store_of(source, options.baselines), open_store(options.baselines), source.ref)
+    own_store = open_store(options.baselines)
+    stored = _of_baselines(store_of(source, options.baselines), own_store, source.ref or "")
     try:
         own, problems, _ = read_rules(WORKING_TREE, options.rules, options.suite)
     except Refused as error:
@@ -44,21 +46,12 @@ def policy_changes(
     changes = differences(ruleset, own)
     if not changes and not stored:
         return (), None
-    loaded = load(own)
-    own_verdicts = judge(replace(case, ruleset=own, baseline=loaded.baseline))
+    # The working tree's own allowances do not count, and pairs have the same base for both.
+    loaded = load_baseline(own_store, own, dict(case.facts), approve_command(options))
+    baseline = loaded.baseline if case.baseline.pairing is None else case.baseline
+    own_verdicts = judge(replace(case, ruleset=own, baseline=baseline))
     outcome = with_outcome(Report(verdicts=own_verdicts, problems=tuple(loaded.problems))).outcome
     return (*(_with_effect(change, verdicts, own_verdicts) for change in changes), *stored), outcome
-
-
-def own_baseline(options: CommandOptions, case: Case) -> Callable[[Ruleset], LoadedBaseline]:
-    """How the baselines of the working tree are loaded; nothing that it allows itself counts."""
-    store = open_store(options.baselines)
-
-    def load(ruleset: Ruleset) -> LoadedBaseline:
-        found = load_baseline(store, ruleset, dict(case.facts), approve_command(options))
-        return found if case.baseline.pairing is None else replace(found, baseline=case.baseline)
-
-    return load
 
 
 def _unreadable(why: str, options: CommandOptions) -> PolicyChange:
@@ -86,18 +79,18 @@ def _worst(rule: str | None, verdicts: Iterable[Verdict]) -> Outcome | None:
 
 
 def _of_baselines(base: Store, own: Store, ref: str) -> list[PolicyChange]:
-    """Which stored files the working tree adds, alters or lacks, level by level."""
+    """Return the stored files that the working tree adds, alters or lacks, level by level."""
     before, after = base.paths()[0], own.paths()[0]
     altered = [path for path in before if path in after and _read(base, path) != _read(own, path)]
     return [
         *(_stored("changes", f"alters {own.location(path)}", own, path) for path in altered),
-        *(_stored("removes", f"lacks {path}, which {ref} holds", base, path) for path in sorted({*before} - {*after})),
+        *(_stored("removes", f"lacks {path}, which is in {ref}", base, path) for path in sorted({*before} - {*after})),
         *_added(own, sorted({*after} - {*before})),
     ]
 
 
 def _read(store: Store, path: str) -> bytes | None:
-    """A stored file, or None for one that is refused: it differs from any that is not."""
+    """Return a stored file, or None for a refused one, which differs from every other."""
     try:
         return store.read(path)
     except (OSError, UnsafeName):
@@ -105,7 +98,7 @@ def _read(store: Store, path: str) -> bytes | None:
 
 
 def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
-    """Stored files that the ref does not hold, level by level: an approval that did not pass through the base."""
+    """Return the stored files that the ref lacks, level by level: an approval that was not made on the base."""
     groups: dict[str, list[str]] = {}
     for path in paths:
         groups.setdefault(path.rpartition("/")[0], []).append(path)
@@ -113,11 +106,10 @@ def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
     for folder, files in groups.items():
         run = STORED_RUN.decode(files[0], _read(own, files[0]) or b"")[0] if is_run(files[0]) else None
         why = f": {run.level.reason}" if run else ""
-        count = "1 file" if len(files) == 1 else f"{len(files)} files"
-        found.append(_stored("adds", f"adds {count} to {folder}{why}", own, files[0]))
+        found.append(_stored("adds", f"adds {plural(len(files), 'file')} to {folder}{why}", own, files[0]))
     return found
 
 
-def _stored(kind: str, message: str, store: Store, path: str) -> PolicyChange:
+def _stored(kind: ChangeKind, message: str, store: Store, path: str) -> PolicyChange:
     effect = "not used: the base's baselines decide"
-    return PolicyChange(kind, None, None, message, store.location(path), effect)  # type: ignore[arg-type]
+    return PolicyChange(kind, None, None, message, store.location(path), effect)
