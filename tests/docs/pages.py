@@ -109,6 +109,7 @@ def refreshed(said: str, shown: str, measured: bool) -> str:
             lines.append(piece)
         elif old:
             first = 0 if number == 0 else _nearest(old[0], new)
+            lines += [""] * (len(piece) - len(piece.lstrip("\n")) - 1)
             last = len(new) - 1 if number == len(pieces) - 1 else first + _nearest(old[-1], new[first:])
             lines += [next((line for line in old if is_as_shown(x, line, measured)), x) for x in new[first : last + 1]]
             new = new[last + 1 :]
