@@ -47,10 +47,10 @@ def test_values_that_cannot_be_true_are_refused(text):
 def test_what_is_broken_off_is_said():
     whole = block(0, 4.0)
     assert said(run_of(whole + whole[: whole.index(" algo")])) == [
-        "train.log:5: warning: a block that is not whole, and is left out"
+        "train.log:5: warning: the block is incomplete; left out"
     ]
     assert errors(run_of(whole.partition("\n")[2], "nccl-tests"))[0] == (
-        "train.log:1: error: a value of the all_reduce benchmark whose rank was lost"
+        "train.log:1: error: the rank of a value of the all_reduce benchmark is lost"
     )
 
 

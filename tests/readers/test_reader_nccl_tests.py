@@ -138,7 +138,7 @@ def test_a_cut_row_is_left_out():
 
 def test_a_short_row_is_an_error():
     run = run_of(TABLE.replace("   76.50   13.50   25.50    N/A", ""))
-    assert "train.log:11: error: a row that cannot be read: 9 cells below a header of 13" in errors(run)
+    assert "train.log:11: error: a row cannot be read: 9 cells, but the header has 13" in errors(run)
 
 
 def test_a_failed_test_is_an_error():

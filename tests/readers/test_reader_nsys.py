@@ -249,7 +249,7 @@ def test_an_empty_cell_is_not_available():
 def test_a_name_that_comes_again_is_kept_apart():
     run = run_of(KERNELS + "50.0,4000,4,1.0,1.0,1,1,0.0,k\n50.0,2000,2,1.0,1.0,1,1,0.0,k\n")
     assert {name: values["count"] for name, values in aggregates(run).items()} == {"kernel.k": 4, "kernel.k#2": 2}
-    assert said(run) == ["train.log:3: warning: kernel.k occurs more than once; the second is kernel.k#2"]
+    assert said(run) == ["train.log:3: warning: a name occurs again: kernel.k is named kernel.k#2 here"]
 
 
 def test_many_odd_rows_are_said_some_times():

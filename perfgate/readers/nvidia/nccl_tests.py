@@ -1,4 +1,4 @@
-"""nccl-tests (and rccl-tests): the table that `all_reduce_perf` and its like print, and the document of `-J FILE`.
+"""nccl-tests and rccl-tests: the table that `all_reduce_perf` and similar programs print, or the document of `-J`.
 
     # Collective test starting: all_reduce_perf
     #  Rank  0 Group  0 Pid   6899 on node device  0 [0000:04:00] NVIDIA H100 80GB HBM3
@@ -8,7 +8,7 @@
     # Avg bus bandwidth    : 12.63
 
 Source: NVIDIA/nccl-tests `src/util.cu`, `src/common.cu` (v2.0 to v2.17, JSON versions 1 and 2). A time is a mean over
-all iterations; GB is 1e9 bytes. The collective is the program's name without `_perf`, and `collective` where none is
+all iterations; GB is 1e9 bytes. The collective is the program's name without `_perf`, or `collective` if no name is
 printed.
 
 | metric | unit | labels |
@@ -17,20 +17,20 @@ printed.
 | `COLLECTIVE.algbw`, `COLLECTIVE.busbw` | B/s | size, place |
 | `COLLECTIVE.avg_busbw` | B/s | |
 
-Sizes that were measured with several types, operations or roots have the labels type, redop, root as well; a size that
-is measured several times (`--run_cycles`) is a series of so many samples. A measurement whose result was wrong is
-left out. Texts of bigscience's benchmark are read by `all_reduce_bench`.
+If the rows differ in type, operation or root, these are labels, too (type, redop, root). A size that is measured
+several times (`--run_cycles`) has several samples. A measurement with a wrong result is left out. `all_reduce_bench`
+reads the texts of bigscience's benchmark.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import load_json
-from perfgate.readers.builder import JsonSource, Place, RunBuilder, checked, number
+from perfgate.readers.builder import JsonSource, Place, RunBuilder, checked, mapping, number
 from perfgate.readers.nvidia import all_reduce_bench
 from perfgate.readers.text import InputFile
 
@@ -47,58 +47,44 @@ _AVERAGE = re.compile(r"# Avg bus bandwidth\s*: (\S+)")
 _FAILED = re.compile(r"# Out of bounds values\s*: (\d+) FAILED|Test (?:NCCL|CUDA) failure .*")
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
 
-#: How many of the printed unit are one s, or one B/s.
+#: The number of printed units in one s, or in one B/s.
 _PER_SECOND = {"(ns)": 1e9, "(us)": 1e6, "(ms)": 1e3, "(s)": 1.0}
 _PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
 _METRICS = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
 _IN_JSON = {"time": "time", "cpu_time": "cpu_time", "alg_bw": "algbw", "bus_bw": "busbw"}
+_DETAILS = ("type", "redop", "root")
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """One number of a table, and the row that it stands in."""
+    """One number of a table, and its row."""
 
     size: str
-    what: tuple[tuple[str, str], ...]
+    details: Mapping[str, str]
     place: str
     metric: str
     printed: object
     per: float
     at: Place
-    wrong: bool = False
+    wrong: bool
 
 
 def read(document: InputFile) -> tuple[Run, ...]:
     """The one run of a file."""
-    if document.is_json():
-        return (_of_json(document),)
-    return (_Table(document).read(),)
+    return (_of_json(document) if document.is_json() else _Table(document).read(),)
 
 
 def _add(run: RunBuilder, collective: str, values: list[_Value]) -> None:
-    """All the numbers of a table as series, with the labels that tell its rows apart."""
-    varying = {name for name, _ in {pair for value in values for pair in value.what}}
-    varying = {name for name in varying if len({dict(value.what).get(name) for value in values}) > 1}
+    """Add all numbers of a table as series; the details in which its rows differ are labels."""
+    varying = [name for name in _DETAILS if len({value.details.get(name) for value in values}) > 1]
     for value in values:
         unit = "s" if value.metric.endswith("time") else "B/s"
-        labels = {name: text for name, text in value.what if name in varying}
+        labels = {name: value.details[name] for name in varying if name in value.details}
         key = Key.of(f"{collective}.{value.metric}", size=value.size, place=value.place, **labels)
-        parsed, fault = checked(value.printed, unit)
         if value.wrong:
-            fault = "the result of the collective was wrong; left out"
-        if fault:
-            run.refuse(key, fault, value.at)
+            run.refuse(key, "the result of the collective is wrong; left out", value.at)
         else:
-            run.column(key, unit, value.per).values.append(parsed)
-
-
-def _average(run: RunBuilder, collective: str, printed: object, at: Place) -> None:
-    key = Key(f"{collective}.avg_busbw")
-    parsed, fault = checked(printed, "B/s")
-    if fault:
-        run.refuse(key, fault, at)
-    else:
-        run.one_value(key, "B/s", parsed * 1e9)
+            run.sample(key, unit, value.printed, value.at, per=value.per)
 
 
 class _Table:
@@ -115,7 +101,7 @@ class _Table:
         self.bench = all_reduce_bench.AllReduceBench()
 
     def read(self) -> Run:
-        """Every line of the file, once."""
+        """Read every line of the file once."""
         for line_number, line, _, ended in self.run.file.lines((*_WORDS, *all_reduce_bench.WORDS)):
             if ended:
                 self._line(line_number, line)
@@ -126,11 +112,11 @@ class _Table:
         if self.ranks:
             self.run.facts |= {"gpu_count": self.ranks, "world_size": self.ranks}
         _add(self.run, self.collective, self.values)
+        average = Key(f"{self.collective}.avg_busbw")
         for printed, line_number in self.averages[:1]:
-            _average(self.run, self.collective, printed, line_number)
-        for _, line_number in self.averages[1:]:  # of several runs in one log
-            key = Key(f"{self.collective}.avg_busbw")
-            self.run.refuse(key, "printed once more: give each run its own file", line_number)
+            self.run.value(average, "B/s", printed, line_number, per=1e-9)
+        for _, line_number in self.averages[1:]:  # a log of several runs
+            self.run.refuse(average, "printed again: give each run its own file", line_number)
         return self.run.run()
 
     def _line(self, line_number: int, line: str) -> None:
@@ -151,75 +137,66 @@ class _Table:
             self.collective = found[1]
 
     def _row(self, line: int, cells: list[str]) -> Iterator[_Value]:
-        """The numbers of one row, by the columns of the header: time, algbw, busbw and #wrong, out of place and in."""
+        """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
         if len(cells) < len(self.header):
-            detail = f": {len(cells)} cells below a header of {len(self.header)}"
-            self.run.say("error", "a row that cannot be read", line, detail)
+            detail = f": {len(cells)} cells, but the header has {len(self.header)}"
+            self.run.say("error", "a row cannot be read", line, detail)
             return
         first = next((at for at, name in enumerate(self.header) if name in _METRICS), len(cells))
-        what = dict(zip(self.header[:first], cells, strict=False))
-        told = tuple((name, what[name]) for name in ("type", "redop", "root") if name in what)
+        row = dict(zip(self.header[:first], cells, strict=False))
         starts = [at for at, name in enumerate(self.header) if name in ("time", "cputime")]
         for start, end, place in zip(starts, [*starts[1:], len(self.header)], ("out", "in"), strict=False):
             columns = {self.header[at]: cells[at] for at in range(start, end)}
             wrong = (number(columns.get("#wrong", "")) or 0) > 0
             for name, metric in _METRICS.items():
                 if name in columns:
-                    per = self._per(metric)
-                    yield _Value(cells[0], told, place, metric, columns[name], per, line, wrong=wrong)
+                    yield _Value(cells[0], row, place, metric, columns[name], self._per(metric), line, wrong)
 
     def _per(self, metric: str) -> float:
-        """The unit of a column, from the line of units; those of every version so far if there is none."""
+        """The unit of a column from the line of units; without one, the unit of all versions so far."""
         known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
         return known[next((unit for unit in self.units if unit in known), usual)]
 
 
 def _of_json(document: InputFile) -> Run:
-    """`{"args": ["./all_reduce_perf", ...], "results": [{"size": 8, "out_of_place": {"time": 78.12, ...}, ...}]}`.
+    """Read `{"args": ["./all_reduce_perf", ...], "results": [{"size": 8, "out_of_place": {"time": 78.12, ...}, ...}]}`.
 
-    `env` holds every environment variable of the job: nothing but the listed fields is looked at.
+    `env` contains all environment variables of the job, so only the listed fields are used.
     """
-    text = document.whole()
-    loaded = load_json(text or "{}", document.name, document.limits)
+    loaded = load_json(document.whole() or "{}", document.name, document.limits)
     run = RunBuilder(document, NAME, JsonSource(loaded))
-    data = loaded.data if isinstance(loaded.data, dict) else {}
+    data = mapping(loaded.data)
     collective = _collective(data.get("args"))
     _add(run, collective, [*_json_values(data.get("results"))])
-    average, bounds = data.get("average_bus_bandwidth"), data.get("out_of_bounds")
-    if isinstance(average, dict) and "bandwidth" in average:
-        _average(run, collective, average["bandwidth"], ("average_bus_bandwidth", "bandwidth"))
-    if isinstance(bounds, dict) and checked(bounds.get("count"), "1")[0]:
+    average, bounds = mapping(data.get("average_bus_bandwidth")), mapping(data.get("out_of_bounds"))
+    if "bandwidth" in average:
+        path = ("average_bus_bandwidth", "bandwidth")
+        run.value(Key(f"{collective}.avg_busbw"), "B/s", average["bandwidth"], path, per=1e-9)
+    if checked(bounds.get("count"), "1")[0]:
         run.say("error", f"{bounds['count']} values are out of bounds", ("out_of_bounds",))
-    _json_facts(run, data.get("config"))
+    _json_facts(run, mapping(data.get("config")))
     run.report_json_faults()
     return run.run()
 
 
 def _json_values(results: object) -> Iterator[_Value]:
-    """Every number of the results, with its place."""
-    rows = [row for row in enumerate(results) if isinstance(row[1], dict)] if isinstance(results, list) else []
-    found = [
-        (row, ("results", index, place), row[place])
-        for index, row in rows
-        for place in ("out_of_place", "in_place")
-        if isinstance(row.get(place), dict)
-    ]
-    for row, path, cells in found:
-        told = tuple((name, str(row[name]).strip()) for name in ("type", "redop", "root") if name in row)
-        side = str(path[-1]).partition("_")[0]
-        wrong = checked(cells.get("nwrong"), "1")[0] > 0
-        for name, metric in _IN_JSON.items():
-            if name in cells:
-                per = 1e6 if metric.endswith("time") else 1e-9
-                size = str(row.get("size"))
-                yield _Value(size, told, side, metric, cells[name], per, path, wrong)
+    """Yield every number of the results."""
+    for index, row in enumerate(map(mapping, results if isinstance(results, list) else ())):
+        details = {name: str(row[name]).strip() for name in _DETAILS if name in row}
+        for side in ("out_of_place", "in_place"):
+            cells, path = mapping(row.get(side)), ("results", index, side)
+            wrong = checked(cells.get("nwrong"), "1")[0] > 0
+            for name, metric in _IN_JSON.items():
+                if name in cells:
+                    per = 1e6 if metric.endswith("time") else 1e-9
+                    place, size = side.partition("_")[0], str(row.get("size"))
+                    yield _Value(size, details, place, metric, cells[name], per, path, wrong)
 
 
-def _json_facts(run: RunBuilder, config: object) -> None:
-    """The GPUs: `devices` has one entry for each process, which has `nthreads` times `ngpus` of them."""
-    config = config if isinstance(config, dict) else {}
+def _json_facts(run: RunBuilder, config: Mapping[str, object]) -> None:
+    """The GPUs: `devices` has one entry for each process, and each process has `nthreads` times `ngpus` GPUs."""
     devices = config.get("devices")
-    named = [device.get("device_info") for device in devices or () if isinstance(device, dict)]
+    named = [mapping(device).get("device_info") for device in devices] if isinstance(devices, list) else []
     threads, gpus = checked(config.get("nthreads"), "s")[0], checked(config.get("ngpus"), "s")[0]
     if named and isinstance(named[0], str):
         run.facts["gpu"] = named[0]
@@ -228,7 +205,7 @@ def _json_facts(run: RunBuilder, config: object) -> None:
 
 
 def _collective(args: object) -> str:
-    """The collective by the name of the program, the first of the arguments."""
+    """The collective, from the name of the program, which is the first argument."""
     program = str(args[0]) if isinstance(args, list) and args else ""
     found = _PROGRAM.search(program.rpartition("/")[2])
     return found[1] if found else "collective"

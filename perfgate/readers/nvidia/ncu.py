@@ -148,9 +148,8 @@ class _Profile(RunBuilder):
         self._launch: tuple[str, str] | None = None
         #: The number of occurrences of each metric of a section in this launch.
         self._seen: Counter[tuple[str, str]] = Counter()
-        #: The key of each metric by kernel, section and occurrence, and the number of keys with the same name.
+        #: The key of each metric by kernel, section and occurrence.
         self._keys: dict[tuple[str, str, str, int], Key] = {}
-        self._kernel_names: Counter[str] = Counter()
         #: The number of values that ncu could not measure, and the line of the first.
         self._absent = self._first_absent = 0
 
@@ -174,12 +173,7 @@ class _Profile(RunBuilder):
         """The key of a value; the same metric in a second section is another one."""
         place = (value.kernel, value.section, value.metric, self._seen[value.section, value.metric])
         if place not in self._keys:
-            name = f"kernel.{value.kernel}.{value.metric}"
-            self._kernel_names[name] += 1
-            count = self._kernel_names[name]
-            self._keys[place] = Key(name if count == 1 else f"{name}#{count}")
-            if count == 2:
-                self.say("warning", f"{name} occurs twice; that of {value.section!r} is {name}#2", value.line)
+            self._keys[place] = self.unique(Key(f"kernel.{value.kernel}.{value.metric}"), value.line)
         return self._keys[place]
 
     def _measured(self, value: Value, key: Key, scale: Scale) -> None:

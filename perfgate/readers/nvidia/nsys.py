@@ -15,13 +15,9 @@ itself, an SQLite database, is read by `nsys_sqlite`.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from types import MappingProxyType
 
-import numpy as np
-
-from perfgate.core import Key, Run, Series, read_only
+from perfgate.core import Key, Run
 from perfgate.documents.json import JsonDocument, load_json
 from perfgate.documents.json_tokens import cut_back, walk
 from perfgate.readers.builder import RunBuilder, fault_of
@@ -45,7 +41,6 @@ _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
 _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
 #: The length of a notice or header in characters; lines of a hostile file may be longer.
 _SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
-_EMPTY = read_only(np.empty(0))
 
 
 class _Reports:
@@ -62,8 +57,6 @@ class _Reports:
         self._split: Split = ","
         self._width = 0
         self._begun = False
-        #: The number of repetitions of each metric in this run.
-        self._rows: Counter[str] = Counter()
         #: The reports of this run so far, and the messages about tables that are not read.
         self._reports: set[str] = set()
         self._said: set[str] = set()
@@ -100,7 +93,7 @@ class _Reports:
         if not self._begun:
             self._begin(table, metric, number)
         run = self.runs.run
-        key = self._free(metric, number)
+        key = run.unique(Key(metric), number)
         aggregate = {}
         for index, (statistic, factor) in table.columns.items():
             text = cells[index].strip()
@@ -111,19 +104,7 @@ class _Reports:
             elif plain:
                 # Division by 1000 is exact; multiplication by 0.001 is not.
                 aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
-        if aggregate:
-            run.finish(Series(key, table.unit, "aggregate", _EMPTY, None, MappingProxyType(aggregate)))
-
-    def _free(self, metric: str, number: int) -> Key:
-        """The key of a metric, numbered if the run already has it."""
-        run = self.runs.run
-        key = Key(metric)
-        while key in run.finished:
-            self._rows[metric] += 1
-            if self._rows[metric] == 1:
-                run.say("warning", f"{metric} occurs more than once; the second is {metric}#2", number)
-            key = Key(f"{metric}#{self._rows[metric] + 1}")
-        return key
+        run.aggregate(key, table.unit, aggregate)
 
     def _begin(self, table: Table, metric: str, number: int) -> None:
         """The first row of a table: a report that this run already has belongs to another run."""
@@ -136,7 +117,6 @@ class _Reports:
     def _another_run(self, number: int) -> None:
         self.runs.banner(number)
         self._reports.clear()
-        self._rows.clear()
 
     def _row(self, table: Table, number: int, line: str, ended: bool) -> bool:
         """Read a line after a table's header; False if it is not a row, so the table ends."""
