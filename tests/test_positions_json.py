@@ -41,6 +41,8 @@ def test_locate(path, place):
             "[1, NaN, -Infinity]",
             ["f:1:5: error: NaN is not a finite number", "f:1:10: error: -Infinity is not a finite number"],
         ),
+        ("[" + "9" * 250 + "e99]", ["f:1:2: error: " + "9" * 40 + " is not a finite number"]),
+        ("[-1.5E+999]", ["f:1:2: error: -1.5E+999 is not a finite number"]),
         ("[1e999]", ["f:1:2: error: 1e999 is not a finite number"]),
         ("[" + "9" * 5000 + "]", ["f:1:2: error: " + "9" * 40 + " is not a finite number"]),
         ("[1,\n2", ["f:2:2: error: the JSON document is cut off"]),
@@ -50,7 +52,7 @@ def test_locate(path, place):
         ("[" * 65 + "]" * 65, [f"f:1:65: error: {TOO_DEEP}"]),
         ("[" * 200_000, [f"f:1:65: error: {TOO_DEEP}"]),
         ('{"a":' * 100_000, [f"f:1:321: error: {TOO_DEEP}"]),
-        ('"\\ud800"', ["f:1:1: error: a string holds half a surrogate pair"]),
+        ('"\\ud800"', ["f:1:1: error: a string has half a surrogate pair"]),
         ('"\\ud83d\\ude00"', []),
     ],
 )

@@ -1,4 +1,4 @@
-"""The names in a store, and the environments that they stand for.
+"""The names in a store, and the identity of environments.
 
     SUITE/ENVIRONMENT/LEVEL/RUN.json     one stored run
     SUITE/ENVIRONMENT/prior.json         the measured noise between runs in this environment

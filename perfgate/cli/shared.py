@@ -149,6 +149,8 @@ class Publication:
 
     def check_files(self, inputs: Sequence[str]) -> None:
         """Raise Refused, before the work begins, if a report cannot be written, or would replace an input."""
+        if not self.outputs:
+            return
         from perfgate.reporters import EXTRAS
         from perfgate.workspace.output_files import check_outputs
 

@@ -27,8 +27,8 @@ _MAX_FAULTS = 20
 _TWICE = "the key {} occurs twice; the last one counts"
 _NOT_FINITE = "{} is not a finite number"
 
-#: A number beyond float64 has one of these.
-_HUGE = re.compile(r"[0-9]{300}|[eE]\+?[0-9]{3}")
+#: A number beyond float64 has 200 digits or an exponent of three; in a hash other text follows these.
+_HUGE = re.compile(r"[0-9]{200}|[eE]\+?[0-9]{3,}(?:[\s,\]}]|$)")
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -121,7 +121,7 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     numbers: Any = {"parse_float": decimal, "parse_int": integer} if _HUGE.search(text) else {}
     document = JsonDocument(name, text, None)
     if text.count("{") + text.count("[") > limits.containers:
-        return _refused(document, limits.beyond("containers", "this document holds more lists and objects"))
+        return _refused(document, limits.beyond("containers", "this document has more lists and objects"))
     try:
         data = json.loads(text, object_pairs_hook=unique, parse_constant=decimal, **numbers)
     except json.JSONDecodeError as error:
@@ -131,7 +131,7 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     if not _within(data, limits.depth):
         return _too_deep(document, limits)
     if _SURROGATE.search(text) and not _encodable(data):
-        return _refused(document, "a string holds half a surrogate pair")
+        return _refused(document, "a string has half a surrogate pair")
     paths = _faulty_paths(data, doubled, finite) if doubled or (finite and has_infinite) else iter(())
     document = replace(document, data=data)
     return replace(document, faults=_faults(document, paths))
@@ -234,7 +234,7 @@ def _nearest_offsets(document: JsonDocument, paths: Iterable[Path]) -> dict[Path
 def _offsets(text: str, paths: Iterable[Path]) -> dict[Path, int]:
     """Return where the value of each path and its parents begin, in a text that `json` can read.
 
-    Values beside the path are skipped by the scanner of the standard library, which returns their ends.
+    Values that are not on a path are skipped by the scanner of the standard library, which returns their ends.
     """
     tree: dict[Any, Any] = {}
     for path in paths:

@@ -51,7 +51,7 @@ _FIELD = re.compile(r"(?:id|why|severity|when|better|warmup|confidence|power|min
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class YamlSpan:
     """Where a value is: line and column from 1, the text of its line from there, and its end."""
 
     line: int
@@ -67,8 +67,8 @@ class YamlDocument:
 
     name: str
     data: Any = None
-    values: dict[Path, Span] = field(default_factory=dict)
-    keys: dict[Path, Span] = field(default_factory=dict)
+    values: dict[Path, YamlSpan] = field(default_factory=dict)
+    keys: dict[Path, YamlSpan] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -266,7 +266,7 @@ class _Builder:
             return event.value
         return int(event.value) if re.fullmatch(r"-?[0-9]{1,18}", event.value) else number
 
-    def span(self, event: Any) -> Span:
+    def span(self, event: Any) -> YamlSpan:
         line, column = event.start_mark.line, event.start_mark.column
         text = self.lines[line] if line < len(self.lines) else ""
-        return Span(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))
+        return YamlSpan(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from perfgate.core import Location, Problem
-from perfgate.documents.yaml import Path, Span, YamlDocument, misread_start
+from perfgate.documents.yaml import Path, YamlDocument, YamlSpan, misread_start
 from perfgate.schemas import schema
 
 #: A `jsonschema.exceptions.ValidationError`. Its type stubs make every attribute optional.
@@ -48,7 +48,7 @@ def problem_at(document: YamlDocument, message: str, path: Path, start: int = 0,
     return document.underlined(message, place.line, place.column, width)
 
 
-def _position(document: YamlDocument, place: Span, text: str, start: int, end: int) -> tuple[int, int]:
+def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, end: int) -> tuple[int, int]:
     """Return the line and column of `text[start:end]`, where `text` is the scalar at `place`."""
     if place.rest.startswith(text):
         return place.line, place.column + start
@@ -69,7 +69,7 @@ def _position(document: YamlDocument, place: Span, text: str, start: int, end: i
     return place.line, place.column
 
 
-def _end(document: YamlDocument, place: Span, *, quoted: bool, block: bool) -> tuple[int, int]:
+def _end(document: YamlDocument, place: YamlSpan, *, quoted: bool, block: bool) -> tuple[int, int]:
     """Return the place of a word that is missing at the end of a scalar: its closing quote, or after its last word."""
     line, column = place.end
     if not block:

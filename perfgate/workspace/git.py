@@ -64,7 +64,7 @@ class Commit:
         absolute = os.path.normpath(os.path.join(os.path.realpath(os.curdir), path))
         relative = os.path.relpath(absolute, self.top)
         if relative.startswith(".."):
-            raise Refused(f"{path} lies outside of the repository, so it is not in {self.ref}", 3)
+            raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
         return Path(relative).as_posix()
 
     def _contents(self, blobs: list[str]) -> list[bytes]:

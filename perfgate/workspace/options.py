@@ -38,7 +38,7 @@ def approve_command(options: CommandOptions) -> str:
 
 
 def place_words(options: CommandOptions) -> list[str]:
-    """Return the options that name the rules, the baselines and the suite, where they are not the default."""
+    """Return the options that name the rules, the baselines and the suite, if they are not the default."""
     rules = map(typed_path, options.rules if options.rules != ("rules",) else ())
     words = [word for rule in rules for word in ("--rules", rule)]
     words += ["--baselines", typed_path(options.baselines)] if options.baselines != "baselines" else []
