@@ -22,14 +22,8 @@ from perfgate.core.units import UNITS, Unit, display_unit, format_change, format
 from perfgate.core.wording import member_name, one_line, plural, series_name
 
 #: A sign for every outcome, because a reader may see no colours.
-SIGNS: dict[Outcome, str] = {
-    "fail": "✗",
-    "error": "!",
-    "suspect": "~",
-    "inconclusive": "?",
-    "skipped": "-",
-    "pass": "✓",
-}
+SIGNS: dict[Outcome, str]
+SIGNS = {"fail": "✗", "error": "!", "suspect": "~", "inconclusive": "?", "skipped": "-", "pass": "✓"}
 ASCII_SIGNS: dict[Outcome, str] = {**SIGNS, "fail": "x", "pass": "+"}
 
 _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
@@ -76,9 +70,8 @@ def is_warning(verdict: Verdict) -> bool:
 
 def effect(verdict: Verdict) -> str:
     """Return ` (warning only)` or ` (does not block)` for a warning, else nothing."""
-    if not is_warning(verdict):
-        return ""
-    return " (warning only)" if verdict.severity == "warning" else " (does not block)"
+    remark = " (warning only)" if verdict.severity == "warning" else " (does not block)"
+    return remark if is_warning(verdict) else ""
 
 
 def unrelated_errors(report: Report) -> list[Problem]:
@@ -202,16 +195,16 @@ def n_effective(verdict: Verdict) -> str:
 
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
     """Return the details of a verdict as pairs of a label and a text."""
-    pairs = [
-        ("measured", ", ".join(measured(verdict))),
-        ("allowed", allowed(verdict)),
-        ("explained by", "; ".join(explanation(verdict))),
-        ("data", _data(verdict)),
-        ("rule", f"{verdict.at} {verdict.rule}{effect(verdict)}"),
-        ("why", verdict.why or ""),
-        ("note", "; ".join(verdict.notes)),
-    ]
-    return [(word, text) for word, text in pairs if text]
+    texts = {
+        "measured": ", ".join(measured(verdict)),
+        "allowed": allowed(verdict),
+        "explained by": "; ".join(explanation(verdict)),
+        "data": _data(verdict),
+        "rule": f"{verdict.at} {verdict.rule}{effect(verdict)}",
+        "why": verdict.why or "",
+        "note": "; ".join(verdict.notes),
+    }
+    return [(label, text) for label, text in texts.items() if text]
 
 
 def _data(verdict: Verdict) -> str:
@@ -221,8 +214,7 @@ def _data(verdict: Verdict) -> str:
     if verdict.share and verdict.allowed_share is not None:
         beyond = _percent(verdict.share.estimate) + _bounds(verdict.share, _percent)
         parts.append(f"{beyond} of the values are beyond the bound ({_percent(verdict.allowed_share)} allowed)")
-    dropped = sum(run.dropped for run in verdict.runs)
-    if dropped:
+    if dropped := sum(run.dropped for run in verdict.runs):
         parts.append(f"{plural(dropped, 'value')} dropped as warm-up")
     if verdict.minimum_detectable_change is not None:
         parts.append(f"smallest detectable change {_percent(verdict.minimum_detectable_change)}")
@@ -294,9 +286,7 @@ def _bounds(seen: Estimate | RelativeChange, show: Callable[[float], str]) -> st
 
 def value_text(value: float | None, verdict: Verdict) -> str:
     """Return a value of the verdict's metric with its unit."""
-    if value is None:
-        return "unknown"
-    return format_value(value, verdict.unit or "1", unit_for(value, verdict).symbol)
+    return "unknown" if value is None else format_value(value, verdict.unit or "1", unit_for(value, verdict).symbol)
 
 
 def unit_for(value: float, verdict: Verdict) -> Unit:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from perfgate.core import CalibratedPrior, Key
+from perfgate.core import CalibratedPrior
 from perfgate.core.summaries import LevelSummary, PriorSummary, StoredRunSummary
 from perfgate.core.wording import listed, one_line, plural, without_commands
 from perfgate.reporters.inspection import render_text
@@ -41,12 +41,12 @@ def render_levels(levels: Sequence[LevelSummary]) -> str:
 def _ledger(level: LevelSummary) -> list[str]:
     """The metrics with the largest changes, since the level before and since the anchor."""
     rows = [("changed", level.since_parent), ("since the anchor", level.since_anchor)]
-    return [one_line(f"    {words}: {_moves(changes)}") for words, changes in rows if changes]
-
-
-def _moves(changes: Mapping[Key, float]) -> str:
-    order = sorted(changes, key=lambda key: (-abs(changes[key]), key))
-    return listed([f"{key} {100 * changes[key]:+.1f} %" for key in order], _SHOWN)
+    lines = []
+    for words, changes in rows:
+        order = sorted(changes, key=lambda key: (-abs(changes[key]), key))
+        moves = listed([f"{key} {100 * changes[key]:+.1f} %" for key in order], _SHOWN)
+        lines += [one_line(f"    {words}: {moves}")] if moves else []
+    return lines
 
 
 def _level(level: LevelSummary) -> str:

@@ -202,14 +202,15 @@ class _Form:
     terms_width: int
     #: The room that this form gives to the names of metrics, unless they need less.
     room_for_names: int
-
-    @property
-    def heads(self) -> list[str]:
-        return ["metric", "measured", "", "allowed"] if self.bar_apart else ["metric", "measured", "allowed"]
+    heads: tuple[str, ...] = ("metric", "measured", "allowed")
 
 
 #: From the widest to the narrowest.
-_FORMS = (_Form(True, _WIDE_TERMS, 40), _Form(False, _WIDE_TERMS, 40), _Form(False, _NARROW_TERMS, 28))
+_FORMS = (
+    _Form(True, _WIDE_TERMS, 40, ("metric", "measured", "", "allowed")),
+    _Form(False, _WIDE_TERMS, 40),
+    _Form(False, _NARROW_TERMS, 28),
+)
 
 
 @dataclass(frozen=True, slots=True)
