@@ -1,27 +1,12 @@
-"""What the pages show is true: the README's commands, its example's output, and its table of the language."""
+"""The README begins with the two commands, and links and paths in the top-level pages exist."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
-from conftest import Done
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-Command = Callable[..., Done]
-
-
-@pytest.fixture
-def example(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the example, as the working directory."""
-    shutil.copytree(ROOT / "examples" / "tiny-gpt", folder / "tiny-gpt")
-    monkeypatch.chdir(folder / "tiny-gpt")
-    return folder / "tiny-gpt"
 
 
 def test_the_first_block_holds_the_two_commands() -> None:

@@ -1,4 +1,4 @@
-"""The examples do what their pages say: kept runs are judged, and the scripts that need no framework are run."""
+"""The examples do what their pages say: stored runs are checked, and the scripts without a framework run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_script_records_what_the_kept_runs_hold(example: Path) -> None:
     assert len({tuple(series.key for series in run.series) for run in runs}) == 1
     assert all(run.problems == () and run.environment == {"example": "recorder"} for run in runs)
     losses = [next(series.values.tolist() for series in run.series if series.key.metric == "loss") for run in runs]
-    assert losses[0][:5] == losses[1] == losses[2]  # the slow one does the same work, and some that nobody uses
+    assert losses[0][:5] == losses[1] == losses[2]  # the slow run does the same work, and some unused work
 
 
 @pytest.mark.parametrize("example", RECORDED, indirect=True)

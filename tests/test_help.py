@@ -1,4 +1,4 @@
-"""Every example that a command's help shows is run, as a person would type it, in a team's repository."""
+"""Run the example of every command's help, as a user would type it, in a team's repository."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXAMPLES = examples(main)
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with everything that examples name: runs, rules, two levels, stored reports, a feature branch."""
+    """A repository with runs, rules, two levels, stored reports and a feature branch, as the examples need them."""
     folder = tmp_path_factory.mktemp("team")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -69,7 +69,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def typed(line: str) -> tuple[list[str], str | None]:
-    """The words that a shell would hand over, and the file that its output goes to."""
+    """Return the words of a command after the shell has read it, and the file for its output."""
     line = re.sub(r"\$\((.*?)\)", lambda found: subprocess.check_output(shlex.split(found[1]), text=True).strip(), line)
     command, _, target = line.partition(" > ")
     words = [name for word in shlex.split(command) for name in (sorted(glob.glob(word)) if "*" in word else [word])]

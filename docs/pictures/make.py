@@ -1,4 +1,4 @@
-"""Makes the pictures of the README: `python docs/pictures/make.py`; needs Chromium and `perfgate[html]`."""
+"""Make the picture of the README: `python docs/pictures/make.py`. It needs Chromium and `perfgate[html]`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MAX_BYTES = 200_000
 
 
 def page(path: Path) -> None:
-    """The report of the example's slow run, which fails: exit code 1."""
+    """Write the report of the example's slow run, which fails with exit code 1."""
     command = [sys.executable, "-m", "perfgate", "check", "runs/slow.log", "--quiet", "--html", str(path)]
     done = subprocess.run(command, cwd=EXAMPLE, check=False)
     if done.returncode != 1:
-        raise SystemExit(f"the example ended in {done.returncode}, not in 1")
+        raise SystemExit(f"the example exited with {done.returncode}, expected 1")
 
 
 def photograph(page: Path, picture: Path) -> None:
-    """A picture of the page, in a third of the bytes that all its shades would take."""
+    """Write a picture of the page, with 256 colours to keep it small."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         raise SystemExit("chromium is not installed")

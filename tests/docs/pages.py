@@ -133,7 +133,7 @@ def _normal(text: str, measured: bool) -> str:
 
 
 class Terminal:
-    """Runs commands in the working directory: perfgate in this process if it is given, everything else in bash."""
+    """Run commands in the working directory: perfgate in this process if it is given, everything else in bash."""
 
     def __init__(self, perfgate: Callable[..., Done] | None, environment: dict[str, str]) -> None:
         self.perfgate = perfgate
