@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from perfgate.recorder.recorded_series import Fact
 from perfgate.recorder.recorder import Recorder
-from perfgate.recorder.spans import Span
+from perfgate.recorder.spans import TimedSpan
 
 
 class RecordingCallback:
@@ -33,7 +33,7 @@ class RecordingCallback:
             self._path, rank=rank, world_size=world_size, environment=self._environment, commit=self._commit
         )
         self._on_gpu = on_gpu
-        self._begun: dict[str, Span] = {}
+        self._begun: dict[str, TimedSpan] = {}
 
     def _change(
         self, drop: Sequence[str] = (), end: Sequence[str] = (), begin: Sequence[str] = (), restart: Sequence[str] = ()

@@ -22,7 +22,7 @@ from perfgate.recorder.recorded_series import (
     check_facts,
     check_step,
 )
-from perfgate.recorder.spans import CudaSpan, Span, StepSpan
+from perfgate.recorder.spans import CudaSpan, StepSpan, TimedSpan
 from perfgate.recorder.turns import Turns
 from perfgate.recorder.writer import Writer, warn
 
@@ -91,16 +91,16 @@ class Recorder:
         size = {} if self.world_size is None else {"world_size": self.world_size}
         return {**size, **known_facts(), **self._given}
 
-    def span(self, metric: str, labels: Labels | None = None) -> Span:
+    def span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
         """Time a `with` block on the host's monotonic clock, as a value of `metric` in nanoseconds.
 
         It does not wait for the GPU: see `cuda_span`. A span can also be started and stopped by hand. Raises ValueError
         for an invalid name or label.
         """
         series = self._times.get(metric) if labels is None else None
-        return Span(self._writer, series or self._series.find(metric, SPAN_UNIT, labels))
+        return TimedSpan(self._writer, series or self._series.find(metric, SPAN_UNIT, labels))
 
-    def cuda_span(self, metric: str, labels: Labels | None = None) -> Span:
+    def cuda_span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
         """Time the work that a `with` block queues in the current CUDA stream, in nanoseconds on the GPU.
 
         Two CUDA events mark the beginning and the end; nothing waits for the GPU before `close`. Entering raises
@@ -180,7 +180,7 @@ class Recorder:
         if self._turns is not None:
             self._turns.pass_on()
 
-    def step_span(self) -> Span:
+    def step_span(self) -> TimedSpan:
         """Time a whole step as `step.time`, in nanoseconds; the step ends with the block."""
         series = self._times.get(STEP_TIME) or self._series.find(STEP_TIME, SPAN_UNIT)
         return StepSpan(self._writer, series, self.step, takes_turns=self._turns is not None)

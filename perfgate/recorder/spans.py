@@ -11,10 +11,10 @@ from perfgate.recorder.recorded_series import RecordedSeries
 from perfgate.recorder.turns import wait_for_gpu
 from perfgate.recorder.writer import Writer
 
-Timed = TypeVar("Timed", bound="Span")
+Timed = TypeVar("Timed", bound="TimedSpan")
 
 
-class Span:
+class TimedSpan:
     """A span of time on the host's monotonic clock. If the work raises, nothing is recorded.
 
     Every span runs this code: `benchmarks/recorder.py` measures its cost.
@@ -48,7 +48,7 @@ class Span:
             self.stop()
 
 
-class StepSpan(Span):
+class StepSpan(TimedSpan):
     """A whole step; `boundary` begins the next one. With `takes_turns` it waits for the GPU before it ends."""
 
     __slots__ = ("_boundary", "_takes_turns")
@@ -68,7 +68,7 @@ class StepSpan(Span):
         self._boundary()
 
 
-class CudaSpan(Span):
+class CudaSpan(TimedSpan):
     """A span of time on the GPU, between two marks in a CUDA stream."""
 
     __slots__ = ("_event",)
