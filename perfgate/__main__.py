@@ -8,7 +8,7 @@ import sys
 
 def main() -> None:
     """Run the command line; the process ends with its exit code."""
-    gc.disable()  # a command is short and makes no cycles to speak of; looking for them costs a tenth of its time
+    gc.disable()  # a command is short and makes hardly any cycles; collecting them takes a tenth of its time
     try:
         from perfgate.cli.entry import run
 

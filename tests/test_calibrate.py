@@ -145,7 +145,7 @@ def test_stored_runs_of_every_environment_with_enough_of_them(perfgate: Command,
         assert perfgate("baseline", "approve", *names, "--reason", "first").code == 0
     done = perfgate("calibrate")
     assert (done.code, done.out.count("wrote ")) == (0, 2)
-    assert "2 runs stored, and 5 are needed" in done.out
+    assert "2 runs stored, but 5 are needed" in done.out
     alone = perfgate("calibrate", "--env", "gpu=B")
     assert (alone.code, alone.out.count("wrote "), "measured on 6 runs" in alone.out) == (0, 1, True)
     priors = sorted(folder.glob("baselines/*/*/prior.json"))
@@ -159,7 +159,7 @@ def test_stored_runs_of_every_environment_with_enough_of_them(perfgate: Command,
 
 def test_too_few_stored_runs_and_none_are_said(gate: Command, folder: Path) -> None:
     done = gate("calibrate")
-    assert (done.code, "2 runs stored, and 5 are needed" in done.said) == (3, True)
+    assert (done.code, "2 runs stored, but 5 are needed" in done.said) == (3, True)
     none = gate("calibrate", "--baselines", "elsewhere")
     assert (none.code, "no stored runs of suite default" in none.said) == (3, True)
     assert not list(folder.glob("baselines/*/*/prior.json"))
@@ -246,7 +246,7 @@ def test_noise_of_pairs_by_another_name_is_refused(gate: Command, folder: Path) 
 def test_too_few_pairs_and_pairs_beside_runs_are_refused(gate: Command, folder: Path) -> None:
     pairs = write_pairs(folder, 5, 0.04)
     done = gate("calibrate", *pairs[:4])
-    assert (done.code, "needs 5 or more pairs of the same code, and was given 4" in done.said) == (2, True)
+    assert (done.code, "needs 5 or more pairs of the same code, but there are 4" in done.said) == (2, True)
     write_results(folder / "run.json", {"metric": "forward", "unit": "ms", "values": list(steady(100))})
     mixed = gate("calibrate", *pairs, "run.json")
     assert (mixed.code, "give pairs or runs, not both" in mixed.said) == (2, True)
@@ -263,7 +263,7 @@ def test_too_few_pairs_and_pairs_beside_runs_are_refused(gate: Command, folder: 
 @pytest.mark.parametrize(
     ("runs", "rule", "code", "said"),
     [
-        (RUNS[:4], "forward within 5% of baseline", 2, "needs 5 or more runs of the same code, and was given 4"),
+        (RUNS[:4], "forward within 5% of baseline", 2, "needs 5 or more runs of the same code, but there are 4"),
         (RUNS, "forward under 1 s", 3, "no rule compares with stored runs"),
         (RUNS, "forwrad within 5% of baseline", 3, "no run has a metric of `forwrad within 5% of baseline`"),
         (RUNS, "forward count within 5% of baseline", 3, "compared without noise"),

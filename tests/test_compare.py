@@ -65,8 +65,8 @@ def test_what_cannot_be_compared(perfgate: Command, logs: Path, words: list[str]
 
 def test_what_only_one_side_holds_is_said(perfgate: Command, logs: Path) -> None:
     done = perfgate("compare", *BASE, "--new", "same.log")
-    assert "only the base side holds old" in done.out
-    assert "only the new side holds fresh" in done.out
+    assert "only the base side has old" in done.out
+    assert "only the new side has fresh" in done.out
 
 
 def test_a_metric_that_holds_no_number_any_more_is_not_a_pass(perfgate: Command, logs: Path) -> None:

@@ -1,4 +1,4 @@
-"""`perfgate calibrate`: the noise between runs or pairs of an environment, measured on unchanged ones and stored."""
+"""`perfgate calibrate`: measure the noise between unchanged runs or pairs of an environment, and store it."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """Unchanged runs, or pairs, of one environment."""
+    """Unchanged runs or pairs of one environment."""
 
     case: Case
     environment: str
     identity: Mapping[str, Fact | None]
     sources: Sequence[StoredSource]
-    #: Of each run the level that it belongs to; runs that the user gave are all of the same code.
+    #: The level of each run; empty for runs from the command line, which are all of the same code.
     levels: Sequence[str] = ()
 
 
 def calibrate_runs(options: CommandOptions) -> list[str]:
-    """Measure the noise between unchanged runs, or pairs, and store it; returns the lines to print. Raises Refused.
+    """Measure the noise between unchanged runs or pairs, and store it; return the lines to print. Raises Refused.
 
-    Without runs, those that are stored show it: each level against itself, for every environment with enough of them.
+    Without runs, the stored ones are used: each level by itself, for every environment with enough runs.
     """
     if not options.runs:
         return _calibrate_stored(options)
@@ -51,7 +51,7 @@ def calibrate_runs(options: CommandOptions) -> list[str]:
     if wrong:
         raise Refused("\n".join(map(str, wrong)), 3)
     if len(new) < FEWEST_RUNS:
-        raise Refused(f"calibrate needs {FEWEST_RUNS} or more {what}s of the same code, and was given {len(new)}")
+        raise Refused(f"calibrate needs {FEWEST_RUNS} or more {what}s of the same code, but there are {len(new)}")
     files = dict.fromkeys(file for run in candidates.runs for file in run.files)
     measured = _Measured(
         Case(candidates.ruleset, new, baseline, surroundings.today(), candidates.facts),
@@ -63,7 +63,7 @@ def calibrate_runs(options: CommandOptions) -> list[str]:
 
 
 def _calibrate_stored(options: CommandOptions) -> list[str]:
-    """Measure the noise of each environment, or of that of `--env`, on its stored runs. Raises Refused."""
+    """Measure the noise of every environment, or of the one of `--env`, on its stored runs. Raises Refused."""
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     store = open_store(options.baselines)
     names, problems = environments(store, ruleset.suite)
@@ -74,7 +74,7 @@ def _calibrate_stored(options: CommandOptions) -> list[str]:
     for name in names:
         stored[name], damaged, _ = read_stored_runs(store, ruleset.suite, name)
         problems += damaged
-    if problems:  # before anything is written, for what is damaged may be what the noise is seen in
+    if problems:  # nothing is written: a damaged run may be the one that shows the noise
         raise Refused("\n".join(["the stored baselines are damaged:", *map(str, problems)]), 3)
     lines, refusals = [], []
     for name, found in stored.items():
@@ -90,10 +90,10 @@ def _calibrate_stored(options: CommandOptions) -> list[str]:
 
 
 def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _Measured:
-    """What is stored of one environment. Raises Refused where it is too little."""
+    """Return the stored runs of one environment. Raises Refused if there are too few."""
     held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
     if len(held) < FEWEST_RUNS:
-        raise Refused(f"{plural(len(held), 'run')} stored, and {FEWEST_RUNS} are needed", 3)
+        raise Refused(f"{plural(len(held), 'run')} stored, but {FEWEST_RUNS} are needed", 3)
     runs = tuple(run.file.run(run.path) for _, run in held)
     sources = {source.sha256: source for _, run in held for source in run.file.sources}
     case = Case(ruleset, runs, Baseline(), surroundings.today())
@@ -102,12 +102,12 @@ def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _
 
 
 def _calibrate(measured: _Measured, store: WritableStore) -> list[str]:
-    """Measure the noise and store it; returns the lines to print. Raises Refused where nothing can be measured."""
+    """Measure the noise and store it; return the lines to print. Raises Refused if nothing can be measured."""
     priors, complaints = calibrate(measured.case, measured.levels)
     said = [f"not calibrated: {complaint}" for complaint in complaints]
     if not priors:
         why = said or ["no rule compares with stored runs: write one, such as `forward within 5% of baseline`"]
-        raise Refused("\n".join(["nothing was calibrated, and nothing is stored", *why]), 3)
+        raise Refused("\n".join(["nothing was calibrated or stored", *why]), 3)
     with locked(store):
         return [*map(prior_line, priors), *said, _write(measured, priors, store)]
 

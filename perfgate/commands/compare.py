@@ -1,4 +1,4 @@
-"""`perfgate compare`: two sets of runs without rules; every metric that both sides hold gets a verdict."""
+"""`perfgate compare`: compare two sets of runs without rules; every shared metric gets a verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sente
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.errors import Refused
 
-#: Where the rules of a comparison stand: nobody wrote them.
+#: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")
 
 
@@ -34,7 +34,7 @@ def compare(
 ) -> Report:
     """Judge new runs against base runs, metric by metric. Raises Refused for usage errors.
 
-    Without a statistic each metric has its own: the median of samples, the mean of aggregates.
+    The default statistic is the median of samples and the mean of aggregates.
     """
     _check_statistic(statistic)
     asks = _change(tolerance)
@@ -50,18 +50,18 @@ def compare_pairs(
     format: str | None = None,
     trace_mode: TraceMode = "corrected",
 ) -> Report:
-    """Judge the new side of pairs against their base side, metric by metric. Raises Refused where there are none."""
+    """Judge the new side of pairs against their base side, metric by metric. Raises Refused without pairs."""
     _check_statistic(statistic)
     asks = _change(tolerance)
     runs = inputs.read_runs(paths, format, trace_mode)
     new, baseline, problems = with_pairs(runs, Baseline())
     if baseline.pairing is None:
-        raise Refused("--paired: these runs hold no pairs; `perfgate run --paired` makes them")
+        raise Refused("--paired: these runs have no pairs; make them with `perfgate run --paired`")
     return _compared(baseline, new, asks, statistic, problems)
 
 
 def compare_runs(base: tuple[Run, ...], new: tuple[Run, ...], what: str) -> Report:
-    """Stored runs against stored runs, with the usual tolerance; `what` stands for the baseline."""
+    """Compare stored runs with stored runs, with the default tolerance; `what` names the baseline."""
     return replace(_compared(Baseline(runs=base), new, _change("5%"), None), baseline=what)
 
 
@@ -123,16 +123,16 @@ def _metrics(runs: Sequence[Run]) -> set[str]:
 
 
 def _shared(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
-    """The metrics of both sides; nothing in common is an error, for nothing could be judged."""
+    """Return the metrics that both sides have, sorted."""
     return sorted(_metrics(base) & _metrics(new))
 
 
 def _alone(base: Sequence[Run], new: Sequence[Run]) -> list[Problem]:
-    """What only one side holds is not compared, and said."""
+    """Return a warning for metrics of one side only, and an error if no metric is shared."""
     shared = _metrics(base) & _metrics(new)
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
     said = [
-        Problem("warning", f"only the {side} side holds {', '.join(sorted(names))}", _HERE)
+        Problem("warning", f"only the {side} side has {', '.join(sorted(names))}", _HERE)
         for side, names in sides.items()
         if names
     ]

@@ -1,4 +1,4 @@
-"""`perfgate init`: from runs to a gate. Everything is decided first and written at the end, over nothing."""
+"""`perfgate init`: write a gate from runs. Files are written at the end, all or none, and never overwritten."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ from perfgate.workspace.output_files import create_file
 SUITE = "training"
 RULES, BASELINES, WORKFLOW = "rules", "baselines", ".github/workflows/perf.yml"
 
-_COMMIT = f"fill in what {WORKFLOW} leaves to you (TODO), and commit all of it to the main branch"
+_COMMIT = f"fill in the TODO lines of {WORKFLOW}, and commit all files to the main branch"
 
 Files = dict[str, bytes]
 
 
 def init(options: CommandOptions) -> list[str]:
-    """Write rules, the runs as the first level, and a workflow; returns the lines to print.
+    """Write rules, the runs as the first level, and a workflow; return the lines to print.
 
-    Raises Refused where any of them is there already, and where the runs cannot become a baseline; then nothing is
-    written.
+    Raises Refused, and writes nothing, if one of them exists or the runs cannot become a baseline.
     """
     suite = options.suite or SUITE
     _refuse_existing()
@@ -50,22 +49,22 @@ def init(options: CommandOptions) -> list[str]:
 
 
 def _refuse_existing() -> None:
-    """Nothing is ever overwritten, nor mixed with what somebody else wrote. Raises Refused."""
-    there = [f"{folder}/ holds {_names(folder)}" for folder in (RULES, BASELINES) if _names(folder)]
+    """Refuse to overwrite files, or to mix them with existing ones. Raises Refused."""
+    there = [f"{folder}/ has {_names(folder)}" for folder in (RULES, BASELINES) if _names(folder)]
     there += [f"{WORKFLOW} exists"] if os.path.lexists(WORKFLOW) else []
     if there:
-        step = "move that away, or write by hand what is missing (`perfgate init` in an empty folder shows how)"
-        raise Refused(f"nothing was written, for this is here already: {'; '.join(there)}: {step}")
+        step = "move them away, or write the missing files by hand (`perfgate init` in an empty folder shows how)"
+        raise Refused(f"nothing was written, because these exist: {'; '.join(there)}: {step}")
 
 
 def _names(place: str) -> str:
-    """What a folder holds, in words; a file of that name is there, too."""
+    """Return the names in a folder, in words; empty if there is no such folder."""
     try:
         names = sorted(os.listdir(place))
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return f"no folder that can be read ({error.strerror or error})"
+        return f"a folder that cannot be read ({error.strerror or error})"
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
@@ -80,14 +79,14 @@ def _rules_name(suite: str) -> str:
 
 
 def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Problem, ...]]:
-    """All files, in the order in which a person would read them, and warnings. Raises Refused."""
+    """Return all files, in the order in which a person would read them, and warnings. Raises Refused."""
     runs, facts, noticed = read_measured(options, DEFAULT_IDENTITY)
     runs = runs[-RUNS_KEPT:]
     found = propose(runs, surroundings.today())
     if not found.rules:
         why = "\n".join(f"  {why}: {', '.join(metrics[:5])}" for why, metrics in found.left_out.items())
         step = "see `perfgate inspect RUN...`, or write the first rule by hand (`perfgate init` without runs)"
-        raise Refused(f"these runs share no metric that a first rule can hold:\n{why}\n{step}", 3)
+        raise Refused(f"these runs have no shared metric that fits a first rule:\n{why}\n{step}", 3)
     text = rule_file(suite, found, len(runs))
     ruleset = _loaded(text, suite)
     given = replace(options, rules=(_rules_name(suite),), suite=suite)
@@ -102,7 +101,7 @@ def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Proble
 
 
 def _loaded(text: str, suite: str) -> Ruleset:
-    """The rules as every later command will read them. Raises Refused."""
+    """Return the rules as every later command will read them. Raises Refused."""
     ruleset, problems = load_rules([(_rules_name(suite), text.encode())], suite, surroundings.limits())
     if ruleset is None:
         raise Refused("\n".join(map(str, problems)))
@@ -110,12 +109,12 @@ def _loaded(text: str, suite: str) -> Ruleset:
 
 
 def _refuse_blocked(found: Candidates) -> None:
-    """A first check of the same runs must pass: a gate that begins red is switched off. Raises Refused."""
+    """Refuse runs that fail the new rules: people switch off a gate that begins red. Raises Refused."""
     case = Case(found.ruleset, found.runs, found.loaded.baseline, surroundings.today(), found.facts)
     blocked = [verdict for verdict in judge(case) if verdict.exit_code]
     if blocked:
         words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in blocked)
-        raise Refused(f"nothing was written, for these runs do not pass what they would be held to:\n{words}", 3)
+        raise Refused(f"nothing was written, because these runs do not pass the new rules:\n{words}", 3)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -136,7 +135,7 @@ def _write(files: Files) -> None:
     except OSError as error:
         _remove(reversed(made))
         place = error.filename2 or error.filename
-        raise Refused(f"nothing was written, for {place} cannot be: {error.strerror or error}") from None
+        raise Refused(f"nothing was written, because {place} cannot be written: {error.strerror or error}") from None
     except BaseException:
         _remove(reversed(made))
         raise
@@ -152,7 +151,7 @@ def _next_with_runs(options: CommandOptions) -> list[str]:
     facts = "".join(f" --env {shlex.quote(typed_fact(fact))}" for fact in options.env)
     shown = " ".join(map(typed_path, options.runs)) + facts
     return [
-        f"read {_rules_name(options.suite or SUITE)}, then see that the gate holds:",
+        f"read {_rules_name(options.suite or SUITE)}, then try the gate:",
         f"    perfgate check {shown}",
         f"    perfgate selftest {shown}",
         _COMMIT,

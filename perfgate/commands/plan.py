@@ -1,4 +1,4 @@
-"""`perfgate plan`: what the rules can see with the stored runs, before anybody makes new ones."""
+"""`perfgate plan`: the changes that the rules can detect with the stored runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 
 def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
-    """The plans of every environment of the suite that the given facts fit, and what is wrong with the stored runs.
+    """Return the plans of every environment that fits the given facts, and the problems of the stored runs.
 
     Raises Refused for mistakes in the rules, and where nothing is stored.
     """
@@ -36,7 +36,7 @@ def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
 
 
 def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
-    """The stored runs of every environment that the given facts fit, without new ones, and what is wrong with them."""
+    """Yield the stored runs of every environment that fits the given facts, without new runs, and their problems."""
     store, given = open_store(options.baselines), inputs.read_facts(options.env)
     names, problems = environments(store, ruleset.suite)
     for environment in names:
@@ -52,7 +52,7 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
 
 
 def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, Fact] | None, list[Problem]]:
-    """The facts that the newest stored run of an environment holds; None where there is no run."""
+    """Return the facts of the newest stored run of an environment; None without a run."""
     stored, problems, _ = read_stored_runs(store, ruleset.suite, environment)
     if not stored:
         return None, problems
@@ -62,7 +62,7 @@ def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, 
 
 
 def _fits(given: dict[str, Fact], facts: dict[str, Fact], ruleset: Ruleset) -> bool:
-    """Whether the facts of the command line are those of an environment, as far as they identify one."""
+    """Return whether the facts of the command line fit the identity of an environment."""
     identity = identity_of(facts, ruleset.identity)
     asked = ((fact_text(given[name]), identity[name]) for name in identity if name in given)
     return all(known is not None and fact_text(known) == text for text, known in asked)

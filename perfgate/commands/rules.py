@@ -8,6 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from perfgate.core import PolicyChange, Problem, Verdict
+from perfgate.core.wording import plural
 from perfgate.reporters.rule_texts import render_next_run
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
@@ -20,20 +21,20 @@ from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_rul
 
 
 def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """Validate rule files: a line for each good one, and every problem of the others."""
+    """Validate rule files; return a line for each good one, and every problem of the others."""
     counts, problems = loading.check_rules(WORKING_TREE.rule_files(paths), surroundings.limits())
-    return [f"{name}: {count} rule" + ("" if count == 1 else "s") for name, count in counts.items()], problems
+    return [f"{name}: {plural(count, 'rule')}" for name, count in counts.items()], problems
 
 
 def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
-    """How the rules of all suites are called, and with that what they are about; sorted. Raises Refused."""
+    """Return the names of the rules of all suites, and their metrics if asked for; sorted. Raises Refused."""
     found = loading.all_rules(WORKING_TREE.rule_files(paths), surroundings.limits())
     names = {rule.name for rule in found}
     return sorted(names | {rule.sentence.subject_text for rule in found} if with_metrics else names)
 
 
 def rules_difference(old: str, new: str | None, options: CommandOptions) -> tuple[list[PolicyChange], str]:
-    """What the rules of NEW loosen or tighten against those of OLD, and how the two are called. Raises Refused.
+    """Return what the rules of NEW loosen or tighten against OLD, and a title for both. Raises Refused.
 
     Each side is a path, or a git ref, of which the rules at `paths` are read; NEW is the working tree by default.
     """
@@ -48,7 +49,7 @@ def _side(name: str | None, options: CommandOptions) -> Ruleset:
 
 
 def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """The rules with these ids, or all, in words, and what they come to with the stored runs, where there are any.
+    """Return the rules with these ids, or all, in words, with their results on the stored runs.
 
     Also returned is what is wrong with the stored runs. Raises Refused for an unknown id or a file with mistakes.
     """
@@ -67,7 +68,7 @@ def _of(rule: Rule, found: Mapping[str, Sequence[Verdict]]) -> dict[str, list[Ve
 
 
 def _now(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:
-    """The verdicts on the newest stored run of each level that is compared with, as if it were new."""
+    """Return the verdicts on the newest stored run of each current level, as if it were new."""
     from perfgate.commands.plan import stored_cases
     from perfgate.judge.verdicts import judge
 

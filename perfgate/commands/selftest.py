@@ -1,4 +1,4 @@
-"""`perfgate selftest`: the user's own rules, on the user's own runs, shown what they are meant to catch."""
+"""`perfgate selftest`: prove with the user's rules and runs that worse input fails."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from perfgate.workspace.rule_source import policy_source, read_ruleset
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What was shown of each rule, against what, and what that makes the command exit with."""
+    """The proof of each rule, what the runs were compared with, and the exit code."""
 
     proofs: tuple[Proof, ...]
-    #: The level, or in words that the runs were held against themselves.
+    #: The level; or words that say that the runs were compared with themselves.
     against: str
     problems: tuple[Problem, ...]
     exit_code: int
 
 
 def selftest(options: CommandOptions) -> SelfTest:
-    """Test every rule; nothing is written. Raises Refused for mistakes in the rules and runs that cannot be read."""
+    """Test every rule; nothing is written. Raises Refused for mistakes in the rules and for unreadable runs."""
     ruleset = read_ruleset(policy_source(options.policy_ref), options.rules, options.suite)
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
@@ -40,7 +40,7 @@ def selftest(options: CommandOptions) -> SelfTest:
         raise Refused("the stored baseline cannot be used:\n" + "\n".join(map(str, loaded.problems)), 3)
     baseline, against = loaded.baseline, f"baseline {loaded.baseline.place}"
     if not baseline.runs:
-        baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, for {baseline.missing}"
+        baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, because {baseline.missing}"
     problems = [problem for problem in clashes if problem.severity == "warning"]
     proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
     return SelfTest(proofs, against, tuple(problems), exit_code(proofs))

@@ -1,4 +1,4 @@
-"""Two steps by turns in one process: where both versions can be called, nothing sees smaller changes."""
+"""Two steps by turns in one process: the most sensitive comparison, if both versions can be called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfgate.recorder.turns import wait_for_gpu
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The seconds of each step of both sides, in order; the i-th steps of both were taken next to each other."""
+    """The seconds of each step of both sides, in order. The i-th steps of both were taken one after the other."""
 
     base: tuple[float, ...]
     new: tuple[float, ...]
@@ -55,7 +55,7 @@ def pair(
     Exceptions of the two functions pass through.
     """
     if steps < 8:
-        raise ValueError(f"steps is 8 or more, not {steps!r}: fewer tell nothing of 1 %")
+        raise ValueError(f"steps is 8 or more, not {steps!r}: fewer cannot show a change of 1 %")
     recorder = None if results is None else Recorder(results)
     try:
         found = timed_by_turns(base_step, new_step, steps, number)
@@ -70,7 +70,7 @@ def pair(
 
 
 def timed_by_turns(base_step: Callable[[], Any], new_step: Callable[[], Any], steps: int, number: int = 1) -> Pair:
-    """The seconds of so many calls of each function, by turns. The garbage collector rests, as it does in timeit."""
+    """Return the seconds of each call of both functions, by turns, without garbage collection (as in timeit)."""
     times: tuple[list[float], list[float]] = ([], [])
     functions = (base_step, new_step)
     was_on = gc.isenabled()
@@ -90,7 +90,7 @@ def timed_by_turns(base_step: Callable[[], Any], new_step: Callable[[], Any], st
 
 
 def record_pair(recorder: Recorder, metric: str, pair: Pair, number: int = 1) -> None:
-    """Both sides as series of a recording, with the labels by which they are known."""
+    """Record both sides as series, with the labels side, pair and pairing."""
     for side, seconds in (("base", pair.base), ("new", pair.new)):
         labels = {"side": side, "pair": str(number), "pairing": "one-process"}
         for step, value in enumerate(seconds):

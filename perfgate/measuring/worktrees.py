@@ -1,4 +1,4 @@
-"""A commit's files in a folder of their own, for as long as they are needed."""
+"""A commit checked out into a temporary folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """A checked-out commit: its top, the folder in it that is like the working directory, and its PYTHONPATH."""
+    """A checked-out commit: its top, and the folder in it that corresponds to the working directory."""
 
     top: Path
     folder: Path
@@ -26,7 +26,7 @@ class Worktree:
 
     @property
     def environment(self) -> dict[str, str]:
-        """PYTHONPATH with the places inside of the repository moved here, so that base imports its own modules."""
+        """Return PYTHONPATH with the repository's own folders moved here, so that base imports its own modules."""
         paths = os.environ.get("PYTHONPATH")
         if not paths:
             return {}
@@ -39,7 +39,7 @@ class Worktree:
 
 @contextmanager
 def checked_out(ref: str) -> Iterator[Worktree]:
-    """The files of a ref in a clean worktree, removed at the end. Raises Refused (3) where that cannot be."""
+    """Check out a ref into a clean worktree, and remove it in the end. Raises Refused (3) if that fails."""
     commit = Commit.of(ref)
     with tempfile.TemporaryDirectory(prefix="perfgate-base-", ignore_cleanup_errors=True) as place:
         top = Path(place).resolve() / "base"
