@@ -123,7 +123,7 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
     `prior` is (s0, d0), both positive: a relative standard deviation between runs, and its prior degrees of freedom.
     """
     s0, d0 = prior
-    base_logs, new_logs = _logs(base), _logs(new)
+    base_logs, new_logs = logs_of(base), logs_of(new)
     base_within, new_within = _mean_within(base), _mean_within(new)
     prior_variance = s0 * s0 + base_within
     base_logs = _winsorised(base_logs, math.sqrt(prior_variance))
@@ -140,7 +140,7 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
     share = between / (between + excess)
     df = 1 / (share**2 / run_df + (1 - share) ** 2 / excess_df)
     standard_error = math.sqrt(between + excess)
-    base_value, new_value = _geometric_mean(centre, base), _geometric_mean(new_centre, new)
+    base_value, new_value = geometric_mean(centre, base), geometric_mean(new_centre, new)
     return LogChange(base_value, new_value, new_centre - centre, standard_error, df, run_variance, k, d0)
 
 
@@ -153,7 +153,7 @@ def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[f
     s0, d0 = prior
     within = _mean_within(base)
     expected = s0 * s0 + within
-    logs = _winsorised(_logs(base), math.sqrt(expected))
+    logs = _winsorised(logs_of(base), math.sqrt(expected))
     centre = float(logs.mean())
     variance = (d0 * expected + float(np.square(logs - centre).sum())) / (d0 + len(base) - 1)
     # By chance, runs may differ less than the noise within them suggests.
@@ -171,17 +171,14 @@ def has_logarithm(run: RunMeasure) -> bool:
     return run.value is not None and run.value > 0 and run.within_variance is not None
 
 
-def _values(runs: Sequence[RunMeasure]) -> list[float]:
-    return [run.value for run in runs if run.value is not None]
+def logs_of(runs: Sequence[RunMeasure]) -> FloatArray:
+    """Return the logarithms of the values of runs that have one."""
+    return np.log([run.value for run in runs if run.value is not None])
 
 
-def _logs(runs: Sequence[RunMeasure]) -> FloatArray:
-    return np.log(_values(runs))
-
-
-def _geometric_mean(mean_log: float, runs: Sequence[RunMeasure]) -> float:
+def geometric_mean(mean_log: float, runs: Sequence[RunMeasure]) -> float:
     """Return exp(mean_log), clipped to the range of the values, so that rounding does not change a single run."""
-    values = _values(runs)
+    values = [run.value for run in runs if run.value is not None]
     return min(max(float(np.exp(mean_log)), min(values)), max(values))
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfgate.stats.distributions import FloatArray, t_quantile
-from perfgate.stats.moderated import MOST_RUNS, LogChange
+from perfgate.stats.moderated import MOST_RUNS, LogChange, geometric_mean, logs_of
 from perfgate.stats.statistics import RunMeasure, measure_run
 
 #: With fewer blocks of two steps, the median of each side is as precise.
@@ -53,7 +53,7 @@ def paired_t(
     Welch and Satterthwaite over the three parts.
     """
     s0, d0 = prior
-    logs = _logs(ratios)
+    logs = logs_of(ratios)
     m = len(logs)
     within = sum(ratio.within_variance or 0.0 for ratio in ratios) / m
     within_df = max(sum((ratio.n_effective or 1.0) - 1 for ratio in ratios), 1.0)
@@ -62,7 +62,7 @@ def paired_t(
     parts = [(weight * s0 * s0, d0), (weight * within, within_df), ((1 - weight) * spread, max(m - 1, 1))]
     variance = sum(part for part, _ in parts)
     df = variance**2 / sum(part**2 / part_df for part, part_df in parts)
-    base_value, new_value = (_geometric_mean(side) for side in (base, new))
+    base_value, new_value = (geometric_mean(float(logs_of(side).mean()), side) for side in (base, new))
     return PairedChange(base_value, new_value, float(logs.mean()), math.sqrt(variance / m), df, variance, m, d0)
 
 
@@ -106,13 +106,3 @@ def order_effect(base_first: FloatArray, new_first: FloatArray) -> float | None:
     if not len(base_first) or not len(new_first):
         return None
     return (float(np.median(base_first)) - float(np.median(new_first))) / 2
-
-
-def _logs(runs: Sequence[RunMeasure]) -> FloatArray:
-    return np.log([run.value for run in runs if run.value is not None])
-
-
-def _geometric_mean(runs: Sequence[RunMeasure]) -> float:
-    """Return the geometric mean, clipped to the range of the values, so that rounding does not change a single run."""
-    values = [run.value for run in runs if run.value is not None]
-    return min(max(float(np.exp(_logs(runs).mean())), min(values)), max(values))
