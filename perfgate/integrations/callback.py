@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from perfgate.recorder.recorded_series import Fact
+from perfgate.core.runs import Fact
 from perfgate.recorder.recorder import Recorder
 from perfgate.recorder.spans import TimedSpan
 

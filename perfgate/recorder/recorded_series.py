@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
+from perfgate.core.runs import Fact
 from perfgate.core.units import BASE_UNITS, UNITS, find_unit
 
-Fact = str | int | float | bool
 Labels = Mapping[str, str]
 
 #: The unit of spans. Whole nanoseconds are exact, and are written twice as fast as seconds.

@@ -10,11 +10,11 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
+from perfgate.core.runs import Fact
 from perfgate.recorder.journal import RECORDING
 from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
 from perfgate.recorder.recorded_series import (
     SPAN_UNIT,
-    Fact,
     Labels,
     RecordedSeries,
     SeriesTable,

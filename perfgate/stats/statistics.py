@@ -1,6 +1,6 @@
 """The statistics of one run, by name: each with its value and its noise within the run.
 
-A new statistic needs a name in `core.statistic_names`, a function, an influence function and a line in `STATISTICS`.
+A new statistic needs a name in `core.statistic_names`, a function, an influence function and a line in `ESTIMATORS`.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
 
 
 def parse_statistic(name: str) -> Statistic:
-    """Return the statistic of this name: one of `STATISTICS`, or a percentile such as "p95" or "p99.9".
+    """Return the statistic of this name: one of `ESTIMATORS`, or a percentile such as "p95" or "p99.9".
 
     Raises ValueError for any other name; the message lists the names.
     """
-    if name in STATISTICS:
-        return STATISTICS[name]
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
     percent = percent_of(name)
     if percent == 0:
         return Extreme(name, largest=False)
@@ -137,7 +137,7 @@ def parse_statistic(name: str) -> Statistic:
         return Extreme(name, largest=True)
     if percent is not None:
         return Quantile(name, percent / 100)
-    known = ", ".join(STATISTICS)
+    known = ", ".join(ESTIMATORS)
     raise ValueError(f"unknown statistic {name!r}: use {known}, or a percentile from p0 to p100 such as p95")
 
 
@@ -191,7 +191,7 @@ def _cv_influence(x: FloatArray) -> FloatArray:
 
 
 #: The statistics by name, except the percentiles, which `parse_statistic` makes.
-STATISTICS: dict[str, Statistic] = {
+ESTIMATORS: dict[str, Statistic] = {
     "mean": Smooth("mean", lambda x: float(x.mean()), lambda x: x),
     "median": Quantile("median", 0.5),
     "min": Extreme("min", largest=False),

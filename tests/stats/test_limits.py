@@ -8,7 +8,7 @@ from scipy import stats
 
 from perfgate.stats.bounds import mean_limit, numbers_limit, quantile_limit
 from perfgate.stats.distributions import time_constant
-from perfgate.stats.statistics import STATISTICS, StatisticEstimate
+from perfgate.stats.statistics import ESTIMATORS, StatisticEstimate
 
 
 def limit(runs, q, bound, upper=True, inclusive=True, confidence=0.95):
@@ -98,7 +98,7 @@ def test_coverage_of_a_p95():
 
 def test_one_mean_is_the_one_sample_t():
     x = np.random.default_rng(4).normal(50, 3, 40)
-    estimate = STATISTICS["mean"].estimate(x)
+    estimate = ESTIMATORS["mean"].estimate(x)
     assert estimate.n_effective == 40
     interval = stats.ttest_1samp(x, 0).confidence_interval(0.9)
     found = mean_limit([estimate], 2.0, 0.95)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from perfgate.stats.statistics import (
-    STATISTICS,
+    ESTIMATORS,
     Count,
     Extreme,
     Quantile,
@@ -43,10 +43,10 @@ def test_value(name, expected):
     assert parse_statistic(name).estimate(X).value == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_registry_knows_each_by_its_name(name):
-    assert parse_statistic(name) is STATISTICS[name]
-    assert STATISTICS[name].name == name
+    assert parse_statistic(name) is ESTIMATORS[name]
+    assert ESTIMATORS[name].name == name
 
 
 KINDS = [
@@ -87,18 +87,18 @@ def test_the_noise_of_a_sticky_mean_is_that_of_repeated_runs():
         noise = rng.normal(0, 1, 400)
         for i in range(1, 400):
             noise[i] += 0.7 * noise[i - 1]
-        estimates.append(STATISTICS["mean"].estimate(100 + noise))
+        estimates.append(ESTIMATORS["mean"].estimate(100 + noise))
     seen = np.var([e.value for e in estimates], ddof=1)
     assert np.mean([e.variance for e in estimates]) == pytest.approx(seen, rel=0.25)
 
 
 def test_a_count_is_known_without_noise():
-    assert STATISTICS["count"] == Count()
-    assert STATISTICS["count"].estimate(X) == StatisticEstimate(83.0, 83.0, 0.0, 0.0)
+    assert ESTIMATORS["count"] == Count()
+    assert ESTIMATORS["count"].estimate(X) == StatisticEstimate(83.0, 83.0, 0.0, 0.0)
 
 
 def test_mean_is_the_textbook_one():
-    found = STATISTICS["mean"].estimate(X)
+    found = ESTIMATORS["mean"].estimate(X)
     assert found.variance == pytest.approx(np.var(X, ddof=1) / found.n_effective)
     assert found.log_variance == pytest.approx(found.variance / found.value**2)
 
@@ -107,8 +107,8 @@ def test_hill_index_of_a_pareto_tail():
     """H estimates 1 / alpha, here .5; k = 100 of 10,000 values leave a standard error of 10 %."""
     x = stats.pareto.ppf((np.arange(10_000) + 0.5) / 10_000, 2)
     expected = math.pi**2 / 6 * 0.5**2
-    assert STATISTICS["max"].estimate(x).log_variance == pytest.approx(expected, rel=0.1)
-    assert STATISTICS["min"].estimate(1 / x).log_variance == pytest.approx(expected, rel=0.1)
+    assert ESTIMATORS["max"].estimate(x).log_variance == pytest.approx(expected, rel=0.1)
+    assert ESTIMATORS["min"].estimate(1 / x).log_variance == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["mean", "median", "min", "max", "trimmed_mean", "total", "p95"])
@@ -116,7 +116,7 @@ def test_a_value_of_zero_has_no_logarithm(name):
     assert parse_statistic(name).estimate(np.zeros(20)).log_variance is None
 
 
-@pytest.mark.parametrize("name", [*STATISTICS, "p95"])
+@pytest.mark.parametrize("name", [*ESTIMATORS, "p95"])
 def test_one_value_is_enough(name):
     found = parse_statistic(name).estimate(np.array([5.0]))
     assert found.value == {"count": 1.0, "stddev": 0.0, "cv": 0.0}.get(name, 5.0)
@@ -124,7 +124,7 @@ def test_one_value_is_enough(name):
 
 
 def test_every_statistic_is_of_a_known_kind():
-    assert {type(s) for s in STATISTICS.values()} == {Smooth, Quantile, Extreme, Count}
+    assert {type(s) for s in ESTIMATORS.values()} == {Smooth, Quantile, Extreme, Count}
 
 
 def gumbel(*logs):
@@ -144,15 +144,15 @@ TAILS = [
 
 @pytest.mark.parametrize(("values", "expected"), TAILS)
 def test_the_noise_of_an_extreme_is_that_of_its_tail(values, expected):
-    found = STATISTICS["max"].estimate(np.array(values))
+    found = ESTIMATORS["max"].estimate(np.array(values))
     assert found.log_variance == pytest.approx(expected)
     assert found.n_effective == len(values)
-    assert STATISTICS["min"].estimate(1 / np.array(values)).log_variance == pytest.approx(expected)
+    assert ESTIMATORS["min"].estimate(1 / np.array(values)).log_variance == pytest.approx(expected)
 
 
 def test_a_tail_down_to_zero_has_no_logarithm():
-    assert STATISTICS["max"].estimate(np.array([3.0, 2.0, 0.0])).log_variance is None
-    assert STATISTICS["min"].estimate(np.array([0.5, 0.6, 0.7])).log_variance is not None
+    assert ESTIMATORS["max"].estimate(np.array([3.0, 2.0, 0.0])).log_variance is None
+    assert ESTIMATORS["min"].estimate(np.array([0.5, 0.6, 0.7])).log_variance is not None
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 40, 100])
@@ -176,8 +176,8 @@ def test_the_noise_of_a_percentile_is_that_of_the_ranks_around_it(n, q, order):
 def test_a_millionth_stands_for_what_is_at_zero():
     x = np.array([0.0] * 5 + [2.0] * 6)
     n_effective = 11 / time_constant(np.ones(11))
-    assert STATISTICS["median"].estimate(x).n_effective == n_effective
-    assert STATISTICS["median"].estimate(x).log_variance == pytest.approx((math.log(1e6) / 2) ** 2)
+    assert ESTIMATORS["median"].estimate(x).n_effective == n_effective
+    assert ESTIMATORS["median"].estimate(x).log_variance == pytest.approx((math.log(1e6) / 2) ** 2)
 
 
 INFLUENCES = {
@@ -194,11 +194,11 @@ def test_the_noise_is_the_variance_of_the_influence(name, influence):
     """The infinitesimal jackknife, written out: var / n_eff, and over the squared value for the logarithm."""
     for seed in range(5):
         x = np.random.default_rng(seed).gamma(4, 0.1, 33 + seed)
-        found, y = STATISTICS[name].estimate(x), influence(x)
+        found, y = ESTIMATORS[name].estimate(x), influence(x)
         assert found.n_effective == pytest.approx(len(x) / time_constant(y))
         assert found.variance == pytest.approx(y.var(ddof=1) / found.n_effective)
         assert found.log_variance == pytest.approx(found.variance / found.value**2)
 
 
 def test_two_values_have_a_variance():
-    assert STATISTICS["mean"].estimate(np.array([1.0, 3.0])).variance == 1.0
+    assert ESTIMATORS["mean"].estimate(np.array([1.0, 3.0])).variance == 1.0
