@@ -24,7 +24,7 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
     """Return one rule as a short paragraph, one fact per line."""
     clauses = [clause.asks for clause in rule.sentence.clauses]
     lines = [
-        rule.sentence.text,
+        *([rule.sentence.text] if rule.id else []),
         _subject(rule, ruleset),
         *(_limit(rule, asks) if isinstance(asks, LimitClause) else _change(asks) for asks in clauses),
         *_settings(rule),
@@ -51,8 +51,8 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
 def _limit(rule: Rule, limit: LimitClause) -> str:
     """Return when a limit passes; a percentile also needs ln(1 - confidence) / ln(q) independent values to pass."""
     confidence = rule.settings.confidence
-    text = f"passes if it is {limit.comparator} {limit.bound} with {100 * confidence:g}% confidence, "
-    text += "fails if it is not, with the same confidence"
+    interval = f"the whole confidence interval ({100 * confidence:g}% on each side)"
+    text = f"passes if {interval} is {limit.comparator} {limit.bound}, fails if none of it is"
     statistic = rule.sentence.statistic or "median"
     q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100
     inside = q if limit.upper else 1 - q

@@ -244,9 +244,8 @@ class _FileLoader:
         except SentenceError as error:
             message, line = error.message, self.document.excerpt(path)
             if line.startswith(text) and " #" in line[len(text) :]:
-                message += (
-                    "; YAML ignores text after ` #`: if it belongs to the name, wrap the sentence in single quotes"
-                )
+                advice = "if it belongs to the name, wrap the sentence in single quotes"
+                message = f"YAML ignores text after ` #` ({advice}): {message}"
             self.fail(message, path, error.start, error.end)
             return None
 

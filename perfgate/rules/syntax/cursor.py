@@ -192,9 +192,8 @@ class Cursor:
         if before.text in ("max", "min") and token.kind == "word" and NUMBER.match(token.text):
             meant = "at most" if before.text == "max" else "at least"
             self.fail(f"`{before.text}` is a statistic, not a comparator: write `{meant}`", before)
-        self.fail(
-            f"expected a statistic, a comparator (under, at most, over, at least) or `within`, not {token.text!r}"
-        )
+        expected = "a statistic, a comparator (under, at most, over, at least) or `within`"
+        self.fail(f"unexpected {token.text!r}: expected {expected}")
 
     def _refuse_comma(self, token: Token) -> None:
         """Raise SentenceError if a number continues after a comma: `0,05 s`, `1,000 ms`."""
