@@ -14,7 +14,7 @@ import yaml
 from conftest import Done, write_rules, write_run
 
 from perfgate.judge import decide_limit as limit
-from perfgate.judge.margin import Margin
+from perfgate.judge.decide_change import Margin
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -11,8 +11,7 @@ import models
 import numpy as np
 import peers
 
-from perfgate.judge.decide_change import ChangeResult, judge_measured_change
-from perfgate.judge.terms import ChangeTerms
+from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change
 from perfgate.stats.history import WARNS, cusum, prior_from
 from perfgate.stats.statistics import RunMeasure, measure_run
 

@@ -10,12 +10,10 @@ from perfgate.core import Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence
-from perfgate.judge.decide_change import applied_tolerance, detectable_change
+from perfgate.judge.decide_change import ChangeTerms, Margin, applied_tolerance, detectable_change
 from perfgate.judge.inquiry import CannotJudge, Inquiry
-from perfgate.judge.margin import Margin
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
-from perfgate.judge.terms import ChangeTerms
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 from perfgate.stats.bounds import values_to_pass

@@ -16,7 +16,7 @@ from perfgate.core import Baseline, Kind, Location, Plan, Run, Series
 from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
 from perfgate.judge.inquiry import direction
-from perfgate.judge.measure import Measurer, NotAvailable, default_statistic
+from perfgate.judge.measure import Method, NotAvailable, default_statistic
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
@@ -188,9 +188,9 @@ def _limit(metric: str, series: Sequence[Series], runs: Sequence[Run], today: da
 
 def _worst(series: Sequence[Series], statistic: str, upper: bool) -> Iterator[float]:
     """The worst run's value with some room; nothing where there is no such value."""
-    measurer = Measurer()
     try:
-        values = [measurer.measure(one, statistic, "auto", "lower" if upper else "higher").value for one in series]
+        method = Method(statistic, better="lower" if upper else "higher")
+        values = [method.measure(one).value for one in series]
     except NotAvailable:
         return
     known = [value for value in values if value is not None and math.isfinite(value) and value > 0]

@@ -10,8 +10,8 @@ from perfgate.baselines.files import StoredLevel, utf8_text
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
+from perfgate.core.runs import unhealthy
 from perfgate.judge.case import Case
-from perfgate.judge.health import unhealthy
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings

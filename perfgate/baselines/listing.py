@@ -11,7 +11,7 @@ from perfgate.baselines.repository import environments, read_priors, read_stored
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Key, Problem, Run, RunSummary
 from perfgate.core.summaries import LevelSummary, PriorSummary, StoredRunSummary
-from perfgate.judge.measure import Measurer, NotAvailable, default_statistic, summary
+from perfgate.judge.measure import Method, NotAvailable, default_statistic, summary
 from perfgate.workspace.errors import Refused
 
 #: One number for each metric of a stored run, the mean over ranks.
@@ -127,11 +127,10 @@ def by_folder(runs: Iterable[StoredRun]) -> dict[str, list[StoredRun]]:
 
 def _values(stored: StoredRun) -> dict[Key, float]:
     """Return one number for each metric of a stored run: the mean over ranks of its usual statistic."""
-    measurer = Measurer()
     found: dict[Key, list[float]] = {}
     for series in stored.file.run(stored.path).series:
         try:
-            value = measurer.measure(series, default_statistic(series), "auto", "lower").value
+            value = Method(default_statistic(series)).measure(series).value
         except NotAvailable:
             continue
         if value is not None:

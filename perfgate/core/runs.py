@@ -19,6 +19,9 @@ Kind = Literal["samples", "aggregate", "value"]
 Fact = str | int | float | bool
 #: The name of the fact that lists why a GPU ran slower than it could.
 THROTTLE = "throttle_reasons"
+#: The throttle reasons (NVML's clocks event reasons) that make a measurement worthless, and those that are normal.
+_UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
+_HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")
 #: The labels of the members of one metric: processes of a job, and devices of a process.
 MEMBER_LABELS = ("rank", "device")
 
@@ -30,6 +33,26 @@ def fact_text(value: Fact) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def throttling(facts: Mapping[str, Fact]) -> tuple[str, ...]:
+    """The reasons why the GPU was throttled, in NVML's words; empty if it was not, or if they are unknown."""
+    words = [word.strip().lower() for word in str(facts.get(THROTTLE, "")).split(",")]
+    return tuple(word for word in words if word not in _HARMLESS)
+
+
+def unhealthy(facts: Mapping[str, Fact]) -> tuple[str, ...]:
+    """The throttle reasons that make a measurement unfit for a baseline; a power cap is not one."""
+    return tuple(word for word in throttling(facts) if word in _UNHEALTHY)
+
+
+def machine_notes(facts: Mapping[str, Fact]) -> tuple[str, ...]:
+    """The notes that every verdict has about the machine."""
+    slowed = throttling(facts)
+    found = [f"the GPU was throttled: {', '.join(slowed)}"] if slowed else []
+    if str(facts.get("clocks_locked", "")).lower() == "false":
+        found.append("the GPU's clocks are not locked")
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

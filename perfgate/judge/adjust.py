@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from perfgate.core.units import format_number
 from perfgate.judge.compile import change_question
-from perfgate.judge.decide import decide
 from perfgate.judge.decide_change import RUNS_TO_CONFIRM
-from perfgate.judge.decisions import ChangeDecision, Decision, NotJudged, RankDecision
+from perfgate.judge.decisions import ChangeDecision, Decision, NotJudged, RankDecision, decide
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.pairs import LEAST_TOLERANCE
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, Selector, glob_matches
@@ -83,7 +82,7 @@ def correct_for_many(inquiries: Sequence[Inquiry], decisions: Sequence[Decision]
     p_values = [one.p_beyond for one in decisions if isinstance(one, ChangeDecision) and one.p_beyond is not None]
     if not p_values or not _is_family(inquiries[0], len(p_values)):
         return list(decisions)
-    is_discovery = iter(discoveries(p_values, 1 - inquiries[0].settings.confidence))
+    is_discovery = iter(discoveries(p_values, 1 - inquiries[0].rule.settings.confidence))
     strict = inquiries[0].case.strict
     found: list[Decision] = []
     for decision in decisions:
@@ -111,7 +110,7 @@ def _is_family(inquiry: Inquiry, size: int) -> bool:
 
 def accept_missing(inquiry: Inquiry, decision: Decision) -> Decision:
     """An absent metric or baseline is skipped if `on_missing` or `--missing-baseline` accepts it."""
-    case, settings = inquiry.case, inquiry.settings
+    case, settings = inquiry.case, inquiry.rule.settings
     policies = {"metric-absent": settings.on_missing, "no-baseline": case.missing_baseline}
     policy = policies.get(decision.reason, "error")
     if not isinstance(decision, NotJudged) or policy == "error":
@@ -121,7 +120,7 @@ def accept_missing(inquiry: Inquiry, decision: Decision) -> Decision:
 
 def fail_on_improvement(inquiry: Inquiry, decision: Decision) -> Decision:
     """An improvement beyond the tolerance fails if `on_improvement: fail` asks for it."""
-    wanted = inquiry.settings.on_improvement == "fail"
+    wanted = inquiry.rule.settings.on_improvement == "fail"
     if wanted and isinstance(decision, ChangeDecision) and decision.result.improved:
         return replace(decision, outcome="fail", reason="improved")
     return decision

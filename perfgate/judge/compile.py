@@ -14,11 +14,12 @@ import numpy as np
 
 from perfgate.core.units import UNITS
 from perfgate.core.wording import listed, member_name, plural
+from perfgate.judge.decide_change import ChangeTerms
+from perfgate.judge.decide_limit import LimitTerms
 from perfgate.judge.decisions import ChangeQuestion, LimitQuestion, MeasuredSide, Question, RankQuestion
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import PICKS_EXTREME, Members, choose
 from perfgate.judge.pairs import paired_prior, paired_ratios
-from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, RankChoice
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import steady_run
@@ -115,7 +116,7 @@ def check_terms(inquiry: Inquiry) -> None:
 
 
 def _check_run_count(inquiry: Inquiry, runs: int, side: str) -> None:
-    needed = inquiry.settings.min_runs
+    needed = inquiry.rule.settings.min_runs
     if runs < needed:
         message = f"the rule needs {plural(needed, 'run')}; the {side} side has {runs}"
         raise CannotJudge("too-few-runs", message, f"give {needed - runs} more")
@@ -126,15 +127,15 @@ def _check_run_count(inquiry: Inquiry, runs: int, side: str) -> None:
 
 def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
     _check_run_count(inquiry, len(inquiry.new), "new")
-    new = inquiry.new_side()
+    new = inquiry.measured(inquiry.new, inquiry.runs.new)
     confidence = limit_confidence(inquiry, inquiry.new)
     terms = LimitTerms(
         statistic=inquiry.method.statistic,
         bound=asks.bound.value,
         comparator=asks.comparator,
         confidence=confidence,
-        warmup=inquiry.settings.warmup,
-        min_samples=inquiry.settings.min_samples,
+        warmup=inquiry.rule.settings.warmup,
+        min_samples=inquiry.rule.settings.min_samples,
     )
     return LimitQuestion(terms, tuple(inquiry.method.steady(series) for series in new.series), new)
 
@@ -142,16 +143,16 @@ def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
 def limit_confidence(inquiry: Inquiry, runs: Sequence[Members]) -> float:
     """The confidence of a limit; for the extreme of R ranks it is 1 - (1 - confidence)/R."""
     ranks = max(len(members) for members in runs) if inquiry.rank in PICKS_EXTREME else 1
-    return min(1 - (1 - inquiry.settings.confidence) / ranks, 1 - 1e-12)
+    return min(1 - (1 - inquiry.rule.settings.confidence) / ranks, 1 - 1e-12)
 
 
 def _rank_ratio(inquiry: Inquiry, asks: ChangeClause) -> RankQuestion:
     """The ratio of two ranks of each run, as limits on it: `at most 1.1x the median rank`."""
-    key, method, settings = inquiry.subject.key, inquiry.method, inquiry.settings
+    key, method, settings = inquiry.subject.key, inquiry.method, inquiry.rule.settings
     if any(len(members) < 2 for members in inquiry.new):
         raise CannotJudge("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
     _check_run_count(inquiry, len(inquiry.new), "new")
-    new = inquiry.new_side()
+    new = inquiry.measured(inquiry.new, inquiry.runs.new)
     other = cast(RankChoice, asks.reference.split()[0])
     references = [choose(members, other, method)[1] for members in inquiry.new]
     values = tuple((method.value(a), method.value(b)) for a, b in zip(new.series, references, strict=True))
@@ -183,7 +184,7 @@ def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
     reference = "anchor" if asks.reference == "anchor" else "baseline"
     _check_base(inquiry, asks)
     _check_run_count(inquiry, len(inquiry.base), asks.reference)
-    new = inquiry.new_side()
+    new = inquiry.measured(inquiry.new, inquiry.runs.new)
     if reference == "anchor":
         base, new = inquiry.measured(inquiry.base, inquiry.subject.anchor_views), _latest(inquiry, new)
     else:
@@ -204,7 +205,7 @@ def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
         return
     if any(inquiry.base):
         raise CannotJudge("no-baseline", f"some runs of the {asks.reference} have no metric {key}", approve)
-    new = inquiry.new_side()
+    new = inquiry.measured(inquiry.new, inquiry.runs.new)
     if asks.reference == "baseline" and case.baseline.runs:
         message = f"the baseline {case.baseline.place} has no metric {key}"
         raise CannotJudge("no-baseline", message, approve, new)
@@ -239,7 +240,7 @@ def _latest(inquiry: Inquiry, new: MeasuredSide) -> MeasuredSide:
 
 def change_terms(inquiry: Inquiry, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:
     """The terms of a change; `runs` are those of both sides."""
-    settings, statistic = inquiry.settings, inquiry.method.statistic
+    settings, statistic = inquiry.rule.settings, inquiry.method.statistic
     anchored = asks.reference == "anchor"
     pairing = inquiry.case.baseline.pairing if asks.reference == "baseline" else None
     prior = inquiry.prior if pairing is None else paired_prior(inquiry.calibrated(pairing), pairing)

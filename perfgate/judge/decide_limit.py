@@ -1,40 +1,84 @@
-"""Runs against an absolute bound: where the outcome of a limit is decided."""
+"""Runs against an absolute bound: `judge_limit`, and the same decision for runs that are measured already."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from perfgate.core import Comparator, Outcome
-from perfgate.judge.terms import LimitTerms, Reason, missing_data
+from perfgate.core import Better, Comparator, Outcome
 from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
-from perfgate.stats.statistics import Count, Extreme, Quantile, Statistic, describe
-from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, steady_run
+from perfgate.stats.statistics import Count, Extreme, Quantile, RunMeasure, Statistic, describe, parse_statistic
+from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, check_warmup, steady_run
+
+Reason: TypeAlias = Literal[
+    "interval",
+    "exact",
+    "equal",
+    "thin-tail",
+    "no-baseline",
+    "no-new-run",
+    "too-few-samples",
+    "not-a-number",
+    "not-positive",
+]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitTerms:
+    """The options of `judge_limit`, by the same names; raises ValueError for a bad one."""
+
+    bound: float
+    statistic: str = "median"
+    comparator: Comparator = "under"
+    confidence: float = 0.95
+    warmup: WarmUpRule = "auto"
+    prior: tuple[float, float] = (0.01, 2.0)
+    min_samples: int = 4
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.bound):
+            raise ValueError(f"bound is a finite number, not {self.bound!r}")
+        if self.comparator not in ("under", "at most", "over", "at least"):
+            raise ValueError(f'comparator is "under", "at most", "over" or "at least", not {self.comparator!r}')
+        check_warmup(self.warmup, self.better)
+        check_evidence_options(self.confidence, self.prior, self.min_samples)
+        parse_statistic(self.statistic)
+
+    @property
+    def upper(self) -> bool:
+        """True if the bound is an upper one."""
+        return self.comparator in ("under", "at most")
+
+    @property
+    def better(self) -> Better:
+        """The good side of the bound; warm-up is searched on the other side."""
+        return "lower" if self.upper else "higher"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitResult:
-    """The answer of `judge_limit`; what does not exist, or is infinite, is None.
+    """The answer of `judge_limit`; None for what does not exist or is infinite.
 
-    `estimate`, `low` and `high` are in the unit of the values, the bounds one-sided. `n` values are left
-    after warm-up in `runs` runs, as good as `n_effective` independent ones. For percentiles, `share` of the
-    values is on the bad side of the bound, with its one-sided bounds.
+    `estimate`, `low` and `high` are in the unit of the values; the bounds are one-sided. `n` values are left after
+    warm-up in `runs` runs; `n_effective` is their effective sample size. For percentiles, `share` is the share of
+    values on the bad side of the bound, with its one-sided bounds.
     """
 
     outcome: Outcome
     reason: Reason
-    estimate: float | None
-    low: float | None
-    high: float | None
-    n: int | None
-    n_effective: float | None
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    n_effective: float | None = None
     runs: int
-    share: float | None
-    share_low: float | None
-    share_high: float | None
+    share: float | None = None
+    share_low: float | None = None
+    share_high: float | None = None
 
 
 def judge_limit(
@@ -48,13 +92,36 @@ def judge_limit(
     prior: tuple[float, float] = (0.01, 2.0),
     min_samples: int = 4,
 ) -> LimitResult:
-    """Whether a statistic of runs keeps a bound, which is in the unit of the values.
+    """Compare a statistic of runs with a bound.
 
-    `new` holds runs: sequences of numbers in order of time, or single numbers. Of the prior only the weight
-    counts: that of the noise inside the runs against their spread. The interval holds for these runs: how
-    another one would differ is not in it.
+    Parameters
+    ----------
+    new
+        The runs: sequences of numbers in order of time, in one unit, or single numbers.
+    statistic
+        The statistic of each run: `median`, `mean`, `p95`, ...
+    bound
+        The bound, in the unit of the values.
+    comparator
+        `under` or `at most` for an upper bound, `over` or `at least` for a lower one.
+    confidence
+        The confidence of the one-sided interval, between .5 and 1. The interval is about these runs; it does not
+        include the noise between runs.
+    warmup
+        `auto`, or the number of values to drop at the start of each run.
+    prior
+        (s0, d0) of the noise; only d0, the prior degrees of freedom, is used.
+    min_samples
+        The fewest values after warm-up.
 
-    Raises ValueError for bad options; never for what the runs hold: those give the outcome "error".
+    Returns
+    -------
+    The outcome with the estimate and its interval. Bad data gives the outcome `error`, never an exception.
+
+    Raises
+    ------
+    ValueError
+        For a bad option.
     """
     terms = LimitTerms(
         statistic=statistic,
@@ -70,46 +137,44 @@ def judge_limit(
 
 @np.errstate(all="ignore")
 def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
-    """`judge_limit` for runs whose warm-up is gone."""
-    missing = "no-new-run" if not runs else _missing(runs, terms)
+    """The decision of `judge_limit` for runs without their warm-up."""
+    # The count of a run is known without its values, and is all that is needed here.
+    missing = missing_data([describe(run, Count()) for run in runs], terms.min_samples) if runs else "no-new-run"
     if missing is not None:
-        return _unmeasured(missing, len(runs))
-    statistic = terms.measured_by
+        return LimitResult(outcome="error", reason=missing, runs=len(runs))
+    statistic = parse_statistic(terms.statistic)
     if isinstance(statistic, Quantile) and not any(run.single for run in runs):
         return _judge_quantile(runs, statistic, terms)
     limit = _value_limit(runs, statistic, terms)
     if not math.isfinite(limit.estimate):
-        return _unmeasured("not-a-number", len(runs))
+        return LimitResult(outcome="error", reason="not-a-number", runs=len(runs))
     samples = [len(run.values) for run in runs if not run.single]
     return LimitResult(
         outcome=_compare(limit.low, limit.high, terms),
         reason="exact" if limit.exact else "interval",
         estimate=limit.estimate,
-        low=_finite(limit.low),
-        high=_finite(limit.high),
+        low=finite(limit.low),
+        high=finite(limit.high),
         n=sum(samples) if samples else None,
         n_effective=limit.n_effective,
         runs=len(runs),
-        share=None,
-        share_low=None,
-        share_high=None,
     )
 
 
 def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: LimitTerms) -> LimitResult:
-    """The outcome of a percentile of samples: by the share of values beyond the bound."""
+    """The decision about a percentile of samples, by the share of values beyond the bound."""
     limit = quantile_limit(
         [run.values for run in runs],
         statistic.q,
         terms.bound,
         upper=terms.upper,
-        inclusive=terms.strict,
+        inclusive=terms.comparator in ("under", "over"),
         confidence=terms.confidence,
     )
     return LimitResult(
         outcome="fail" if limit.broken else "pass" if limit.kept else "inconclusive",
         reason="interval",
-        estimate=_finite(limit.estimate),
+        estimate=finite(limit.estimate),
         low=limit.low,
         high=limit.high,
         n=limit.n,
@@ -122,13 +187,15 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
 
 
 def _value_limit(runs: Sequence[SteadyRun], statistic: Statistic, terms: LimitTerms) -> ValueLimit:
-    """The statistic over all runs with its interval, if it has one."""
+    """The statistic over all runs, with its interval if it has one."""
     if isinstance(statistic, Extreme | Count):
-        worst = _worst([_value(run, statistic) for run in runs], statistic, terms)
+        values = [_value(run, statistic) for run in runs]
+        # A fact about several runs: the largest maximum, the smallest minimum, the count nearest to failing.
+        largest = statistic.largest if isinstance(statistic, Extreme) else terms.upper
+        worst = max(values) if largest else min(values)
         return ValueLimit(worst, worst, worst, None, exact=True)
     if isinstance(statistic, Quantile) or any(run.single for run in runs):
-        # What a single number hides inside is unknown, so the spread between runs has to speak for all of
-        # them.
+        # The noise inside a single number is unknown, so only the spread between runs counts.
         return numbers_limit([_value(run, statistic) for run in runs], terms.confidence)
     return mean_limit([statistic.estimate(run.values) for run in runs], terms.prior[1], terms.confidence)
 
@@ -137,43 +204,43 @@ def _value(run: SteadyRun, statistic: Statistic) -> float:
     return float(run.values[0]) if run.single else statistic.estimate(run.values).value
 
 
-def _worst(values: Sequence[float], statistic: Extreme | Count, terms: LimitTerms) -> float:
-    """A fact about several runs: the largest maximum, the smallest minimum, the count nearest to failing."""
-    largest = statistic.largest if isinstance(statistic, Extreme) else terms.upper
-    return max(values) if largest else min(values)
-
-
 def _compare(low: float, high: float, terms: LimitTerms) -> Outcome:
-    """Pass when the whole interval keeps the bound, fail when the whole interval breaks it."""
+    """Pass if the whole interval is on the good side of the bound, fail if it is on the bad side."""
     low, high, bound = (low, high, terms.bound) if terms.upper else (-high, -low, -terms.bound)
-    if high < bound or (high == bound and not terms.strict):
+    bound_fails = terms.comparator in ("under", "over")
+    if high < bound or (high == bound and not bound_fails):
         return "pass"
-    if low > bound or (low == bound and terms.strict):
+    if low > bound or (low == bound and bound_fails):
         return "fail"
     return "inconclusive"
 
 
-def _missing(runs: Sequence[SteadyRun], terms: LimitTerms) -> Reason | None:
-    # The count of a run is known without looking at its values, and all that is asked here.
-    return missing_data([describe(run, Count()) for run in runs], terms.min_samples)
+# --- shared with changes ---------------------------------------------------------------------------------------------
 
 
-def _unmeasured(reason: Reason, runs: int) -> LimitResult:
-    """The error of runs that cannot be judged."""
-    return LimitResult(
-        outcome="error",
-        reason=reason,
-        estimate=None,
-        low=None,
-        high=None,
-        n=None,
-        n_effective=None,
-        runs=runs,
-        share=None,
-        share_low=None,
-        share_high=None,
-    )
+def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> Reason | None:
+    """The reason why these runs cannot be judged, or None: an empty run, NaN, or too few samples after warm-up."""
+    if any(run.n + run.dropped == 0 for run in runs):
+        return "too-few-samples"
+    if any(run.value is None and run.n > 0 for run in runs):
+        return "not-a-number"
+    # A run that is a single number has no samples to count.
+    if any(run.n < min_samples and not run.single for run in runs):
+        return "too-few-samples"
+    return None
 
 
-def _finite(value: float) -> float | None:
+def check_evidence_options(confidence: float, prior: tuple[float, float], min_samples: int) -> None:
+    """Raise ValueError for a bad confidence, prior or number of samples."""
+    if not 0.5 < confidence < 1:
+        raise ValueError(f"confidence is between .5 and 1, not {confidence!r}")
+    s0, d0 = prior
+    if not (0 < s0 < math.inf and 0 < d0 < math.inf):
+        raise ValueError(f"prior is a positive standard deviation and positive degrees of freedom, not {prior!r}")
+    if min_samples < 1:
+        raise ValueError(f"min_samples is at least 1, not {min_samples!r}")
+
+
+def finite(value: float) -> float | None:
+    """The value, or None if it is NaN or infinite."""
     return value if math.isfinite(value) else None

@@ -161,7 +161,7 @@ class _Search:
             return None
         s0, d0 = self.inquiry.prior
         change = moderated_t(base, new, (EXACT_S0 if self.inquiry.unit == "B" else s0, d0))
-        bounds = change.bounds(self.inquiry.settings.confidence)
+        bounds = change.bounds(self.inquiry.rule.settings.confidence)
         if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:
             return None
         low, high = sorted(change.base_value * math.expm1(bound) / whole for bound in bounds)

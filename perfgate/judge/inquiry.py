@@ -14,8 +14,8 @@ from perfgate.judge.decisions import MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member, Members, Method, choose, default_statistic, statistic_unit
 from perfgate.judge.subjects import JudgedRuns, Subject
-from perfgate.rules.ruleset import Rule, Settings
-from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause, RankChoice
+from perfgate.rules.ruleset import Rule
+from perfgate.rules.syntax.sentence import Clause, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 
 _BETTER_BY_UNIT: dict[str, Better] = {
@@ -75,11 +75,6 @@ class Inquiry:
             yield replace(self, new=new, base=base, member=member)
 
     @property
-    def settings(self) -> Settings:
-        """The settings of the rule."""
-        return self.rule.settings
-
-    @property
     def rank(self) -> RankChoice:
         """The choice of the rank that represents a run."""
         return self.rule.sentence.rank or "worst"
@@ -109,8 +104,15 @@ class Inquiry:
         if isinstance(asks, LimitClause):
             better: Better = "lower" if asks.upper else "higher"
         else:
-            better = self._change_direction(statistic, asks)
-        return Method(statistic, self.settings.warmup, better, self.runs.measurer)
+            known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), self.rule.better)
+            better = known or ("lower" if asks.side == "both" else "neither")
+            if asks.side in ("upper", "lower"):
+                better = "lower" if asks.side == "upper" else "higher"
+                if known in ("lower", "higher") and known != better:
+                    text, key = self.clause.text, self.subject.key
+                    message = f"`{text}` bounds the improving side of {key}: {known} is better"
+                    raise CannotJudge("improving-side", message, "write `within 5% of baseline`, or set `better:`")
+        return Method(statistic, self.rule.settings.warmup, better, self.runs.cache)
 
     @property
     def shown_statistic(self) -> str | None:
@@ -132,19 +134,6 @@ class Inquiry:
         is_share = self.unit == "1" and direction(self.subject.key.metric, "1", None) == "higher"
         return "%" if symbol == "pp" or (symbol is None and is_share) else symbol
 
-    def _change_direction(self, statistic: str, asks: ChangeClause) -> Better:
-        """The better direction; `neither` if it is unknown, so that both are judged."""
-        known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), self.rule.better)
-        if asks.side == "worse":
-            return known or "neither"
-        if asks.side == "both":
-            return known or "lower"
-        wanted: Better = "lower" if asks.side == "upper" else "higher"
-        if known in ("lower", "higher") and known != wanted:
-            message = f"`{self.clause.text}` bounds the improving side of {self.subject.key}: {known} is better"
-            raise CannotJudge("improving-side", message, "write `within 5% of baseline`, or set `better:`")
-        return wanted
-
     def measured(self, runs: Sequence[Members], views: Sequence[RunView] = ()) -> MeasuredSide:
         """These runs, each represented by one rank; `views` are the same runs whole. Raises NotAvailable."""
         chosen = [choose(members, self.rank, self.method) for members in runs]
@@ -154,10 +143,6 @@ class Inquiry:
             series=tuple(series for _, series in chosen),
             measures=tuple(self.method.measure(series) for _, series in chosen),
         )
-
-    def new_side(self) -> MeasuredSide:
-        """The new runs. Raises NotAvailable."""
-        return self.measured(self.new, self.runs.new)
 
     def shown_member(self, side: MeasuredSide) -> Member:
         """The rank that the verdict names: the one that represents the worst run."""
@@ -174,7 +159,7 @@ class Inquiry:
 
     def bad_values(self, reason: str, name: str) -> CannotJudge:
         """The error for values that cannot be judged."""
-        few = f"{name} has fewer than {self.settings.min_samples} values after warm-up"
+        few = f"{name} has fewer than {self.rule.settings.min_samples} values after warm-up"
         texts = {
             "too-few-samples": (few, "run more steps, or set min_samples"),
             "not-a-number": (f"{name} has values that are not finite numbers", "see `perfgate inspect`"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -32,44 +32,6 @@ FEWEST_VALUES = 4
 
 class NotAvailable(Exception):
     """A value that the data do not hold: an absent metric, a percentile of an aggregate, units that do not fit."""
-
-
-class Measurer:
-    """Measures every series once, however many rules ask for it; remembers the warm-up, too."""
-
-    def __init__(self) -> None:
-        #: The series is kept with its answer, so that its id stays its own.
-        self._steady: dict[tuple[int, WarmUpRule, Better], tuple[Series, SteadyRun]] = {}
-        self._measures: dict[tuple[int, str, WarmUpRule, Better], RunMeasure] = {}
-
-    def steady(self, series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> SteadyRun:
-        """The series without its warm-up; of an aggregate, the one number that it holds. Raises NotAvailable."""
-        if series.kind != "samples":
-            return steady_run(single_number(series, statistic))
-        key = (id(series), warmup, better)
-        if key not in self._steady:
-            self._steady[key] = (series, steady_run(series.values, warmup, better))
-        return self._steady[key][1]
-
-    def measure(self, series: Series, statistic: str, warmup: WarmUpRule, better: Better) -> RunMeasure:
-        """One series as one number, with what the inside of the run says of its error. Raises NotAvailable."""
-        key = (id(series), statistic, warmup, better)
-        if key not in self._measures:
-            run = self.steady(series, statistic, warmup, better)
-            found = _unthinned(series, statistic, describe(run, parse_statistic("mean" if run.single else statistic)))
-            if series.kind != "samples":
-                return found
-            self._measures[key] = found
-        return self._measures[key]
-
-
-def _unthinned(series: Series, statistic: str, found: RunMeasure) -> RunMeasure:
-    """The measure of a series that was stored thinned, with the counts and sums of the whole one."""
-    if series.thinned_from is None or found.value is None:
-        return found
-    times = series.thinned_from / len(series.values)
-    value = found.value * times if statistic in ("count", "total") else found.value
-    return replace(found, value=value, n=round(found.n * times))
 
 
 def single_number(series: Series, statistic: str) -> float:
@@ -99,7 +61,7 @@ def number_of_run(series: Series, statistic: str) -> float:
     Raises NotAvailable where the run holds too few values: fewer than 4 after warm-up, or, for a percentile, none
     beyond it, so that it would say no more than the largest value.
     """
-    found = Measurer().measure(series, statistic, "auto", "lower")
+    found = Method(statistic).measure(series)
     asked = parse_statistic(statistic)
     tail = min(asked.q, 1 - asked.q) if isinstance(asked, Quantile) else 1.0
     needed = 0 if found.single or isinstance(asked, Count) else max(FEWEST_VALUES, math.ceil(1 / tail - 1e-9))
@@ -128,7 +90,10 @@ def pooled(parts: list[Series]) -> Series:
     if len(parts) == 1:
         return first
     if all(part.kind == "samples" for part in parts):
-        return Series(first.key.without_members(), first.unit, "samples", _interleaved([p.values for p in parts]))
+        values = [part.values for part in parts]
+        same_length = len({len(one) for one in values}) == 1  # then in order of time: step by step, rank by rank
+        pooled_values = np.stack(values, axis=1).ravel() if same_length else np.concatenate(values)
+        return Series(first.key.without_members(), first.unit, "samples", pooled_values)
     totals = [part.aggregate.get("total") for part in parts]
     counts = [part.aggregate.get("count") for part in parts]
     if None in totals or None in counts:
@@ -140,14 +105,17 @@ def pooled(parts: list[Series]) -> Series:
     return Series(first.key.without_members(), first.unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
 
 
-def _interleaved(values: list[Values]) -> Values:
-    """The values of several ranks in order of time: step by step, rank by rank, where all have as many."""
-    same = len({len(one) for one in values}) == 1
-    return np.stack(values, axis=1).ravel() if same else np.concatenate(values)
-
-
 #: The choices of an extreme rank: a limit must allow for having chosen among several.
 PICKS_EXTREME = ("worst", "slowest", "fastest")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureCache:
+    """Every series is measured once, however many rules need it."""
+
+    #: The series is kept with its result, so that its id stays unique.
+    steady: dict[tuple[int, WarmUpRule, Better], tuple[Series, SteadyRun]] = field(default_factory=dict)
+    measures: dict[tuple[int, str, WarmUpRule, Better], RunMeasure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +123,33 @@ class Method:
     """How each rank of a rule is measured: the statistic, the warm-up rule and the better direction."""
 
     statistic: str
-    warmup: WarmUpRule
-    better: Better
-    measurer: Measurer
+    warmup: WarmUpRule = "auto"
+    better: Better = "lower"
+    cache: MeasureCache = field(default_factory=MeasureCache)
 
     def steady(self, series: Series) -> SteadyRun:
-        """One rank without its warm-up. Raises NotAvailable."""
-        return self.measurer.steady(series, self.statistic, self.warmup, self.better)
+        """The series without its warm-up; the one number of an aggregate. Raises NotAvailable."""
+        if series.kind != "samples":
+            return steady_run(single_number(series, self.statistic))
+        key = (id(series), self.warmup, self.better)
+        if key not in self.cache.steady:
+            self.cache.steady[key] = (series, steady_run(series.values, self.warmup, self.better))
+        return self.cache.steady[key][1]
 
     def measure(self, series: Series) -> RunMeasure:
-        """One rank as one number. Raises NotAvailable."""
-        return self.measurer.measure(series, self.statistic, self.warmup, self.better)
+        """The series as one number with its error within the run. Raises NotAvailable."""
+        key = (id(series), self.statistic, self.warmup, self.better)
+        if key in self.cache.measures:
+            return self.cache.measures[key]
+        run = self.steady(series)
+        found = describe(run, parse_statistic("mean" if run.single else self.statistic))
+        if series.thinned_from is not None and found.value is not None:  # stored thinned: scale counts and sums
+            times = series.thinned_from / len(series.values)
+            value = found.value * times if self.statistic in ("count", "total") else found.value
+            found = replace(found, value=value, n=round(found.n * times))
+        if series.kind == "samples":
+            self.cache.measures[key] = found
+        return found
 
     def value(self, series: Series) -> float:
         """The statistic of one rank; NaN if it does not exist. Raises NotAvailable."""

@@ -14,9 +14,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from perfgate.core import Better, CalibratedPrior, Key, Location, Problem, Run, Series
-from perfgate.judge.decide_change import ChangeResult, judge_measured_change, measure_runs
+from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change, measure_runs
 from perfgate.judge.decisions import MeasuredSide
-from perfgate.judge.terms import ChangeTerms
 from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import RunValues, WarmUpRule

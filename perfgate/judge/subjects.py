@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.judge.derived import RunView, component_names
-from perfgate.judge.measure import Measurer, Member, Members, NotAvailable
+from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Expression, Selector, Sentence
 
@@ -27,7 +27,7 @@ class JudgedRuns:
     base: tuple[RunView, ...]
     anchor: tuple[RunView, ...]
     metrics: Mapping[str, DerivedMetric]
-    measurer: Measurer = field(default_factory=Measurer)
+    cache: MeasureCache = field(default_factory=MeasureCache)
     #: The metrics of any new run, sorted, and those of the new runs or the baseline.
     names: Sequence[str] = ()
     all_names: Sequence[str] = ()

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from perfgate.core import Key, Verdict, fact_text, show_labels
 from perfgate.core.details import VerdictDetails
+from perfgate.core.runs import throttling
 from perfgate.core.wording import listed
-from perfgate.judge import health
 from perfgate.judge.adjust import (
     accept_missing,
     apply_allowance,
@@ -26,8 +26,7 @@ from perfgate.judge.adjust import (
 )
 from perfgate.judge.case import Case
 from perfgate.judge.compile import check_presence, compile_question
-from perfgate.judge.decide import decide
-from perfgate.judge.decisions import Decision, NotJudged
+from perfgate.judge.decisions import Decision, NotJudged, decide
 from perfgate.judge.details import verdict_details
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable, default_statistic, statistic_unit
@@ -155,7 +154,7 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
         if not holds:
             message = f"{asks}; here it is {fact_text(value)}"
             return NotJudged(outcome="skipped", reason="when", message=message, next_step="")
-    slowed = health.throttling(case.facts)
+    slowed = throttling(case.facts)
     if slowed and rule.settings.on_throttled == "error":
         message = f"not judged, because the GPU was throttled: {', '.join(slowed)}"
         return _error("throttled", message, "let it cool down, lock its clocks, and measure again")

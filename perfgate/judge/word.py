@@ -8,20 +8,21 @@ from statistics import fmean
 from typing import Literal
 
 from perfgate.core import Estimate, RelativeChange, RunEstimate, Verdict
+from perfgate.core.runs import machine_notes
 from perfgate.core.units import format_number, format_value
 from perfgate.core.wording import listed, plural
-from perfgate.judge import health, messages
-from perfgate.judge.decide_limit import LimitResult
+from perfgate.judge import messages
 from perfgate.judge.decisions import ChangeDecision, Decision, LimitDecision, MeasuredSide, NotJudged, RankDecision
 from perfgate.judge.explanation import explained_by, parts_not_stored
 from perfgate.judge.inquiry import Inquiry
 from perfgate.judge.pairs import WORDS, base_goes_first, number_of, order_bias
 from perfgate.judge.report import verdict_exit_code
-from perfgate.judge.terms import LimitTerms
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.bounds import values_to_settle
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import two_modes
+
+_ONE_RUN = ("one run: the interval does not include the noise between runs",)
 
 
 def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> Verdict:
@@ -44,7 +45,7 @@ def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> 
     notes = list(verdict.notes)
     if left_out:
         notes.append(f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(left_out)])}")
-    notes += health.notes(inquiry.case.facts)
+    notes += machine_notes(inquiry.case.facts)
     return replace(verdict, message=message, next_step=next_step, notes=tuple(notes))
 
 
@@ -95,10 +96,12 @@ def _not_judged(inquiry: Inquiry, decision: NotJudged) -> Verdict:
 def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
     question, result, asks = decision.question, decision.result, inquiry.clause.text
     terms, member = question.terms, inquiry.shown_member(question.new)
-    allowed = _allowed_share(result, terms)
-    needed = None
-    if result.outcome == "inconclusive" and result.share is not None and allowed is not None:
-        needed = values_to_settle(result.share, allowed, terms.confidence)
+    allowed = needed = None
+    if result.share is not None:  # of a percentile
+        q = 0.5 if terms.statistic == "median" else float(terms.statistic[1:]) / 100
+        allowed = 1 - q if terms.upper else q
+        if result.outcome == "inconclusive":
+            needed = values_to_settle(result.share, allowed, terms.confidence)
     name, units = inquiry.name(member, inquiry.shown_statistic), (inquiry.unit, inquiry.shown_unit)
     message = messages.limit_message(name, result, asks, *units, confidence=terms.confidence)
     verdict = _verdict(
@@ -106,7 +109,7 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
         decision,
         message + messages.warmup_note([run.dropped for run in question.runs]),
         messages.limit_next_step(result, asks, str(inquiry.rule.at), needed),
-        [*_one_run(result), *_two_modes(inquiry, question.new)],
+        [*(_ONE_RUN if result.runs == 1 else ()), *_two_modes(inquiry, question.new)],
     )
     size = (result.n, result.n_effective, result.runs)
     return replace(
@@ -126,14 +129,6 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
     )
 
 
-def _allowed_share(result: LimitResult, terms: LimitTerms) -> float | None:
-    """The share of values that may be beyond the bound of a percentile; None for other statistics."""
-    if result.share is None:
-        return None
-    q = 0.5 if terms.statistic == "median" else float(terms.statistic[1:]) / 100
-    return 1 - q if terms.upper else q
-
-
 def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
     """The verdict on a ratio of ranks, which reads as a change from the reference rank to the judged one."""
     question, result, terms = decision.question, decision.result, decision.terms
@@ -149,7 +144,7 @@ def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
     )
     next_step = messages.limit_next_step(result, asks, str(inquiry.rule.at), None)
     return replace(
-        _verdict(inquiry, decision, about + ratio, next_step, _one_run(result)),
+        _verdict(inquiry, decision, about + ratio, next_step, _ONE_RUN if result.runs == 1 else ()),
         unit=inquiry.unit,
         statistic=statistic,
         member=dict(member),
@@ -162,10 +157,6 @@ def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
     )
 
 
-def _one_run(result: LimitResult) -> list[str]:
-    return ["one run: the interval does not include the noise between runs"] if result.runs == 1 else []
-
-
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
@@ -173,25 +164,36 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
     question, result, asks = decision.question, decision.result, inquiry.clause.asks
     assert isinstance(asks, ChangeClause)
     terms, base, new = question.terms, question.base, question.new
+    parts = [f"{100 * terms.tolerance:g}%"] if terms.tolerance is not None else []
+    parts += [str(asks.absolute)] if asks.absolute is not None else []
+    tolerance = ("±" if asks.side == "both" else "") + " and ".join(parts)
     paired, member = question.ratios is not None, inquiry.shown_member(new)
     message = messages.change_message(
         inquiry.name(member, inquiry.shown_statistic),
         result,
         "paired base" if paired else asks.reference,
         (inquiry.unit, inquiry.shown_unit),
-        _tolerance_text(asks, terms.tolerance),
+        tolerance,
     ) + messages.warmup_note([run.dropped for run in new.measures])
     if paired:
         next_step, notes = messages.paired_next_step(result), _paired_notes(inquiry, decision)
     else:
         next_step = messages.change_next_step(result, inquiry.case.approve_command)
         notes = _change_notes(inquiry, decision)
+    if decision.allowance or decision.family:
+        notes = _with_adjustments(decision, notes)
     allowance = decision.allowance if decision.allowance_effect == "eased" else None
     if allowance:
         until = f"until {allowance.expires} ({allowance.reason})"
         message = f"allowed up to {100 * allowance.up_to:g}% by {allowance.by} {until}: {message}"
     return replace(
-        _verdict(inquiry, decision, message, next_step, _with_adjustments(decision, notes)),
+        _verdict(
+            inquiry,
+            decision,
+            message,
+            next_step,
+            notes,
+        ),
         unit=inquiry.unit,
         shown_unit=inquiry.shown_unit,
         statistic=inquiry.shown_statistic,
@@ -211,14 +213,6 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         runs=_run_estimates("base", base) + _run_estimates("new", new),
         explained_by=explained_by(inquiry, question, result) if result.outcome == "fail" else (),
     )
-
-
-def _tolerance_text(asks: ChangeClause, relative: float | None) -> str:
-    """A tolerance as its author wrote it: `5% and 2 ms`."""
-    parts = [f"{100 * relative:g}%"] if relative is not None else []
-    if asks.absolute is not None:
-        parts.append(str(asks.absolute))
-    return ("±" if asks.side == "both" else "") + " and ".join(parts)
 
 
 def _with_adjustments(decision: ChangeDecision, notes: list[str]) -> list[str]:

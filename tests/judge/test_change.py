@@ -11,8 +11,7 @@ from scipy import stats
 
 from perfgate import calibrate_prior, judge_change, measure_run
 from perfgate.judge import decide_change as change
-from perfgate.judge.decide_change import ChangeResult, judge_measured_change
-from perfgate.judge.terms import ChangeTerms
+from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change
 
 STEADY = [100.0 + 0.1 * (i % 7) for i in range(30)]
 NUMBERS = [100.0, 101.0, 99.0, 100.5, 99.5]

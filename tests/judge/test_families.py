@@ -11,8 +11,8 @@ from scipy import stats
 from perfgate import judge_change
 from perfgate.core import Baseline, Key, Location, Run, Series, Verdict
 from perfgate.judge.case import Case
-from perfgate.judge.decide import p_beyond
-from perfgate.judge.terms import ChangeTerms
+from perfgate.judge.decide_change import ChangeTerms
+from perfgate.judge.decisions import p_beyond
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate import judge_limit
-from perfgate.judge.decide_limit import LimitResult, judge_steady_limit
-from perfgate.judge.terms import LimitTerms
+from perfgate.judge.decide_limit import LimitResult, LimitTerms, judge_steady_limit
 from perfgate.stats.steady import steady_run
 
 #: 101 values that forget at once, the first one warm-up: 10, 11, 12, 13 in turn.

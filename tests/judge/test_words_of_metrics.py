@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.health import notes, throttling, unhealthy
+from perfgate.core.runs import machine_notes, throttling, unhealthy
 from perfgate.judge.inquiry import direction
 
 DIRECTIONS = [
@@ -53,7 +53,7 @@ REASONS = [
 def test_what_slowed_the_gpu_down(reasons: str | None, slowed: tuple[str, ...], unfit: tuple[str, ...]) -> None:
     facts = {} if reasons is None else {"throttle_reasons": reasons}
     assert (throttling(facts), unhealthy(facts)) == (slowed, unfit)
-    assert notes(facts) == ((f"the GPU was throttled: {', '.join(slowed)}",) if slowed else ())
+    assert machine_notes(facts) == ((f"the GPU was throttled: {', '.join(slowed)}",) if slowed else ())
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_what_slowed_the_gpu_down(reasons: str | None, slowed: tuple[str, ...], 
 )
 def test_clocks_that_are_free_to_move_are_said(locked: Any, said: bool) -> None:
     facts = {} if locked is None else {"clocks_locked": locked}
-    assert notes(facts) == (("the GPU's clocks are not locked",) if said else ())
+    assert machine_notes(facts) == (("the GPU's clocks are not locked",) if said else ())

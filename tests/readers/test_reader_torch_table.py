@@ -450,7 +450,7 @@ def test_a_rule_may_call_the_device_by_its_name(tmp_path, monkeypatch):
 
     from perfgate.core import Key, Run, Series
     from perfgate.judge.derived import RunView, component_names
-    from perfgate.judge.measure import Measurer
+    from perfgate.judge.measure import Method
     from perfgate.rules.syntax.grammar import parse_expression
     from perfgate.rules.syntax.sentence import Selector
 
@@ -459,7 +459,7 @@ def test_a_rule_may_call_the_device_by_its_name(tmp_path, monkeypatch):
     view = RunView(Run("t", "torch-table", (series,)), {})
     for name in ("aten::mm.self_cuda_time", "aten::mm.self_xpu_time", "aten::mm.self_device_time"):
         (found,) = view.select(Selector(name)).values()
-        assert Measurer().measure(found, "mean", "auto", "lower").value == 0.5
+        assert Method("mean").measure(found).value == 0.5
         assert key.metric in component_names(parse_expression(name), {})
     assert [k.metric for k in view.select(Selector("*.self_cuda_time"))] == [key.metric]
     assert not view.select(Selector("aten::mm.cuda_time"))
