@@ -120,12 +120,82 @@ def test_only_app_stores_and_cli_touch_the_world(path: Path) -> None:
     assert not attributes & {"os.environ", "os.getenv", "datetime.now", "date.today", "sys.argv", "sys.stdin"}
 
 
+def own_code(node: ast.FunctionDef) -> int:
+    """The lines of a function without its docstring: a public one lists its parameters there."""
+    assert node.end_lineno is not None
+    first = node.body[0]
+    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return node.end_lineno - (first.end_lineno or node.lineno if has_docstring else node.lineno)
+
+
 def test_no_function_is_longer_than_a_screen() -> None:
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
-                lines = node.end_lineno - node.lineno
+            if isinstance(node, ast.FunctionDef):
+                lines = own_code(node)
                 assert lines <= 60, f"{path}:{node.lineno}: {node.name} has {lines} lines"
+
+
+def file_imports() -> dict[str, set[str]]:
+    """The modules of perfgate that each module imports anywhere, `TYPE_CHECKING` included."""
+    names = {name_of(path) for path in MODULES}
+    found: dict[str, set[str]] = {}
+    for path in MODULES:
+        wanted: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "perfgate":
+                package = (node.module or "").removeprefix("perfgate").removeprefix(".")
+                inside = {f"{package}.{alias.name}".lstrip(".") for alias in node.names}
+                wanted |= (inside & names) or {package}
+        found[name_of(path)] = wanted & names
+    return found
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    left = file_imports()
+    while free := [name for name, wanted in left.items() if not wanted & left.keys()]:
+        for name in free:
+            del left[name]
+    assert not left, f"import circles among {sorted(left)}"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in MODULES:
+        if stage_of(path) != "readers":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    homes.setdefault(node.name, []).append(name_of(path))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_a_file_name_is_in_two_folders_at_most() -> None:
+    """The name of a command counts once in cli, commands and reporters."""
+    folders: dict[str, set[str]] = {}
+    for path in MODULES:
+        if path.stem not in ("__init__", "__main__"):
+            room = ".".join(name_of(path).split(".")[:-1])
+            folders.setdefault(path.stem, set()).add("a command" if room in ("cli", "commands", "reporters") else room)
+    assert {name: found for name, found in folders.items() if len(found) > 2} == {}
+
+
+#: The rooms in which outcomes and exit codes are decided: no data without a type, no writing into frozen values.
+DECIDING = [path for path in MODULES if stage_of(path) in ("judge", "analysis", "stats", "baselines")]
+
+
+@pytest.mark.parametrize("path", DECIDING, ids=name_of)
+def test_decisions_are_typed_data(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        place = f"{path}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Subscript):
+            assert ast.unparse(node) != "dict[str, Any]", place
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in ("getattr", "setattr", "object.__setattr__"), f"{place}: {called}"
+            is_dataclass = called.rpartition(".")[2] in ("replace", "Verdict", "Report")
+            assert not (is_dataclass and any(word.arg is None for word in node.keywords)), f"{place}: splatted fields"
+        assert not (isinstance(node, ast.Attribute) and node.attr == "__dict__"), place
 
 
 def loaded_by(code: str) -> set[str]:

@@ -228,7 +228,7 @@ def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = 
     try:
         store.write(path, data, replace=replace)
     except (OSError, UnsafeName) as error:
-        why = getattr(error, "strerror", None) or error
+        why = (error.strerror if isinstance(error, OSError) else None) or error
         raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
 
 
@@ -240,6 +240,6 @@ def read_files(store: Store, paths: Iterable[str]) -> tuple[list[tuple[str, byte
         try:
             found.append((path, store.read(path)))
         except (OSError, UnsafeName) as error:
-            why = getattr(error, "strerror", None) or error
+            why = (error.strerror if isinstance(error, OSError) else None) or error
             problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
     return found, problems

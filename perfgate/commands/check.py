@@ -11,7 +11,7 @@ from perfgate.analysis.drift import drifts
 from perfgate.baselines.allow import allow_command
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
 from perfgate.baselines.stores import store_of
-from perfgate.commands.details import collected, levels, past_runs
+from perfgate.commands.report_details import collected, levels, past_runs
 from perfgate.commands.rule_changes import policy_changes
 from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, Policy, Problem, Report, Run, Verdict
 from perfgate.core.details import ReportDetails

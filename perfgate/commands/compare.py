@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfgate.commands.check import with_pairs
-from perfgate.commands.details import collected
+from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.statistic_names import is_statistic
 from perfgate.judge.case import Case

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfgate.commands.details import merged_facts
+from perfgate.commands.report_details import merged_facts
 from perfgate.core import Location, Policy, Problem, Report
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import plural
@@ -23,7 +23,7 @@ from perfgate.workspace.options import shown_path
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredReport:
+class _NamedReport:
     """A report and the file that it was read from."""
 
     name: str
@@ -37,14 +37,14 @@ def merged(paths: Sequence[str], expect: int | None = None) -> Report:
     report that is given twice.
     """
     refuse_twice(paths)
-    stored: list[_StoredReport] = []
+    stored: list[_NamedReport] = []
     problems: list[Problem] = []
     for path in paths:
         name = shown_path(path)
         report, found = _read(path, name)
         problems += found
         if report is not None:
-            stored.append(_StoredReport(name, _recomputed(report, name)))
+            stored.append(_NamedReport(name, _recomputed(report, name)))
     _refuse_copies(stored)
     if expect is not None and len(stored) != expect:
         step = "look for the others" if len(stored) < expect else "leave out the others, or correct --expect"
@@ -78,7 +78,7 @@ def _recomputed(report: Report, name: str) -> Report:
     return with_problems(found, [Problem("error", f"was altered: it {what}", Location(name))])
 
 
-def _refuse_copies(stored: Sequence[_StoredReport]) -> None:
+def _refuse_copies(stored: Sequence[_NamedReport]) -> None:
     """Refuse two equal reports, unless they judged nothing. Raises Refused."""
     seen: dict[str, str] = {}
     for one in stored:
@@ -88,7 +88,7 @@ def _refuse_copies(stored: Sequence[_StoredReport]) -> None:
         seen.setdefault(content, one.name)
 
 
-def _merged(stored: Sequence[_StoredReport]) -> Report:
+def _merged(stored: Sequence[_NamedReport]) -> Report:
     """Return several reports as one; its verdicts and problems name their report."""
     if len(stored) == 1:
         return stored[0].report
