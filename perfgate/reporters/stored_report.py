@@ -40,7 +40,7 @@ _LARGEST_INTEGER = 1 << 62
 _ABSENT = object()
 
 
-class _StoredProblem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ProblemDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     severity: Severity
     message: str
     file: str
@@ -51,13 +51,13 @@ class _StoredProblem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     excerpt: str | None
 
 
-class _StoredReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal["perfgate.report/1"]
     outcome: Outcome
     exit_code: Literal[0, 1, 2, 3, 4]
     counts: dict[str, int]
     verdicts: tuple[Verdict, ...]
-    problems: tuple[_StoredProblem, ...]
+    problems: tuple[_ProblemDocument, ...]
     inputs: tuple[SourceFile, ...]
     environment: dict[str, Fact]
     policy: Policy
@@ -91,7 +91,7 @@ def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
 
 def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
     try:
-        form = msgspec.convert(document.data, _StoredReport)
+        form = msgspec.convert(document.data, _ReportDocument)
     except msgspec.ValidationError as error:
         found = violation(error)
         return None, [_at(document, found.path, found.message)]
@@ -106,7 +106,7 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
     return report, []
 
 
-def _report(form: _StoredReport) -> Report:
+def _report(form: _ReportDocument) -> Report:
     return Report(
         outcome=form.outcome,
         exit_code=form.exit_code,
@@ -123,7 +123,7 @@ def _report(form: _StoredReport) -> Report:
     )
 
 
-def _problem(form: _StoredProblem) -> Problem:
+def _problem(form: _ProblemDocument) -> Problem:
     key = None if form.metric is None else Key(form.metric, tuple(sorted(form.labels.items())))
     return Problem(form.severity, form.message, Location(form.file, form.line, form.column), key, form.excerpt)
 
