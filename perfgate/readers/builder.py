@@ -78,7 +78,8 @@ def checked(value: object, unit: str) -> tuple[float, str | None]:
 
 def fault_of(text: str) -> str | None:
     """Return why a printed value cannot be a measurement, or None if it can."""
-    return checked(text, "s")[1]
+    value = number(text)
+    return None if value is not None and 0 <= value < math.inf else checked(text, "s")[1]
 
 
 def fault_in(value: object, unit: str = "s") -> str:
@@ -205,11 +206,11 @@ class RunBuilder:
 
     def add(self, column: Column, text: str, line: int, step: int | None = None) -> None:
         """Add a printed value to a series, or a problem; either all values of a series have a step, or none has."""
-        value, fault = checked(text, "s")
+        fault = fault_of(text)
         if fault:
             self.refuse(column.key, fault, line)
         else:
-            column.values.append(value)
+            column.values.append(float(text))
             if step is not None:
                 column.steps.append(step)
 

@@ -19,7 +19,8 @@ from perfgate.core import Fact, Location, Problem, Run, SourceFile, fact_text
 from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import THROTTLE
 from perfgate.documents.json import load_json
-from perfgate.readers import FORMATS, join_runs, read, with_missing_ranks
+from perfgate.readers import join_runs, read, with_missing_ranks
+from perfgate.readers.registry import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.errors import Refused
@@ -70,11 +71,12 @@ def read_runs(
     Raises Refused for an unknown format and for the same file given twice.
     """
     refuse_twice(paths)
-    known = [found.name for found in FORMATS]
-    if format is not None and format not in known:
+    if format is not None and find_format(format) is None:
+        known = format_names()
         near = get_close_matches(format, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        raise Refused(f"--format {format}: no such format; {hint}")
+        faults = "".join(f"; {fault}" for fault in plugins().faults)
+        raise Refused(f"--format {format}: no such format; {hint}{faults}")
     options = ReadOptions(format, trace_mode, surroundings.limits())
     found = [_read_argument(path, options, path if as_given else shown_path(path)) for path in paths]
     seen: dict[tuple[str, ...], str] = {}

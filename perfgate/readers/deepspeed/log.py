@@ -15,8 +15,8 @@ begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` re
 series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
 
 **Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. A restart that
-shows only in the counter has made steps before the counter's line: `runs.Progress` finds them if that is possible, else
-the new run begins at that line.
+shows only in the counter has made steps before the counter's line: `timers.Progress` finds them if that is possible,
+else the new run begins at that line.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import re
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
-from perfgate.readers.deepspeed.timers import RECORD, WORD, Timers
-from perfgate.readers.runs import Progress, Runs
+from perfgate.readers.deepspeed.timers import RECORD, WORD, Progress, Timers
+from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 
 NAME = "deepspeed"
