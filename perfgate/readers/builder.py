@@ -19,99 +19,28 @@ others are counted.
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, read_only
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, fault_in, fault_of, in_base, measured
 
 MAX_FAULTS = 20
 
 #: A line of the file from 1, a path in the JSON document of the run, a place, or the whole file.
 Place = int | Path | Location | None
 
-_NUMBER = re.compile(
-    r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.ASCII | re.IGNORECASE
-)
-#: Units in which a negative number can be true: changes of memory; losses, rewards and the like.
-_SIGNED = ("1", "B")
 _EMPTY = read_only(np.empty(0))
-
-Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])
-
-
-def number(text: str) -> float | None:
-    """Return a printed number, NaN and infinity included; None for anything else (`float` also takes `1_0`)."""
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def number_of(value: object) -> float:
-    """Return a JSON number as float64; NaN for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > sys.float_info.max:
-        return float("nan")
-    return float(value)
-
-
-def checked(value: object, unit: str) -> tuple[float, str | None]:
-    """Return a value as a number, and why it cannot be a measurement; numbers in quotes are numbers, too."""
-    parsed = number(value) if isinstance(value, str) else value
-    if isinstance(parsed, bool) or not isinstance(parsed, int | float):
-        return 0.0, f"{str(value)[:40]!r} is not a number; left out"
-    if not abs(parsed) <= sys.float_info.max:
-        return 0.0, f"{str(value)[:40]} is not a finite number; left out"
-    if parsed < 0 and unit not in _SIGNED:
-        return 0.0, f"{value} is negative, so it is not a measurement; left out"
-    return float(parsed), None
-
-
-def fault_of(text: str) -> str | None:
-    """Return why a printed value cannot be a measurement, or None if it can."""
-    value = number(text)
-    return None if value is not None and 0 <= value < math.inf else checked(text, "s")[1]
-
-
-def fault_in(value: object, unit: str = "s") -> str:
-    """Return why a value of a JSON list is not a measurement; numbers in quotes are not numbers here."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return checked(value, unit)[1] or f"{value} {unit} is not a measurement; left out"
-    return f"{shown(value)} is not a number; left out"
-
-
-def measured(values: Sequence[object], unit: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Return the values of a JSON list as numbers, and which of them are measurements: no time is negative."""
-    usual = {*map(type, values)} == {float}  # the whole list at once, which is ten times as fast
-    numbers = np.array(values if usual else [number_of(value) for value in values], np.float64)
-    return numbers, np.isfinite(numbers) & ((numbers >= 0) | (unit != "s"))
-
-
-def in_base(printed: Scaled, per: float) -> Scaled:
-    """Return printed numbers in base units; for GB and TFLOP by multiplication, because 1e-9 is not exact."""
-    return printed / per if per >= 1 else printed * round(1 / per)
-
-
-def shown(value: object) -> str:
-    """Return a wrong JSON value as a message shows it."""
-    if isinstance(value, dict | list):
-        return "a list or object"
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """Return a JSON object; an empty one instead of anything else."""
-    return value if isinstance(value, dict) else {}
 
 
 class Column:
@@ -154,9 +83,9 @@ class JsonSource:
         """Keep a problem until its line is known. Raises OverLimit if there are too many."""
         self._waiting.append((run, severity, message, path, key))
         if len(self._waiting) > run.file.limits.problems:
-            self.settle()
+            self.report_waiting()
 
-    def settle(self) -> None:
+    def report_waiting(self) -> None:
         """Report every problem so far to its run, with its line."""
         waiting, self._waiting = self._waiting, []
         places = self.loaded.locate_all(path for _, _, _, path, _ in waiting)
@@ -351,7 +280,7 @@ class RunBuilder:
     def run(self, part: int | None = None) -> Run:
         """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
         if self.json:
-            self.json.settle()
+            self.json.report_waiting()
         samples = (column.series() for column in self.columns.values() if column.values)
         series = (*self.finished.values(), *samples)
         for key, count in self._refused.items():

@@ -31,9 +31,10 @@ from typing import TypeGuard
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import load_json
-from perfgate.readers.builder import JsonSource, RunBuilder, checked, mapping, number
+from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, mapping, number
 
 NAME = "hf-trainer"
 TITLE = "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints"

@@ -39,11 +39,11 @@ from typing import Protocol
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.builder import number as number_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 from perfgate.readers.torch_text.op_columns import Amount, add_amounts
 from perfgate.readers.torch_text.op_table import Labels, OpTable
+from perfgate.readers.values import number as number_of
 
 NAME = "lightning"
 TITLE = "a report of Lightning's SimpleProfiler, AdvancedProfiler or PyTorchProfiler"

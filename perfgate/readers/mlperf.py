@@ -22,9 +22,10 @@ import json
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder, checked, mapping
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, mapping
 
 NAME = "mlperf"
 TITLE = "an MLPerf training log (:::MLLOG)"

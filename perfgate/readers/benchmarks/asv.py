@@ -22,8 +22,9 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load
-from perfgate.readers.builder import MAX_FAULTS, RunBuilder, mapping, shown
+from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping, shown
 
 NAME = "asv"
 TITLE = "a results file of asv, version 1 or 2"

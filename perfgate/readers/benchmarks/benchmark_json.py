@@ -9,9 +9,10 @@ from typing import Any
 
 from perfgate.core import Key
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.builder import JsonSource, RunBuilder, fault_in, in_base, mapping, measured, shown
+from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.not_recognised import console
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import fault_in, in_base, mapping, measured, shown
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _LONGEST_FACT = 200

@@ -20,8 +20,9 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
-from perfgate.readers.builder import RunBuilder, shown
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import shown
 
 NAME = "google-benchmark"
 TITLE = "JSON of Google Benchmark (--benchmark_out_format=json)"
@@ -142,17 +143,17 @@ def _metrics(to: Target, rows: Rows, per: float | None) -> dict[Target, str]:
 
 def _repetitions(to: Target, source: str, rows: Rows) -> None:
     """Add a field of every repetition that has it."""
-    held = [(path, row) for path, row in rows if source in row]
-    if held:
-        to.samples([row[source] for _, row in held], lambda index: (*held[index][0], source))
+    present = [(path, row) for path, row in rows if source in row]
+    if present:
+        to.samples([row[source] for _, row in present], lambda index: (*present[index][0], source))
 
 
 def _aggregate(to: Target, source: str, aggregates: Mapping[str, tuple[Path, dict[str, Any]]]) -> None:
     """Add a field of every aggregate; `repetitions` (since 1.5) is the count."""
-    held = {name: (path, row[source]) for name, (path, row) in aggregates.items() if source in row}
-    if not held:
+    present = {name: (path, row[source]) for name, (path, row) in aggregates.items() if source in row}
+    if not present:
         return
-    statistics = {name: value for name, (_, value) in held.items()}
+    statistics = {name: value for name, (_, value) in present.items()}
     path, row = next(iter(aggregates.values()))
-    places = {name: (*place, source) for name, (place, _) in held.items()}
+    places = {name: (*place, source) for name, (place, _) in present.items()}
     to.aggregate({**statistics, "count": row.get("repetitions")}, lambda name: places.get(name, (*path, "repetitions")))

@@ -17,8 +17,8 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
-from perfgate.readers.builder import mapping
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping
 
 NAME = "hyperfine"
 TITLE = "JSON of hyperfine (--export-json)"

@@ -23,8 +23,9 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, fact, load, name_of, rows
-from perfgate.readers.builder import RunBuilder, finish_all, mapping, shown
+from perfgate.readers.builder import RunBuilder, finish_all
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping, shown
 
 NAME = "pyperf"
 TITLE = "JSON of pyperf: each process run is a run"

@@ -16,8 +16,9 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load, name_of, rows
-from perfgate.readers.builder import RunBuilder, mapping
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping
 
 NAME = "pytest-benchmark"
 TITLE = "JSON of pytest-benchmark (pytest --benchmark-json)"

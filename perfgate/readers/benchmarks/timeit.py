@@ -67,7 +67,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         seen[key] += 1
         _add(run, result, Key.of(key.metric, **dict(key.labels), **index))
     for source in dict.fromkeys(result.source for result in results if result.source):
-        source.settle()
+        source.report_waiting()
     return (run.run(),)
 
 

@@ -60,7 +60,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from perfgate.core import Key
-from perfgate.readers.builder import RunBuilder, fault_of, in_base
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.values import fault_of, in_base
 
 #: Words near which every line is read.
 MEMORY_WORD, TABLE_WORD, FLOPS_WORD = "Max_MA ", "Comm. Op  ", "- DeepSpeed Flops Profiler -"

@@ -19,7 +19,8 @@ import re
 from collections.abc import Iterator
 
 from perfgate.core import Key
-from perfgate.readers.builder import RunBuilder, checked
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.values import checked
 
 ITERATION_WORD, PIPELINE_WORD, CHAT_WORD = "elapsed time per iteration", "iter time (s):", "|E2E latency="
 ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}\d+")

@@ -17,7 +17,8 @@ import numpy as np
 
 from perfgate.core import Key
 from perfgate.core.aliases import canonical_timer
-from perfgate.readers.builder import Column, RunBuilder, fault_of
+from perfgate.readers.builder import Column, RunBuilder
+from perfgate.readers.values import fault_of
 
 WORD = "time (ms)"
 #: The begin of a record; the comms logger's `time (ms): 9.46` is not a record.

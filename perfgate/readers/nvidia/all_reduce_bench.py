@@ -22,7 +22,8 @@ import re
 from dataclasses import dataclass, field
 
 from perfgate.core import Key
-from perfgate.readers.builder import RunBuilder, fault_of
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.values import fault_of
 
 WORDS = (" duration: ", "algo throughput: ", "busbw: ", " data size: ", ":")
 

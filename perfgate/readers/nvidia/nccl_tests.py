@@ -30,9 +30,10 @@ from dataclasses import dataclass
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import load_json
-from perfgate.readers.builder import JsonSource, Place, RunBuilder, checked, mapping, number
+from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.nvidia import all_reduce_bench
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, mapping, number
 
 NAME = "nccl-tests"
 TITLE = "nccl-tests: the printed table, or the JSON document of -J; bigscience's all_reduce benchmark"

@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from perfgate.core import Key, Run, Severity
-from perfgate.readers.builder import RunBuilder, fault_of
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.table_rows import cells_before_cut, cells_of
 from perfgate.readers.text import InputFile, clean
+from perfgate.readers.values import fault_of
 
 NAME = "ncu"
 TITLE = "Nsight Compute CSV (`ncu --csv`), details or raw page"

@@ -20,13 +20,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from perfgate.core import Key, Run
 from perfgate.documents.json import JsonDocument, load_json
 from perfgate.documents.json_tokens import cut_back, walk
-from perfgate.readers.builder import RunBuilder, fault_of
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nvidia import nsys_sqlite
 from perfgate.readers.nvidia.nsys_tables import Notice, Table, notice_of, table_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.table_rows import Split, header_of, split_row
 from perfgate.readers.text import SQLITE, InputFile
+from perfgate.readers.values import fault_of
 
 NAME = "nsys"
 TITLE = "Nsight Systems: summaries (`nsys stats`) as CSV, JSON or tables, and exports as SQLite"

@@ -28,9 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.core import Key, Run, Series, read_only
-from perfgate.readers.builder import RunBuilder, in_base
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.nvidia.sqlite_file import Database, DatabaseFault, opened
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import in_base
 
 _COPIES, _SETS, _RANGES = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS"
 _STRINGS, _COPY_NAMES, _GPUS = "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"

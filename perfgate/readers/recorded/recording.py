@@ -16,9 +16,10 @@ import msgspec
 from perfgate.core import Key, Run
 from perfgate.core.units import Unit
 from perfgate.documents.json import load_json
-from perfgate.readers.builder import RunBuilder, in_base
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.recorded.results import SeriesForm, per_base, unit_of
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import in_base
 
 NAME = "recording"
 TITLE = "a recording of perfgate.Recorder that was not closed"

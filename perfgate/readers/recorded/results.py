@@ -23,8 +23,9 @@ from perfgate.core import Key, Problem, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit, find_unit
 from perfgate.documents.json import Path, load_json
 from perfgate.documents.struct_errors import violation
-from perfgate.readers.builder import JsonSource, RunBuilder, in_base, measured
+from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import in_base, measured
 
 NAME = "perfgate"
 TITLE = "perfgate results (perfgate.results/1)"

@@ -20,8 +20,9 @@ import re
 from dataclasses import dataclass, field
 
 from perfgate.core import Key, Run
-from perfgate.readers.builder import RunBuilder, fault_of
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import fault_of
 
 NAME = "torch-benchmark"
 TITLE = "text of torch.utils.benchmark: printed Measurements, tables of Compare"

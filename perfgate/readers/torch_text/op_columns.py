@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import Literal
 
 from perfgate.core import Key
-from perfgate.readers.builder import RunBuilder, fault_of, number
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.values import fault_of, number
 
 #: No table has fewer columns, and more would take long.
 _FEWEST, _MOST = 5, 64

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.readers.builder import number
+from perfgate.readers.values import number
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
