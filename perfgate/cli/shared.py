@@ -169,20 +169,23 @@ def _publication(
     )
 
 
-def _file_option(name: str, what: str) -> Callable[[F], F]:
-    return click.option(f"--{name}", metavar="FILE", shell_complete=files, help=f"Write {what}; - is stdout.")
-
-
+#: The options that name a file, and what they write to it.
+_REPORTS = {
+    "json": "the report as JSON",
+    "junit": "a JUnit report",
+    "markdown": "a Markdown summary",
+    "comment": "the Markdown for one sticky comment on a pull request",
+    "sarif": "SARIF for code scanning",
+    "html": "the report as one page that works offline",
+}
 #: The options of every command that prints a report; the command gets them as `publication`.
 report_options = parsed(
     "publication",
     _publication,
-    _file_option("json", "the report as JSON"),
-    _file_option("junit", "a JUnit report"),
-    _file_option("markdown", "a Markdown summary"),
-    _file_option("comment", "the Markdown for one sticky comment on a pull request"),
-    _file_option("sarif", "SARIF for code scanning"),
-    _file_option("html", "the report as one page that works offline"),
+    *(
+        click.option(f"--{name}", metavar="FILE", shell_complete=files, help=f"Write {what}; - is stdout.")
+        for name, what in _REPORTS.items()
+    ),
     click.option(
         "--github/--no-github",
         default=None,
