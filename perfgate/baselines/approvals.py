@@ -96,7 +96,8 @@ def add(
         if baseline.place is None:
             raise Refused(f"{baseline.missing}; open a level first: {approve_command(options)}", 3)
         found.refuse_known(history)
-        _refuse_unhealthy(found)
+        if reasons := unhealthy(found.facts):
+            raise Refused(f"not added: the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
         verdicts = _judged(found)
         eased = [verdict for verdict in verdicts if verdict.allowed_by is not None]
         if eased:
@@ -130,11 +131,8 @@ def _level(found: Candidates, approval: Approval) -> StoredLevel:
         raise Refused("no level exists yet: approve the first one without --adopt", 1)
     if parent is not None and not approval.reset_anchor:
         _refuse_beyond_anchor(found, parent, adopts)
-    name, reason, who = (
-        found.level_name(parent, approval.reason),
-        utf8_text(approval.reason),
-        utf8_text(approval.by or surroundings.who()),
-    )
+    name, reason = found.level_name(parent, approval.reason), utf8_text(approval.reason)
+    who = utf8_text(approval.by or surroundings.who())
     anchor = parent is None or approval.reset_anchor
     return StoredLevel(name, parent, reason, who, approval.pr, anchor, heads[:-1], adopts)
 
@@ -203,12 +201,6 @@ def _allowed_level(found: Candidates, eased: list[Verdict]) -> StoredLevel:
     reason = "; ".join(dict.fromkeys(f"allowed up to {100 * a.up_to:g}%: {a.reason}" for a in used))
     who = ", ".join(dict.fromkeys(a.by for a in used))
     return StoredLevel(found.level_name(parent, reason), parent, reason, who, adopts=metrics)
-
-
-def _refuse_unhealthy(found: Candidates) -> None:
-    reasons = unhealthy(found.facts)
-    if reasons:
-        raise Refused(f"not added: the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
 
 
 def _case(found: Candidates, baseline: Baseline) -> Case:

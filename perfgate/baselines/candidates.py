@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import perfgate
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource, stored_series, utf8_text
@@ -49,8 +50,7 @@ class Candidates:
         """Read the store again. Raises Refused if a stored file is damaged."""
         loaded = load_baseline(self.known, self.ruleset, self.facts, approve_command(self.options), self.head)
         if loaded.damaged:
-            words = "\n".join(str(problem) for problem in loaded.problems)
-            raise Refused(f"the stored baselines are damaged:\n{words}", 3)
+            raise Refused("\n".join(["the stored baselines are damaged:", *map(str, loaded.problems)]), 3)
         return replace(self, loaded=loaded)
 
     def level_name(self, parent: str | None, reason: str) -> str:
@@ -165,21 +165,12 @@ def read_measured(
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), identity)
     found = [*(problem for run in runs for problem in run.problems), *clashes]
-    damaged = [problem for problem in found if problem.severity == "error"]
+    damaged = [str(problem) for problem in found if problem.severity == "error"]
     if damaged:
-        words = "\n".join(str(problem) for problem in damaged)
-        raise Refused(f"these runs cannot become a baseline:\n{words}", 3)
+        raise Refused("\n".join(["these runs cannot become a baseline:", *damaged]), 3)
     if not pairs and any(map(is_paired, runs)):
         raise Refused("pairs have their own base and cannot become a baseline: give runs of the new code alone")
-    _refuse_ranks_as_runs(runs)
-    return runs, facts, tuple(clashes)
-
-
-def _refuse_ranks_as_runs(runs: Sequence[Run]) -> None:
-    """Raise Refused for the files of one run, one file for each rank: they are not independent runs."""
     ranks = [{series.key.member() for series in run.series} for run in runs]
-    for i, one in enumerate(ranks):
-        for other in ranks[i + 1 :]:
-            if one and other and not one & other:
-                message = "these files have different ranks, so they look like one run: give their folder"
-                raise Refused(message, 1)
+    if any(one and other and not one & other for one, other in combinations(ranks, 2)):
+        raise Refused("these files have different ranks, so they look like one run: give their folder", 1)
+    return runs, facts, tuple(clashes)

@@ -75,7 +75,7 @@ def test_a_noisy_run_is_said_before_it_widens_every_interval(
     write_rules(folder, "forward within 5% of baseline")
     noisy = write_results(folder / "noisy.json", row, environment=facts)
     done = perfgate("baseline", "add", noisy)
-    assert (done.code, "such a run widens every later interval" in " ".join(done.out.split())) == (0, True)
+    assert (done.code, "this run widens every later interval" in " ".join(done.out.split())) == (0, True)
     calm = perfgate("baseline", "add", write_run(folder / "calm.json", seed=8))
     assert (calm.code, "wrote" in calm.out) == (0, True)
 
