@@ -14,7 +14,7 @@ from perfgate.judge.decide_change import RUNS_TO_CONFIRM
 from perfgate.judge.decisions import ChangeDecision, Decision, NotJudged, RankDecision, decide
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.pairs import LEAST_TOLERANCE
-from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, Selector, glob_matches
+from perfgate.rules.syntax.sentence import ChangeClause, Selector, glob_matches
 from perfgate.stats.distributions import discoveries
 
 #: A glob is corrected for multiple comparisons if it has more metrics than this, or a narrower tolerance.
@@ -80,7 +80,11 @@ def correct_for_many(inquiries: Sequence[Inquiry], decisions: Sequence[Decision]
     it.
     """
     p_values = [one.p_beyond for one in decisions if isinstance(one, ChangeDecision) and one.p_beyond is not None]
-    if not p_values or not _is_family(inquiries[0], len(p_values)):
+    if len(p_values) < 2:
+        return list(decisions)
+    subject, asks = inquiries[0].rule.sentence.subject, inquiries[0].clause.asks
+    narrow = isinstance(asks, ChangeClause) and asks.relative is not None and asks.relative < NARROW
+    if not (isinstance(subject, Selector) and subject.is_glob) or not (narrow or len(p_values) > MOST_UNCORRECTED):
         return list(decisions)
     is_discovery = iter(discoveries(p_values, 1 - inquiries[0].rule.settings.confidence))
     strict = inquiries[0].case.strict
@@ -98,14 +102,6 @@ def correct_for_many(inquiries: Sequence[Inquiry], decisions: Sequence[Decision]
             suspect = replace(decision.result, outcome="suspect", suspect=True)
             found.append(replace(decision, outcome="suspect", result=suspect, family=len(p_values)))
     return found
-
-
-def _is_family(inquiry: Inquiry, size: int) -> bool:
-    subject, asks = inquiry.rule.sentence.subject, inquiry.clause.asks
-    if isinstance(asks, LimitClause) or not (isinstance(subject, Selector) and subject.is_glob):
-        return False
-    narrow = asks.relative is not None and asks.relative < NARROW
-    return size > MOST_UNCORRECTED or (size > 1 and narrow)
 
 
 def accept_missing(inquiry: Inquiry, decision: Decision) -> Decision:

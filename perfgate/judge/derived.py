@@ -1,12 +1,13 @@
 """Expressions of the rule language on the series of one run: selection, derived metrics, arithmetic.
 
 Everything works step by step and rank by rank: the two sides of an operator are joined by equal labels and equal step
-numbers, never by position alone where steps are known.
+numbers, never by position alone if steps are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +21,9 @@ from perfgate.rules.syntax.sentence import Arithmetic, Expression, Number, Selec
 if TYPE_CHECKING:
     from perfgate.core.runs import Steps, Values
 
-Labels = tuple[tuple[str, str], ...]
+SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
 
-#: What the units of two factors make; `*` of rates and times, `/` of anything by a time.
+#: The units of products and ratios: rates times times, and anything by a time.
 _PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP"}
 _RATIOS = {("1", "s"): "1/s", ("B", "s"): "B/s", ("FLOP", "s"): "FLOP/s", ("1", "1/s"): "s"}
 
@@ -31,55 +32,54 @@ _MOST_IN_A_STEP = 1 << 20
 
 
 class RunView:
-    """One run with the derived metrics of a ruleset; derived series are computed when they are asked for."""
+    """One run with the derived metrics of a ruleset, which are computed on demand."""
 
     def __init__(self, run: Run, metrics: Mapping[str, DerivedMetric]) -> None:
         self.run = run
         self.metrics = metrics
-        self._by_metric: dict[str, dict[Labels, Series]] = {}
+        self._by_metric: dict[str, SeriesByLabels] = {}
         for series in run.series:
             self._by_metric.setdefault(series.key.metric, {})[series.key.labels] = series
-        self._derived: dict[str, dict[Labels, Series]] = {}
+        self._derived: dict[str, SeriesByLabels] = {}
         has_parts: dict[str, bool] = {}
         derived = (name for name in metrics if name not in self._by_metric and self._has_parts(name, has_parts))
-        #: Every metric that the run holds or that can be derived from it.
+        #: Every metric that the run has or that can be derived from it.
         self.names = frozenset((*self._by_metric, *derived))
 
     def select(self, selector: Selector) -> dict[Key, Series]:
-        """The series that a selector names; empty where there is none. Raises NotAvailable."""
-        names = self._matching(selector) if selector.is_glob else [selector.pattern]
+        """The series that a selector names; empty if there is none. Raises NotAvailable."""
+        names = [selector.pattern]
+        if selector.is_glob:
+            names = sorted(name for name in self.names if selector.matches_metric(name))
         found = ((Key(name, labels), series) for name in names for labels, series in self._of(name).items())
         return {key: series for key, series in found if selector.accepts_labels(key)}
 
     def may_hold(self, name: str) -> bool:
-        """Whether the run can hold this metric, by this name or another of its names."""
+        """Return whether the run can have this metric, by this name or another of its names."""
         return not self.names.isdisjoint((name, *synonyms(name)))
 
-    def _matching(self, glob: Selector) -> list[str]:
-        return sorted(name for name in self.names if glob.matches_metric(name))
+    def evaluate(self, expression: Expression) -> SeriesByLabels:
+        """The series of an expression by their labels: one for each rank, device, configuration, ...
 
-    def evaluate(self, expression: Expression) -> dict[Labels, Series]:
-        """The series of an expression by their labels: one a rank, device, configuration, ...
-
-        Empty where a part is absent. Raises NotAvailable where parts cannot be joined.
+        Empty if a part is absent. Raises NotAvailable if parts cannot be joined.
         """
         if isinstance(expression, Selector):
             return {key.labels: series for key, series in self.select(expression).items()}
         if isinstance(expression, StatisticOf):
-            inner = self.evaluate(expression.of)
-            return {labels: _statistic_series(series, expression.statistic) for labels, series in inner.items()}
+            statistic, inner = expression.statistic, self.evaluate(expression.of)
+            return {labels: _statistic_series(series, statistic) for labels, series in inner.items()}
         if isinstance(expression, Number):
             return {(): _constant(expression.value)}
-        chain = []  # a + b + c leans to the left: from its first operand on, without recursion
+        chain = []  # a + b + c leans to the left: evaluated from its first operand, without recursion
         while isinstance(expression, Arithmetic):
             chain.append(expression)
             expression = expression.left
         left = self.evaluate(expression)
         for arithmetic in reversed(chain):
-            left = self._arithmetic(arithmetic, left, self.evaluate(arithmetic.right))
+            left = _arithmetic(arithmetic, left, self.evaluate(arithmetic.right))
         return left
 
-    def _of(self, name: str) -> dict[Labels, Series]:
+    def _of(self, name: str) -> SeriesByLabels:
         """The series of one metric by labels, printed or derived."""
         if name in self._by_metric:
             return self._by_metric[name]
@@ -87,7 +87,10 @@ class RunView:
             return next((self._by_metric[other] for other in synonyms(name) if other in self._by_metric), {})
         if name not in self._derived:
             found = self.evaluate(self.metrics[name].expression)
-            self._derived[name] = {labels: _named(series, name, labels) for labels, series in found.items()}
+            self._derived[name] = {
+                labels: replace(series, key=Key(name, labels), printed_as=None, thinned_from=None, groups=())
+                for labels, series in found.items()
+            }
         return self._derived[name]
 
     def _has_parts(self, name: str, known: dict[str, bool]) -> bool:
@@ -100,31 +103,9 @@ class RunView:
             )
         return known[name]
 
-    def _arithmetic(
-        self, expression: Arithmetic, left: dict[Labels, Series], right: dict[Labels, Series]
-    ) -> dict[Labels, Series]:
-        if isinstance(expression.left, Number):
-            left = dict.fromkeys(right, _constant(expression.left.value))
-        if isinstance(expression.right, Number):
-            right = dict.fromkeys(left, _constant(expression.right.value))
-        if left and right and not left.keys() & right.keys():
-            raise NotAvailable("the parts of an expression have no labels (such as ranks) in common")
-        _refuse_partial_ranks(left.keys(), right.keys())
-        return {
-            labels: _combine(expression.operator, left[labels], right[labels]) for labels in left if labels in right
-        }
-
-
-def _refuse_partial_ranks(left: Set[Labels], right: Set[Labels]) -> None:
-    """A rank that lacks one part of an expression must not drop out of it. Raises NotAvailable."""
-    shared = {Key("", labels).without_members() for labels in left & right}
-    for labels in sorted(left ^ right):
-        if Key("", labels).without_members() in shared:
-            raise NotAvailable(f"the series with {show_labels(labels)} lacks a part of an expression")
-
 
 def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]) -> set[str]:
-    """The metrics, or globs, that an expression reads in the end, through derived ones."""
+    """The metrics, or globs, that an expression reads, directly or through derived metrics."""
     names: set[str] = set()
     waiting = [expression]
     while waiting:
@@ -136,7 +117,7 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 
 
 def _statistic_series(series: Series, statistic: str) -> Series:
-    """A statistic of a run as a single value; a value that does not exist is NaN, which no rule passes."""
+    """A statistic of a run as a single value; NaN if it does not exist, which no rule passes."""
     number = number_of_run(series, statistic)
     return Series(series.key, statistic_unit(series, statistic), "value", read_only(np.array([number])))
 
@@ -145,40 +126,52 @@ def _constant(value: float) -> Series:
     return Series(Key("constant"), "1", "value", read_only(np.array([value])))
 
 
-def _named(series: Series, name: str, labels: Labels) -> Series:
-    return Series(Key(name, labels), series.unit, series.kind, series.values, series.steps, series.aggregate)
+def _arithmetic(expression: Arithmetic, left: SeriesByLabels, right: SeriesByLabels) -> SeriesByLabels:
+    """Two sides of an operator, joined by labels. Raises NotAvailable for a rank that only one side has."""
+    if isinstance(expression.left, Number):
+        left = dict.fromkeys(right, _constant(expression.left.value))
+    if isinstance(expression.right, Number):
+        right = dict.fromkeys(left, _constant(expression.right.value))
+    joined = left.keys() & right.keys()
+    if left and right and not joined:
+        raise NotAvailable("the parts of an expression have no labels (such as ranks) in common")
+    shared = {Key("", labels).without_members() for labels in joined}
+    for labels in sorted(left.keys() ^ right.keys()):
+        if Key("", labels).without_members() in shared:
+            raise NotAvailable(f"the series with {show_labels(labels)} lacks a part of an expression")
+    return {labels: _combine(expression.operator, left[labels], right[labels]) for labels in left if labels in right}
 
 
 def _combine(operator: str, left: Series, right: Series) -> Series:
-    unit = _combined_unit(operator, left, right)
-    a, b, steps = _joined(left, right)
-    with np.errstate(all="ignore"):  # a division by zero gives infinity, which no rule passes
-        values = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](a, b)
-    kind = "samples" if "samples" in (left.kind, right.kind) else "value"
-    return Series(left.key, unit, kind, read_only(values), steps)  # type: ignore[arg-type]
-
-
-def _combined_unit(operator: str, left: Series, right: Series) -> str:
+    """Two series as one. Raises NotAvailable if the result has no known unit."""
     a, b = left.unit, right.unit
+    unit: str | None = None
     if operator in "+-":
-        if a == b:
-            return a
+        unit = a if a == b else None
     elif operator == "*":
-        known = _PRODUCTS.get((a, b)) or _PRODUCTS.get((b, a))
-        if known or "1" in (a, b):
-            return known or (b if a == "1" else a)
+        unit = _PRODUCTS.get((a, b)) or _PRODUCTS.get((b, a)) or (b if a == "1" else a if b == "1" else None)
     elif b in (a, "1") or (a, b) in _RATIOS:
-        return "1" if a == b else _RATIOS.get((a, b), a)
-    raise NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no unit that rules know")
+        unit = "1" if a == b else _RATIOS.get((a, b), a)
+    if unit is None:
+        raise NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no known unit")
+    x, y, steps = _joined(left, right)
+    with np.errstate(all="ignore"):  # a division by zero gives infinity, which no rule passes
+        values = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](x, y)
+    return Series(
+        left.key, unit, "samples" if "samples" in (left.kind, right.kind) else "value", read_only(values), steps
+    )
 
 
 def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None]:
-    """The values of two series side by side: by step where both have steps, else one to one."""
-    a, b = _numbers(left), _numbers(right)
-    if left.kind != "samples" or right.kind != "samples":  # a single number goes with every value of the other
+    """The values of two series side by side: by step if both have steps, else one to one."""
+    a, b = (
+        np.array([single_number(side, default_statistic(side))]) if side.kind == "aggregate" else side.values
+        for side in (left, right)
+    )
+    if left.kind != "samples" or right.kind != "samples":  # a single number is combined with every value of the other
         return a, b, left.steps if left.kind == "samples" else right.steps
     if left.steps is not None and right.steps is not None:
-        common, in_a, in_b = np.intersect1d(_occurrences(left.steps), _occurrences(right.steps), return_indices=True)
+        common, in_a, in_b = np.intersect1d(_unique_steps(left.steps), _unique_steps(right.steps), return_indices=True)
         return a[in_a], b[in_b], left.steps[in_a] if len(common) else None
     if len(a) == len(b):
         return a, b, right.steps if left.steps is None else left.steps
@@ -186,7 +179,7 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None]:
     raise NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
 
 
-def _occurrences(steps: Steps) -> Steps:
+def _unique_steps(steps: Steps) -> Steps:
     """Step numbers made unique: the i-th value of one step (gradient accumulation) joins the other's i-th."""
     order = np.argsort(steps, kind="stable")
     ordered = steps[order]
@@ -195,9 +188,3 @@ def _occurrences(steps: Steps) -> Steps:
     unique = np.empty(len(steps), dtype=np.int64)
     unique[order] = ordered * _MOST_IN_A_STEP + rank_in_step
     return unique
-
-
-def _numbers(series: Series) -> Values:
-    if series.kind == "aggregate":
-        return np.array([single_number(series, default_statistic(series))])
-    return series.values

@@ -168,12 +168,12 @@ def choose(members: Members, choice: RankChoice, method: Method) -> tuple[Member
     if choice == "across":
         return (), pooled(list(members.values()))
     slow_is_high = method.better != "higher"
-
-    def slowness(member: Member) -> float:
-        value = method.value(members[member])
-        return math.inf if math.isnan(value) else value if slow_is_high else -value
-
-    slowest_first = sorted(members, key=slowness, reverse=True)
+    values = {member: method.value(series) for member, series in members.items()}
+    slowest_first = sorted(
+        members,
+        key=lambda m: math.inf if math.isnan(values[m]) else values[m] if slow_is_high else -values[m],
+        reverse=True,
+    )
     index = {"median": len(members) // 2, "fastest": -1}.get(choice, 0)
     return slowest_first[index], members[slowest_first[index]]
 

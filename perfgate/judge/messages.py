@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural
 from perfgate.judge.decide_change import ChangeResult
 from perfgate.judge.decide_limit import LimitResult
 
 
-def limit_message(name: str, result: LimitResult, asks: str, unit: str, shown: str | None, *, confidence: float) -> str:
-    """The measured value with its interval, and how it compares with the bound."""
+def limit_message(
+    name: str, result: LimitResult, asks: str, unit: str, shown: str | None, *, confidence: float, dropped: int = 0
+) -> str:
+    """The measured value with its interval, and how it compares with the bound; `dropped` values were warm-up."""
     value, low, high = (format_value(number, unit, shown) for number in (result.estimate, result.low, result.high))
     exact = result.low is not None and result.low == result.high
     interval = "" if exact else f" [{low}, {high}] at {format_number(100 * confidence)}% confidence"
@@ -25,21 +25,21 @@ def limit_message(name: str, result: LimitResult, asks: str, unit: str, shown: s
         effective = result.n_effective
         note = "" if effective is None else f" (effective sample size {format_number(effective, 3)})"
         size = f"{plural(result.n, 'value')}{note}, {size}"
-    return f"{name} is {value}{interval}: {relation}; {size}"
-
-
-def warmup_note(dropped: Sequence[int]) -> str:
-    """How many values of the new runs were dropped as warm-up; empty if none was."""
-    return f", {plural(sum(dropped), 'value')} dropped as warm-up" if any(dropped) else ""
+    warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
+    return f"{name} is {value}{interval}: {relation}; {size}{warmup}"
 
 
 def change_message(
-    name: str, result: ChangeResult, reference: str, units: tuple[str, str | None], tolerance: str
+    name: str, result: ChangeResult, reference: str, units: tuple[str, str | None], tolerance: str, dropped: int = 0
 ) -> str:
-    """How far the new runs are from the reference; `units` are the base unit and the unit to show."""
+    """How far the new runs are from the reference; `units` are the base unit and the unit to show.
+
+    `dropped` values of the new runs were warm-up.
+    """
     base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
+    warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
     if result.estimate is None:
-        return f"{name} is {new}, as in the {reference}"
+        return f"{name} is {new}, as in the {reference}{warmup}"
     interval = "" if result.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
     if result.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
@@ -54,7 +54,7 @@ def change_message(
         }[result.outcome]
     runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     change = f"{format_change(result.estimate)}{interval}"
-    return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}"
+    return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
 
 
 def change_next_step(result: ChangeResult, approve: str) -> str:

@@ -61,27 +61,20 @@ def with_outcome(report: Report, at_least: int = 0) -> Report:
     if all(one.outcome == "skipped" and one.reason not in _SKIPPED_ON_REQUEST for one in report.verdicts):
         codes.append(3)
     code = worst_exit_code(codes)
-    return replace(report, exit_code=code, outcome=_outcome(code, report.verdicts))
+    deciding = {verdict.outcome for verdict in report.verdicts if code in (0, verdict.exit_code)}
+    outcome: Outcome = {0: "pass", 1: "fail"}.get(code, "error")  # type: ignore[assignment]
+    if code == 0 and "inconclusive" in deciding:
+        outcome = "inconclusive"
+    elif code == 0 and deciding == {"skipped"}:
+        outcome = "skipped"
+    elif code == 3 and deciding in ({"suspect"}, {"inconclusive"}):
+        outcome = deciding.pop()
+    return replace(report, exit_code=code, outcome=outcome)
 
 
 def with_problems(report: Report, problems: Sequence[Problem]) -> Report:
     """The report with further problems; its exit code can only get worse."""
     return with_outcome(replace(report, problems=(*report.problems, *problems)), at_least=report.exit_code)
-
-
-def _outcome(exit_code: int, verdicts: Sequence[Verdict]) -> Outcome:
-    """One word for a report: why it blocks, or the least certain outcome if nothing blocks."""
-    outcomes = {verdict.outcome for verdict in verdicts if exit_code in (0, verdict.exit_code)}
-    if exit_code == 1:
-        return "fail"
-    if exit_code in (2, 4):
-        return "error"
-    if exit_code == 3:
-        undecided: tuple[Outcome, ...] = ("suspect", "inconclusive")
-        return next((word for word in undecided if outcomes == {word}), "error")
-    if "inconclusive" in outcomes:
-        return "inconclusive"
-    return "skipped" if outcomes == {"skipped"} else "pass"
 
 
 def geometric_means(verdicts: Sequence[Verdict]) -> tuple[MeanChange, ...]:

@@ -103,11 +103,13 @@ class Subject:
 
     def concerned_by(self, left_out: Mapping[str, Sequence[Problem]]) -> list[Problem]:
         """The problems that concern the subject or one of its components."""
-        found = [problem for name in self.components for problem in left_out.get(name, ())]
-        return [problem for problem in found if problem.key is not None and self._has_labels_of(problem.key)]
-
-    def _has_labels_of(self, key: Key) -> bool:
-        return set(key.without_members().labels) <= set(self.key.labels) or not self.key.labels
+        own = set(self.key.labels)
+        return [
+            problem
+            for name in self.components
+            for problem in left_out.get(name, ())
+            if problem.key is not None and (not own or set(problem.key.without_members().labels) <= own)
+        ]
 
 
 def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:

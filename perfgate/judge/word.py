@@ -103,11 +103,12 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
         if result.outcome == "inconclusive":
             needed = values_to_settle(result.share, allowed, terms.confidence)
     name, units = inquiry.name(member, inquiry.shown_statistic), (inquiry.unit, inquiry.shown_unit)
-    message = messages.limit_message(name, result, asks, *units, confidence=terms.confidence)
+    dropped = sum(run.dropped for run in question.runs)
+    message = messages.limit_message(name, result, asks, *units, confidence=terms.confidence, dropped=dropped)
     verdict = _verdict(
         inquiry,
         decision,
-        message + messages.warmup_note([run.dropped for run in question.runs]),
+        message,
         messages.limit_next_step(result, asks, str(inquiry.rule.at), needed),
         [*(_ONE_RUN if result.runs == 1 else ()), *_two_modes(inquiry, question.new)],
     )
@@ -174,7 +175,8 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         "paired base" if paired else asks.reference,
         (inquiry.unit, inquiry.shown_unit),
         tolerance,
-    ) + messages.warmup_note([run.dropped for run in new.measures])
+        sum(run.dropped for run in new.measures),
+    )
     if paired:
         next_step, notes = messages.paired_next_step(result), _paired_notes(inquiry, decision)
     else:

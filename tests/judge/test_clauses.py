@@ -33,7 +33,7 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
     (
         "x + y under 9 s",
         {"new": [run_of(series("x", "s", [1.0] * 9), series("y", "B", [1.0] * 9))]},
-        "not-available: x + y: x in s + y in B has no unit that rules know. see `perfgate inspect`",
+        "not-available: x + y: x in s + y in B has no known unit. see `perfgate inspect`",
     ),
     (
         "x under 9 s",

@@ -15,7 +15,6 @@ from perfgate.judge.messages import (
     limit_message,
     limit_next_step,
     paired_next_step,
-    warmup_note,
 )
 
 PASSED = judge_change([100.0] * 5, [100.0], tolerance=0.05)
@@ -100,7 +99,8 @@ def test_words_are_counted() -> None:
     assert listed([]) == ""
 
 
-def test_warm_up_is_said_where_there_was_some() -> None:
-    assert (warmup_note([]), warmup_note([0, 0])) == ("", "")
-    assert warmup_note([0, 1]) == ", 1 value dropped as warm-up"
-    assert warmup_note([2, 1]) == ", 3 values dropped as warm-up"
+def test_warm_up_is_said_if_there_was_some() -> None:
+    said = limit_message("x", LIMIT, "under 9 s", "s", "s", confidence=0.95, dropped=1)
+    assert said.endswith(", 1 run, 1 value dropped as warm-up")
+    assert change_message("x", PASSED, "base", ("s", "s"), "5%", 3).endswith(", 3 values dropped as warm-up")
+    assert "warm-up" not in change_message("x", PASSED, "base", ("s", "s"), "5%", 0)
