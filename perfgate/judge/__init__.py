@@ -1,5 +1,13 @@
-"""Rules against runs: the only place where an outcome is decided.
+"""Rules against runs: the only place where an outcome is decided. Nothing here reads a file, a clock or the environment.
 
-`verdicts.judge` answers for a whole ruleset. `change.judge_change` and `limit.judge_limit` are the two decisions
-themselves, on plain numbers; `policy` says what blocks. No module here reads a file, a clock or the environment.
+| module | does |
+|---|---|
+| `verdicts` | every rule of a case becomes verdicts: compile, decide, adjust, word |
+| `case`, `subjects`, `derived`, `measure` | what is judged: runs, the metrics that a rule names, their statistics |
+| `inquiry`, `compile` | one clause about one metric becomes a question |
+| `decisions`, `decide_limit`, `decide_change` | a question becomes a decision, by `judge_limit` or `judge_change` |
+| `adjust` | the anchor, allowances, many metrics at once, and what users accept |
+| `word`, `messages`, `explanation`, `details` | a decision becomes a verdict, with the parts and runs behind it |
+| `report` | verdicts become an outcome and an exit code |
+| `pairs`, `breakdown` | runs that were made in pairs; the parts of a step |
 """

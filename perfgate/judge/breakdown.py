@@ -1,4 +1,4 @@
-"""Where the time of a step goes, base against new: its parts, and the kernels and operators that moved most."""
+"""The parts of a step, and the kernels and operators with the largest change, base against new."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MOVER = re.compile(r"(kernel|op|collective|memcpy|api)\..*|.*\.(self_device_tim
 
 
 def breakdown(base: Sequence[Run], new: Sequence[Run]) -> tuple[Part, ...]:
-    """The parts of a step that either side holds, the largest first; none for runs that are no traces."""
+    """The parts of a step on either side, largest first; empty for runs that are not traces."""
     parts = _parts(_PART, base, new)
     return tuple(sorted(parts, key=lambda part: (-max(part.base or 0.0, part.new or 0.0), part.metric)))
 
 
 def movers(base: Sequence[Run], new: Sequence[Run]) -> tuple[Part, ...]:
-    """The kernels and operators whose time a step differs most; one that a side does not have takes it no time.
+    """The kernels and operators whose time for each step changed most; an absent one takes no time.
 
-    Where the base holds none at all nothing moved, and there are none.
+    Empty if the base has none at all.
     """
     parts = _parts(_MOVER, base, new)
     if all(part.base is None for part in parts):
@@ -42,7 +42,7 @@ def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> l
 
 
 def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
-    """The time a step of every series with such a name, the mean of its ranks, then of the runs."""
+    """The time for each step of the series with such a name: the mean over ranks, then over runs."""
     found: dict[Key, list[float]] = {}
     for run in runs:
         steps = _steps(run)
@@ -57,7 +57,7 @@ def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, fl
 
 
 def _steps(run: Run) -> dict[tuple[tuple[str, str], ...], int]:
-    """How many steps each rank made, by its `step.time`; where there is none, the whole run is taken for a step."""
+    """The number of steps of each rank, from its `step.time`; a rank without it counts as one step."""
     times = [series for series in run.series if series.key.metric == "step.time"]
     return {series.key.member(): max(1, series.thinned_from or len(series.values)) for series in times}
 

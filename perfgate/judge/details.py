@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 #: How many values of a run are drawn: of the rank that represents a new run, and of all others.
 POINTS = {"judged": 240, "other": 80}
-#: How many ranks of a new run are shown beside the one that speaks for it.
+#: How many ranks of a new run are drawn beside the one that represents it.
 OTHER_RANKS = 7
 
-#: In values and runs of a report: about 16 bytes of JSON a value with its step, 400 a run without its values.
+#: The most values of a report: about 16 bytes of JSON for a value with its step, 400 for a run without values.
 MOST_VALUES = 220_000
 _RUN_COSTS = 20
 
-#: Statistics that are no place within the values, so that their distribution says nothing of them.
+#: Statistics that are not a position among the values, so that quantiles do not describe them.
 _NO_PLACE = ("count", "total", "stddev", "cv")
 #: Units of times and of rates, in which a step can stall.
 _STALLING = ("s", "1/s", "B/s", "FLOP/s")
@@ -41,7 +41,7 @@ _STALLING = ("s", "1/s", "B/s", "FLOP/s")
 
 @dataclass(frozen=True, slots=True)
 class _RunOfSubject:
-    """The ranks that a run holds of the subject, and what the run is to the verdict."""
+    """One run: the members of the subject, and whether it is history, base or new."""
 
     name: str
     standing: Standing
@@ -88,20 +88,20 @@ def _only(members: Members, member: Member) -> Members:
 
 
 def _ranks(run: _RunOfSubject, inquiry: Inquiry, method: Method) -> Iterator[RunDetails]:
-    """The rank that speaks for a run, and beside it others of a new one."""
+    """The rank that represents a run; for a new run, other ranks, too."""
     try:
-        speaker, series = choose(run.members, inquiry.rank, method)
+        chosen, series = choose(run.members, inquiry.rank, method)
     except NotAvailable:
         return
     is_new = run.standing == "new"
-    yield _through(run, speaker, series, method, POINTS["judged" if is_new else "other"], judged=True)
-    others = {member: other for member, other in run.members.items() if member != speaker} if is_new else {}
+    yield _through(run, chosen, series, method, POINTS["judged" if is_new else "other"], judged=True)
+    others = {member: other for member, other in run.members.items() if member != chosen} if is_new else {}
     for member in _spread(others, method):
         yield _through(run, member, others[member], method, POINTS["other"], judged=False)
 
 
 def _spread(others: Members, method: Method) -> list[Member]:
-    """Some of many ranks: the slowest, the fastest, and others at equal distances between them."""
+    """A few of many ranks: the slowest, the fastest, and some at equal distances between them."""
     ordered = sorted(others, key=lambda member: (_value(others[member], method), member))
     chosen = np.linspace(0, len(ordered) - 1, min(OTHER_RANKS, len(ordered))).round()
     return sorted(ordered[int(i)] for i in chosen)
@@ -118,7 +118,7 @@ def _value(series: Series, method: Method) -> float:
 def _through(
     run: _RunOfSubject, member: Member, series: Series, method: Method, points: int, *, judged: bool
 ) -> RunDetails:
-    """One rank of one run as numbers and a line."""
+    """One rank of one run as it is drawn."""
     estimate = _value(series, method)
     seen = RunDetails(run.name, run.standing, judged, estimate if math.isfinite(estimate) else None, dict(member))
     return _with_values(seen, series, method, points) if series.kind == "samples" else seen
@@ -151,12 +151,12 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
 
 
 def _rounded(values: Values) -> tuple[float, ...]:
-    """To five digits, more than any screen shows, so that a report stays small."""
+    """Values with five digits, more than a screen shows, so that a report stays small."""
     return tuple(float(f"{value:.5g}") for value in values)
 
 
 def _accepted(verdict: Verdict) -> tuple[float | None, float | None]:
-    """The lowest and the highest value that the rule accepts; None where there is no bound."""
+    """The lowest and the highest value that the rule accepts; None if there is no bound."""
     if verdict.bound is not None:
         return (None, verdict.bound) if verdict.comparator in ("under", "at most") else (verdict.bound, None)
     base = verdict.base.estimate if verdict.base else None

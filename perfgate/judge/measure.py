@@ -1,6 +1,6 @@
-"""A series of one run as one number: its statistic, and how far that number can be trusted.
+"""A series of one run as one number: its statistic and the error of that number.
 
-Samples are measured by `perfgate.stats`; of aggregates and single values, only what the source printed exists.
+Samples are measured by `perfgate.stats`. Aggregates and single values have only what the source printed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FEWEST_VALUES = 4
 
 
 class NotAvailable(Exception):
-    """A value that the data do not hold: an absent metric, a percentile of an aggregate, units that do not fit."""
+    """A value that the data does not have: an absent metric, a percentile of an aggregate, units that do not fit."""
 
 
 def single_number(series: Series, statistic: str) -> float:
-    """The one number that an aggregate or a single value holds for a statistic. Raises NotAvailable."""
+    """The one number of an aggregate or a single value for a statistic. Raises NotAvailable."""
     if series.kind == "value":
         if statistic in ("mean", "median", "min", "max", "total"):
             return float(series.values[0])
@@ -56,10 +56,10 @@ def single_number(series: Series, statistic: str) -> float:
 
 
 def number_of_run(series: Series, statistic: str) -> float:
-    """A statistic of a whole run as a plain number, for arithmetic; NaN where it does not exist.
+    """A statistic of a whole run as a plain number, for arithmetic; NaN if it does not exist.
 
-    Raises NotAvailable where the run holds too few values: fewer than 4 after warm-up, or, for a percentile, none
-    beyond it, so that it would say no more than the largest value.
+    Raises NotAvailable if the run has too few values: fewer than 4 after warm-up, or none beyond a percentile, which
+    would then equal the largest value.
     """
     found = Method(statistic).measure(series)
     asked = parse_statistic(statistic)
@@ -71,7 +71,7 @@ def number_of_run(series: Series, statistic: str) -> float:
 
 
 def default_statistic(series: Series) -> str:
-    """The statistic of a sentence that names none: of samples the median, of aggregates the mean if it is there."""
+    """The statistic of a sentence without one: the median of samples, the mean of aggregates if they have it."""
     if series.kind == "samples":
         return "median"
     if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
@@ -80,12 +80,12 @@ def default_statistic(series: Series) -> str:
 
 
 def statistic_unit(series: Series, statistic: str) -> str:
-    """The base unit of a statistic: counts and coefficients of variation have none of their own."""
+    """The base unit of a statistic; counts and coefficients of variation have none."""
     return "1" if statistic in ("count", "cv") else series.unit
 
 
 def pooled(parts: list[Series]) -> Series:
-    """The series of several ranks as one; `across ranks`. Raises NotAvailable for what cannot be pooled."""
+    """The series of several ranks as one, for `across ranks`. Raises NotAvailable if they cannot be pooled."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -98,7 +98,7 @@ def pooled(parts: list[Series]) -> Series:
     counts = [part.aggregate.get("count") for part in parts]
     if None in totals or None in counts:
         raise NotAvailable(
-            f"{first.key.metric} cannot be pooled across ranks: it holds no samples, nor total and count"
+            f"{first.key.metric} cannot be pooled across ranks: it has neither samples nor total and count"
         )
     total, count = sum(t for t in totals if t is not None), sum(c for c in counts if c is not None)
     aggregate = {"total": total, "count": count, "mean": total / count if count else float("nan")}
@@ -188,7 +188,7 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
     x = series.values
     if len(x) == 0:
         return SeriesSummary(series.key, series.unit, series.kind, 0, {}, printed_as=series.printed_as)
-    # Sorted once, for a report may hold thousands of series; a NaN comes last, and is then every statistic.
+    # Sorted once, because a report may have thousands of series. With a NaN every statistic is NaN.
     ordered = np.sort(x) if not np.isnan(x).any() else np.full(1, np.nan)
     median, p95, p99 = (sample_quantile(ordered, q) for q in (0.5, 0.95, 0.99))
     statistics = {
@@ -209,7 +209,7 @@ def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
 
 
 def _histogram(x: Values, p99: float, bins: int = 16) -> tuple[int, ...]:
-    """Counts in equal bins up to p99, the last bin holding everything beyond: one stall must not flatten the rest."""
+    """Counts in equal bins up to p99; the last bin has everything beyond, so that one stall does not flatten the rest."""
     low = float(np.min(x))
     bins_per_unit = np.divide(bins, p99 - low)
     if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or too narrow or wide for floats to tell

@@ -1,7 +1,7 @@
-"""Runs that were made in pairs: what marks them, how they are told apart, and how they are judged.
+"""Runs that were made in pairs: their labels, how to split them, and how to judge them.
 
-A run holds both sides of a pair. Its series carry three labels: `side` (`base` or `new`), `pair` (which pair, from 1)
-and `pairing` (how it was made). Without these labels a side is a run like any other, so rules need no change.
+One run has both sides of a pair. Its series have three labels: `side` (`base` or `new`), `pair` (its number, from 1)
+and `pairing` (how it was made). Without these labels a side is a normal run, so rules need no change.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from perfgate.stats.steady import RunValues, WarmUpRule
 
 Pairing: TypeAlias = Literal["one-process", "in-turn", "whole-runs"]
 
-#: What is believed of a pair's log ratio beyond the noise inside its runs, as (s0, d0), worth two pairs. One process
-#: leaves nothing that 12 pairs of one training loop could show; two processes in turn left 2.2 and 2.5 % on two shared
-#: machines. Whole runs by turns share less than that, and fresh pairs have to show it.
+#: The priors (s0, d0) of a pair's log ratio beyond the noise inside its runs, with two prior degrees of freedom. One
+#: process: 12 pairs of one training loop showed no more noise. Two processes: 2.2 and 2.5 % on two shared machines.
+#: Whole runs: assumed to be the same.
 PRIORS: dict[str, tuple[float, float]] = {
     "one-process": (0.003, 2.0),
     "in-turn": (0.02, 2.0),
     "whole-runs": (0.02, 2.0),
 }
-#: How each way is called in reports.
+#: The name of each way in reports.
 WORDS: dict[str, str] = {
     "one-process": "steps by turns in one process",
     "in-turn": "steps by turns in two processes",
     "whole-runs": "whole runs by turns",
 }
-#: Order and layout left a bias of up to .6 % in pairs of unchanged code: less than this cannot be told from it.
+#: Order and memory layout left a bias of up to .6 % in pairs of unchanged code, so a smaller tolerance is refused.
 LEAST_TOLERANCE = 0.01
 #: The labels of paired series.
 LABELS = ("side", "pair", "pairing")
@@ -49,7 +49,7 @@ class Pairs:
     base: tuple[Run, ...]
     new: tuple[Run, ...]
     pairing: Pairing
-    #: What keeps a pair from being judged.
+    #: The reasons why pairs cannot be judged.
     problems: tuple[Problem, ...] = ()
 
 
@@ -69,11 +69,28 @@ def judge_pairs(
     strict: bool = False,
     min_samples: int = 4,
 ) -> ChangeResult:
-    """Whether new is worse than base by more than a tolerance, in pairs of runs that were measured together.
+    """Decide whether new is worse than base by more than a tolerance, in pairs of runs that were measured together.
 
-    `base[i]` and `new[i]` are one pair. The margins and outcomes are those of `judge_change`; `prior` is that of
-    `pairing` unless it is given, see `PRIORS`. Raises ValueError for bad options, for sides of different length, and
-    for a tolerance under 1 %, which is no more than the bias that order and layout leave.
+    Parameters
+    ----------
+    base, new
+        The two sides; `base[i]` and `new[i]` are one pair of runs, in one unit.
+    pairing
+        How the pairs were made: `one-process`, `in-turn` or `whole-runs`.
+    prior
+        (s0, d0) of the noise between pairs; the default depends on `pairing`.
+    statistic, tolerance, better, two_sided, confidence, power, warmup, strict, min_samples
+        As in `judge_change`; the tolerance is relative and at least 1 %, because order and memory layout alone move
+        pairs by up to .6 %.
+
+    Returns
+    -------
+    The outcome with the change and its interval, as `judge_change` gives it.
+
+    Raises
+    ------
+    ValueError
+        For a bad option, and for sides of different length.
     """
     if len(base) != len(new):
         raise ValueError(f"pairs have two sides: there are {len(base)} base runs and {len(new)} new ones")
@@ -105,7 +122,7 @@ def pair_ratios(
     new_values: Sequence[RunValues],
     statistic: str,
 ) -> list[RunMeasure]:
-    """New / base of each pair; the median is that of the steps, where `base_values` says which were taken by turns."""
+    """New / base of each pair; the median of the steps' ratios if `base_values` are given, which were taken by turns."""
     ratios = [ratio_of(b, n) for b, n in zip(base, new, strict=True)]
     if statistic in ("median", "p50") and base_values:
         for i, sides in enumerate(zip(base_values, new_values, strict=True)):
@@ -133,14 +150,14 @@ def number_of(source: str) -> str:
 
 
 def is_paired(run: Run) -> bool:
-    """Whether a run holds sides of pairs."""
+    """Return whether a run has sides of pairs."""
     return any(_marks(series.key) is not None for series in run.series)
 
 
 def split_pairs(runs: Iterable[Run]) -> Pairs | None:
-    """The sides of all pairs in these runs, in order; None where there are none.
+    """The sides of all pairs in these runs, in order; None if there are none.
 
-    What a paired run holds beside its pairs goes with the new side. A pair with one side alone is a problem.
+    Other series of a paired run belong to the new side. A pair with a single side is a problem.
     """
     found = [sides for run in runs for sides in _sides(run)]
     if not found:
@@ -148,16 +165,16 @@ def split_pairs(runs: Iterable[Run]) -> Pairs | None:
     whole = [(base, new) for _, base, new, _ in found if base.series and new.series]
     ways = {way for *_, way in found}
     problems = [_one_sided(name, base, new) for name, base, new, _ in found if not (base.series and new.series)]
-    # Pairs made in different ways are judged by the way that promises least.
+    # Pairs made in different ways are judged like the noisiest of them.
     pairing = next(way for way in ("whole-runs", "in-turn", "one-process") if way in ways)
     base, new = tuple(pair[0] for pair in whole), tuple(pair[1] for pair in whole)
     return Pairs(base, new, pairing, tuple(problems))
 
 
 def order_bias(base: Sequence[Series], new: Sequence[Series], firsts: Sequence[bool]) -> float | None:
-    """What going second costs in these pairs, relative (.002 is .2 %); None where it cannot be told.
+    """The relative cost of going second in these pairs (.002 is .2 %); None if it is unknown.
 
-    `firsts` says of each pair whether base went first in its even steps. Only series with a value a step tell.
+    `firsts` says for each pair whether base went first in its even steps. Only samples count.
     """
     effects = [
         effect for b, n, first in zip(base, new, firsts, strict=True) if (effect := _effect(b, n, first)) is not None
@@ -166,7 +183,7 @@ def order_bias(base: Sequence[Series], new: Sequence[Series], firsts: Sequence[b
 
 
 def base_goes_first(pair: str) -> bool:
-    """Whether base goes first in the even steps of a pair: in those with odd numbers."""
+    """Return whether base goes first in the even steps of a pair: true for pairs with odd numbers."""
     return not pair.isdecimal() or int(pair) % 2 == 1
 
 
@@ -184,7 +201,7 @@ def _effect(base: Series, new: Series, base_first: bool) -> float | None:
 
 
 def _marks(key: Key) -> tuple[str, str, str] | None:
-    """(side, pair, pairing) of a paired series; None of any other, though it may have a label `side` of its own."""
+    """(side, pair, pairing) of a paired series; None for any other, even with a label `side` of its own."""
     side, pair, pairing = (key.label(name) for name in LABELS)
     if side not in ("base", "new") or pair is None or pairing not in PRIORS:
         return None
@@ -192,7 +209,7 @@ def _marks(key: Key) -> tuple[str, str, str] | None:
 
 
 def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
-    """Each pair of a run: its number, its two sides as runs, and how it was made."""
+    """Each pair of a run: its number, its two sides as runs, and its pairing."""
     held: dict[tuple[str, str], dict[str, list[Series]]] = {}
     rest = []
     for series in run.series:

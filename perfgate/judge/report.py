@@ -1,4 +1,4 @@
-"""Where outcomes become exit codes: of one verdict, and of a whole report.
+"""From outcomes to exit codes: of one verdict, and of a whole report.
 
 Only `with_outcome` gives a report its outcome and its exit code. `check`, `compare`, `report`, `run` and the comparison
 of two rule sources all call it.
@@ -78,10 +78,10 @@ def with_problems(report: Report, problems: Sequence[Problem]) -> Report:
 
 
 def geometric_means(verdicts: Sequence[Verdict]) -> tuple[MeanChange, ...]:
-    """The geometric mean of new/base by unit, where at least two verdicts have one; sorted by unit.
+    """The geometric mean of new/base for each unit with at least two verdicts, sorted by unit.
 
-    It is the mean that does not depend on which side is the base (Fleming and Wallace, "How not to lie with
-    statistics", 1986). Metrics of one unit share a direction, rates and times do not.
+    Unlike other means it does not depend on which side is the base (Fleming and Wallace, "How not to lie with
+    statistics", 1986). Metrics of one unit have the same better direction; rates and times do not.
     """
     logs: dict[str, list[float]] = {}
     for verdict in verdicts:

@@ -129,7 +129,7 @@ def _answers(inquiry: Inquiry) -> Iterator[_Answer]:
 
 
 def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, decision: NotJudged) -> _Judged:
-    """One verdict for a whole rule of which no metric is judged."""
+    """One verdict for a whole rule without a judged metric."""
     sentence = rule.sentence
     subject = Subject(Key(name_of(sentence.subject, sentence.subject_text)), sentence.subject, ())
     inquiry = Inquiry.of(rule, rule.clauses[0], subject, case, runs)
