@@ -4,7 +4,6 @@ A line of a golden file is one verdict, proof or plan without what is empty, its
 UPDATE_GOLDEN=1 writes them anew.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -200,10 +199,36 @@ def told(value: Any) -> Any:
     return [told(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+def block(row: Any) -> str:
+    """A row of a golden file as a person reads it: a verdict's answer, its sentences, then its numbers."""
+    fields = told(row)
+    if not isinstance(fields, dict) or "outcome" not in fields:
+        return _plain(fields)
+    where = fields.pop("at", {})
+    answer = f"{fields.pop('outcome')} ({fields.pop('reason')}, exit {fields.pop('exit_code', 0)})"
+    lines = [f"{answer}: {fields.pop('rule')}  [{where.get('line')}:{where.get('column')}]", fields.pop("message")]
+    lines += [f"→ {step}" for step in [fields.pop("next_step", "")] if step]
+    lines += [f"note: {note}" for note in fields.pop("notes", ())]
+    usual = {"severity": "error", "confidence": 0.95}
+    shown = [f"{name} {_plain(value)}" for name, value in fields.items() if usual.get(name) != value]
+    numbers = "; ".join(shown)
+    return "\n    ".join([*lines, numbers]) + "\n"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} {_plain(one)}" for name, one in value.items()) + "}"
+    if not isinstance(value, list):
+        return str(value)
+    words = [_plain(one) for one in value]
+    if len(words) > 12 and all(isinstance(one, int | float) for one in value):  # the ends, how many, and their sum
+        words = [*words[:3], f"... {len(value)} with the sum {sum(value):.8g} ...", words[-1]]
+    return "[" + ", ".join(words) + "]"
+
+
 def check_golden(name: str, *rows: Any) -> None:
-    """Compare with a golden file, a line for each row."""
-    lines = [json.dumps(told(row), ensure_ascii=False, default=str) for row in rows]
-    path, text = GOLDEN / f"{name}.jsonl", "".join(f"{line}\n" for line in lines)
+    """Compare with a golden file, a block or a line for each row."""
+    path, text = GOLDEN / f"{name}.txt", "".join(f"{block(row)}\n" for row in rows)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
