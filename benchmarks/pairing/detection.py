@@ -26,7 +26,7 @@ import numpy as np
 from workloads import WORKLOADS, slower_step
 
 from perfgate import judge_pairs, pair
-from perfgate.measuring.lockstep import Patience, Referee
+from perfgate.measuring.lockstep import Patience, listening, play
 from perfgate.measuring.programs import Command, Program, end_all
 
 PROGRAM = Path(__file__).with_name("workloads.py")
@@ -37,18 +37,18 @@ Steps = tuple[list[float], list[float]]
 
 def pair_of_processes(workload: str, slower: float, number: int) -> Steps:
     """The step times of base and new, in two processes that take turns."""
-    with tempfile.TemporaryDirectory() as folder, Referee() as referee:
+    with tempfile.TemporaryDirectory() as folder, listening() as listener:
         programs = {}
         try:
             for side, change in (("base", 0.0), ("new", slower)):
                 place = Path(folder) / side
                 place.mkdir()
                 words = (sys.executable, str(PROGRAM), workload, str(place), str(change))
-                told = {"PERFGATE_TURN": referee.address, "PERFGATE_SIDE": side}
+                told = {"PERFGATE_TURN": listener.getsockname(), "PERFGATE_SIDE": side}
                 programs[side] = Program(Command(words, Path.cwd(), told, place.with_suffix(".log")))
-            played = referee.play(programs, number % 2 == 1, Patience())
+            played = play(listener, programs, number % 2 == 1, Patience())
         finally:
-            end_all(list(programs.values()))
+            end_all(programs.values())
         if played.fault or not played.by_turns:
             raise SystemExit(f"no pair: {played}")
         return _times(Path(folder) / "base"), _times(Path(folder) / "new")
@@ -109,8 +109,8 @@ def hook_cost() -> float:
     The fastest of 20 repetitions counts, for what is slower had other work beside it.
     """
     costs = []
-    with tempfile.TemporaryDirectory() as folder, Referee() as referee:
-        for told in ({}, {"PERFGATE_TURN": referee.address}):
+    with tempfile.TemporaryDirectory() as folder, listening() as listener:
+        for told in ({}, {"PERFGATE_TURN": listener.getsockname()}):
             programs = {}
             try:
                 for side, steps in (("base", 1), ("new", 200)):
@@ -119,11 +119,11 @@ def hook_cost() -> float:
                     told_side = {**told, "PERFGATE_SIDE": side}
                     programs[side] = Program(Command(words, Path.cwd(), told_side, place.with_suffix(".log")))
                 if told:
-                    referee.play(programs, True, Patience())
+                    play(listener, programs, True, Patience())
                 for program in programs.values():
-                    program.wait(60)
+                    program.process.wait(60)
             finally:
-                end_all(list(programs.values()))
+                end_all(programs.values())
             costs.append(float((Path(folder) / f"new{len(told)}.log").read_text()))
     return costs[1] - costs[0]
 

@@ -12,10 +12,10 @@ import selectors
 import socket
 import tempfile
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 from perfgate.measuring.programs import Program, ending
 from perfgate.recorder.turns import DONE, GO, LEAVE
@@ -45,6 +45,43 @@ class Played:
     fault: str | None = None
 
 
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    """Open a socket, at an address of the file system, at which programs take turns."""
+    with tempfile.TemporaryDirectory(prefix="perfgate-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(Path(folder) / "turns"))
+        listener.listen()
+        listener.setblocking(False)
+        yield listener
+
+
+def play(listener: socket.socket, programs: dict[str, Program], base_first: bool, patience: Patience) -> Played:
+    """Let two programs, `base` and `new`, take turns until both have ended. A fault ends the watch, not them."""
+    sides = {name: _SideState(name, programs[name]) for name in SIDES}
+    fault, looked = None, time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        game = _Game(selector, listener, sides, base_first, patience)
+        try:
+            while fault is None and any(side.code is None for side in sides.values()):
+                for key, _ in selector.select(_LOOK_EVERY_S):
+                    game.hear(key)
+                game.give_turn()
+                # To look at a process takes longer than a turn, so it is not done at every turn.
+                if time.monotonic() - looked > _LOOK_EVERY_S:
+                    fault, looked = game.look(), time.monotonic()
+        finally:
+            for connection in [one for side in sides.values() for one in side.members.values()]:
+                connection.close()
+    return Played(game.turn is not None, {name: side.steps for name, side in sides.items()}, fault)
+
+
+def whose(turn: int, base_first: bool) -> str:
+    """Return the side of a turn, from 0. With `base_first`, base is first in even steps; step 0 is free."""
+    step, second = turn // 2 + 1, turn % 2 == 1
+    return SIDES[((step % 2 == 0) == base_first) == second]
+
+
 @dataclass(slots=True)
 class _SideState:
     """One program: its process, the connections of its ranks, and which of them wait."""
@@ -54,7 +91,8 @@ class _SideState:
     size: int = 0
     members: dict[int, socket.socket] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
-    joined: bool = False
+    has_joined: bool = False
+    has_left: bool = False
     steps: int = 0
     #: Its exit code at the last look; None while it runs.
     code: int | None = None
@@ -63,181 +101,99 @@ class _SideState:
     def is_ready(self) -> bool:
         return bool(self.members) and len(self.waiting) == len(self.members) == self.size
 
-    @property
-    def has_left(self) -> bool:
-        return (self.joined and not self.members) or self.code is not None
-
     def go(self) -> None:
-        """Let every process of the side take a step."""
+        """Let every process of the side take a step. One that has ended shows that at the next look."""
         self.steps += 1
-        waiting, self.waiting = self.waiting, set()
-        for rank in waiting:
-            _say(self.members[rank], GO)
+        for rank in self.waiting:
+            with suppress(OSError):
+                self.members[rank].sendall(GO)
+        self.waiting.clear()
 
 
-class Referee(AbstractContextManager["Referee"]):
-    """A socket at which programs take turns; `play` watches one pair of them to its end."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="perfgate-")
-        self.address = str(Path(self._folder.name) / "turns")
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(self.address)
-        self._socket.listen()
-        self._socket.setblocking(False)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._socket.close()
-        self._folder.cleanup()
-
-    def play(self, programs: dict[str, Program], base_first: bool, patience: Patience) -> Played:
-        """Let two programs, `base` and `new`, take turns until both have ended. A fault ends the watch, not them."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._socket, selectors.EVENT_READ)
-            return _Game(selector, self._socket, programs, base_first, patience).play()
-
-
+@dataclass(slots=True)
 class _Game:
     """One pair of programs."""
 
-    def __init__(
-        self,
-        selector: selectors.BaseSelector,
-        listener: socket.socket,
-        programs: dict[str, Program],
-        base_first: bool,
-        patience: Patience,
-    ) -> None:
-        self._selector = selector
-        self._listener = listener
-        self._sides = {name: _SideState(name, programs[name]) for name in SIDES}
-        self._base_first = base_first
-        self._patience = patience
-        self._heard = time.monotonic()
-        #: The number of turns so far; None before both sides were ready.
-        self._turn: int | None = None
-        self._current: _SideState | None = None
+    selector: selectors.BaseSelector
+    listener: socket.socket
+    sides: dict[str, _SideState]
+    base_first: bool
+    patience: Patience
+    #: The time of the last message.
+    heard: float = field(default_factory=time.monotonic)
+    #: The number of turns so far; None before both sides were ready.
+    turn: int | None = None
+    current: _SideState | None = None
 
-    def play(self) -> Played:
-        """Give turns until both programs have ended or something goes wrong; close all connections in the end."""
-        fault, looked = None, time.monotonic()
-        sides = self._sides.values()
-        try:
-            while fault is None and any(side.code is None for side in sides):
-                for key, _ in self._selector.select(_LOOK_EVERY_S):
-                    self._hear(key)
-                self._give()
-                # To look at a process takes longer than a turn, so it is not done at every turn.
-                if time.monotonic() - looked > _LOOK_EVERY_S:
-                    fault, looked = self._look(), time.monotonic()
-        finally:
-            for side in sides:
-                for connection in side.members.values():
-                    connection.close()
-                side.members.clear()
-        return Played(self._turn is not None, {side.name: side.steps for side in sides}, fault)
-
-    def _look(self) -> str | None:
+    def look(self) -> str | None:
         """Look at the processes and the clock; return why the watch ends early, or None."""
-        sides = self._sides.values()
+        sides = self.sides.values()
         for side in sides:
-            side.code = side.program.exit_code()
+            side.code = side.program.process.poll()
+            side.has_left = side.has_left or side.code is not None
         for side in sides:
             if side.code:
                 return f"the {side.name} side {ending(side.code, side.program.log)}"
         now = time.monotonic()
-        silent = [side for side in sides if not side.joined]
-        is_late = any(side.code == 0 or now - side.program.began > self._patience.hook for side in silent)
-        if self._turn is None and is_late:
+        silent = [side for side in sides if not side.has_joined]
+        if self.turn is None and any(s.code == 0 or now - s.program.began > self.patience.hook for s in silent):
             return NO_HOOK
-        if now - self._heard > self._patience.silence:
-            side = self._current or next(s for s in sides if s.code is None)
-            return f"the {side.name} side hangs: nothing for {self._patience.silence:g} s after step {side.steps}"
+        if now - self.heard > self.patience.silence:
+            side = self.current or next(s for s in sides if s.code is None)
+            return f"the {side.name} side hangs: nothing for {self.patience.silence:g} s after step {side.steps}"
         return None
 
-    # --- messages ------------------------------------------------------------------------------------------------
-
-    def _hear(self, key: selectors.SelectorKey) -> None:
+    def hear(self, key: selectors.SelectorKey) -> None:
         """Take a message: a new process, the end of a step, or the end of a process."""
-        self._heard = time.monotonic()
-        if key.fileobj is self._listener:
+        self.heard = time.monotonic()
+        if key.fileobj is self.listener:
             self._welcome()
             return
         side, rank = key.data
         connection = side.members[rank]
-        try:
+        message = b""
+        with suppress(OSError):
             message = connection.recv(1)
-        except OSError:
-            message = b""
         if message == DONE:
             side.waiting.add(rank)
             return
-        self._selector.unregister(connection)
+        self.selector.unregister(connection)
         connection.close()
         del side.members[rank]
         side.waiting.discard(rank)
         side.size -= 1
+        side.has_left = side.has_left or not side.members
 
     def _welcome(self) -> None:
         """Add a process to its side. One without a place there need not wait."""
-        connection, _ = self._listener.accept()
+        connection, _ = self.listener.accept()
         connection.settimeout(1.0)
         try:
-            who = json.loads(_line(connection))
-            side, rank = self._sides[who["side"]], int(who["rank"])
+            # Without a buffer: the bytes after the line are messages of their own.
+            with connection.makefile("rb", buffering=0) as lines:
+                who = json.loads(lines.readline(_LONGEST_HELLO))
+            side, rank = self.sides[who["side"]], int(who["rank"])
             if rank in side.members or side.has_left:
                 raise ValueError("the place is taken")
         except (OSError, ValueError, KeyError, TypeError):
-            _say(connection, LEAVE)
+            with suppress(OSError):
+                connection.sendall(LEAVE)
             connection.close()
             return
         side.size = side.size or int(who["size"])
         side.members[rank] = connection
-        side.joined = True
-        self._selector.register(connection, selectors.EVENT_READ, (side, rank))
+        side.has_joined = True
+        self.selector.register(connection, selectors.EVENT_READ, (side, rank))
 
-    # --- turns ---------------------------------------------------------------------------------------------------
-
-    def _give(self) -> None:
+    def give_turn(self) -> None:
         """Give the next turn if the last one is over. A side goes on alone after the other has ended."""
-        sides = self._sides.values()
+        sides = self.sides.values()
         if any(side.has_left for side in sides):
             for side in sides:
                 if side.is_ready:
                     side.go()
-            return
-        if self._turn is None:
-            if not all(side.is_ready for side in sides):
-                return
-            self._turn = 0
-        if self._current is not None and not self._current.is_ready:
-            return
-        self._current = self._sides[whose(self._turn, self._base_first)]
-        self._turn += 1
-        self._current.go()
-
-
-def whose(turn: int, base_first: bool) -> str:
-    """Return the side of a turn, from 0. With `base_first`, base is first in even steps; step 0 is free."""
-    step, second = turn // 2 + 1, turn % 2 == 1
-    return SIDES[((step % 2 == 0) == base_first) == second]
-
-
-def _line(connection: socket.socket) -> bytes:
-    """Read a line byte by byte: the bytes after it are messages of their own. Raises OSError."""
-    line = b""
-    while not line.endswith(b"\n") and len(line) < _LONGEST_HELLO:
-        byte = connection.recv(1)
-        if not byte:
-            raise OSError("the connection ended")
-        line += byte
-    return line
-
-
-def _say(connection: socket.socket, word: bytes) -> None:
-    try:
-        connection.sendall(word)
-    except OSError:
-        return  # the process has ended: its exit code or its silence shows that, too
+        elif all(side.is_ready for side in sides) if self.current is None else self.current.is_ready:
+            self.turn = self.turn or 0
+            self.current = self.sides[whose(self.turn, self.base_first)]
+            self.turn += 1
+            self.current.go()

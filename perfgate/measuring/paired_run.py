@@ -7,24 +7,16 @@ device. Then whole runs alternate, in the order base, new, new, base, and the re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 
 from perfgate.core import Key, Report, Run, Series
 from perfgate.judge.pairs import Pairing, base_goes_first
-from perfgate.measuring.lockstep import NO_HOOK, Patience, Referee
-from perfgate.measuring.programs import (
-    NewFiles,
-    Program,
-    ProgramSide,
-    RunFailed,
-    end_all,
-    ran_out_of_memory,
-    run_folder,
-    run_once,
-)
+from perfgate.measuring.lockstep import NO_HOOK, SIDES, Patience, listening, play
+from perfgate.measuring.programs import Program, ProgramSide, RunFailed, end_all, new_run, ran_out_of_memory, run_once
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
 from perfgate.recorder.turns import SIDE, TURN
@@ -54,8 +46,8 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
         if pairs.base_ref is not None:
             tree = stack.enter_context(checked_out(pairs.base_ref))
             base = ProgramSide(pairs.base, tree.folder, tree.environment)
-        referee = stack.enter_context(Referee())
-        maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, referee, tell, [])
+        listener = stack.enter_context(listening())
+        maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, [])
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
 
 
@@ -71,7 +63,7 @@ class _PairMaker:
     pairs: PairRequest
     folder: Path
     sides: dict[str, ProgramSide]
-    referee: Referee
+    listener: socket
     tell: Tell
     made: list[Path]
     by_turns: bool = True
@@ -98,58 +90,53 @@ class _PairMaker:
     def _build(self) -> None:
         """Build each side in its folder."""
         for name, side in self.sides.items():
+            build = ProgramSide(self.pairs.build, side.folder, side.environment)
             try:
-                with run_folder(self.folder / f"build-{name}") as place:
-                    build = ProgramSide(self.pairs.build, side.folder, side.environment)
-                    run_once(build.command(place, 0), self.options.timeout)
+                with new_run(self.folder / f"build-{name}", build, 0) as run:
+                    run_once(run.command(), self.options.timeout)
             except RunFailed as error:
                 raise RunFailed(f"the {name} side does not build: {error}; see build-{name}.log") from None
 
     def _steps_by_turns(self, number: int) -> dict[str, Path]:
         """Run both sides at once, by turns; return the results of each. Raises _NoTurns and RunFailed."""
-        top, results = self.folder / f"pair-{number:03d}", self.options.results
+        top, address = self.folder / f"pair-{number:03d}", self.listener.getsockname()
         with ExitStack() as stack:
-            places = {name: stack.enter_context(run_folder(top / name)) for name in self.sides}
-            files = {name: NewFiles(results, side.folder) for name, side in self.sides.items()}
+            runs = {
+                name: stack.enter_context(new_run(top / name, side, number, self.options.results))
+                for name, side in self.sides.items()
+            }
             programs: dict[str, Program] = {}
-            stack.callback(lambda: end_all(list(programs.values())))
-            for name, side in self.sides.items():
-                turns = {TURN: self.referee.address, SIDE: name}
-                programs[name] = Program(side.command(places[name], number, turns))
+            stack.callback(lambda: end_all(programs.values()))
+            for name, run in runs.items():
+                programs[name] = Program(run.command({TURN: address, SIDE: name}))
             patience = Patience(self.pairs.hook_timeout, self.options.timeout)
-            played = self.referee.play(programs, base_goes_first(str(number)), patience)
+            played = play(self.listener, programs, base_goes_first(str(number)), patience)
             if not played.by_turns and played.fault in (None, NO_HOOK):
                 raise _NoTurns(NO_HOOK)
-            if played.fault is not None and any(ran_out_of_memory(place.log) for place in places.values()):
+            if played.fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
                 raise _NoTurns(f"both sides do not fit into memory at once ({played.fault})")
             if played.fault is not None:
                 raise RunFailed(played.fault)
-            end_all(list(programs.values()))  # processes that they started may still write
+            end_all(programs.values())  # processes that they started may still write
             found = {}
-            for name, place in places.items():
-                with _naming(name):
-                    found[name] = files[name].collect(place)
+            for name, run in runs.items():
+                try:
+                    found[name] = run.collect()
+                except RunFailed as error:
+                    raise RunFailed(f"the {name} side: {error}") from None
             return found
 
     def _whole_runs(self, number: int) -> dict[str, Path]:
         """Run one side after the other; return the results of each. Raises RunFailed."""
-        found = {}
-        for name in ("base", "new") if base_goes_first(str(number)) else ("new", "base"):
-            side = self.sides[name]
-            with _naming(name), run_folder(self.folder / f"pair-{number:03d}-whole" / name) as place:
-                files = NewFiles(self.options.results, side.folder)
-                run_once(side.command(place, number), self.options.timeout)
-                found[name] = files.collect(place)
+        found, top = {}, self.folder / f"pair-{number:03d}-whole"
+        for name in SIDES if base_goes_first(str(number)) else SIDES[::-1]:
+            try:
+                with new_run(top / name, self.sides[name], number, self.options.results) as run:
+                    run_once(run.command(), self.options.timeout)
+                    found[name] = run.collect()
+            except RunFailed as error:
+                raise RunFailed(f"the {name} side: {error}") from None
         return found
-
-
-@contextmanager
-def _naming(side: str) -> Iterator[None]:
-    """Say in the message of RunFailed which side it is about."""
-    try:
-        yield
-    except RunFailed as error:
-        raise type(error)(f"the {side} side: {error}") from None
 
 
 # --- the file of a pair ------------------------------------------------------------------------------------------
@@ -161,7 +148,7 @@ def _write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pai
     Steps that only one side took were not interleaved, so each series is cut to the length that both sides have.
     Raises RunFailed if a side cannot be read.
     """
-    runs = {side: _read(found[side], side, format) for side in ("base", "new")}
+    runs = {side: _read(found[side], side, format) for side in SIDES}
     lengths: dict[Key, int] = {}
     for run in runs.values():
         for series in run.series:

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from glob import glob
@@ -24,8 +24,12 @@ from perfgate.workspace.options import shown_path
 GRACE_S = 5.0
 #: This environment variable marks every process that a program starts, whatever process group it moves to.
 _MARK = "PERFGATE_PROCESS"
+_GONE = (ProcessLookupError, PermissionError)
 #: Errors of allocators: torch on CUDA, ROCm and the host; cuBLAS and cuDNN; NumPy and Python; malloc.
 _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED|MemoryError|Cannot allocate memory|Unable to allocate", re.I)
+
+#: A file, its modification time, size and inode.
+_Stamp = tuple[Path, int, int, int]
 
 
 class RunFailed(Exception):
@@ -59,30 +63,6 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
-    """Where one run is kept: the folder of its files, and the log of what the command printed."""
-
-    results: Path
-    log: Path
-
-
-@contextmanager
-def run_folder(path: Path) -> Iterator[RunFolder]:
-    """Make a new folder for a run. If the run fails, a file beside the folder says why. Raises Refused."""
-    try:
-        path.mkdir(parents=True)
-    except OSError as error:
-        raise Refused(f"{shown_path(str(path))}: cannot keep runs there: {error.strerror}") from None
-    results = path.resolve()
-    try:
-        yield RunFolder(results, results.with_name(f"{results.name}.log"))
-    except BaseException as error:
-        why = str(error) or type(error).__name__
-        results.with_name(f"{results.name}.FAILED.txt").write_text(why + "\n", encoding="utf-8")
-        raise
-
-
-@dataclass(frozen=True, slots=True)
 class Command:
     """A command to start: its words, its folder, and further environment variables."""
 
@@ -101,61 +81,86 @@ class ProgramSide:
     folder: Path = field(default_factory=Path.cwd)
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, place: RunFolder, number: int, more: Mapping[str, str] | None = None) -> Command:
-        """Return the command of one run; `more` are further environment variables."""
-        run, results = str(number), str(place.results)
-        words = tuple(word.replace("{run}", run).replace("{results}", results) for word in self.words)
-        environment = {"PERFGATE_RUN": run, "PERFGATE_RESULTS": results, **self.environment, **(more or {})}
-        return Command(words, self.folder, environment, place.log)
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run of a side: its number, the folder of its files, and the log of what the command prints."""
+
+    side: ProgramSide
+    number: int
+    results: Path
+    log: Path
+    #: The files that the run may create or change, and those of them that exist before the run.
+    globs: Sequence[str]
+    before: Collection[_Stamp]
+
+    def command(self, more: Mapping[str, str] | None = None) -> Command:
+        """Return the command; `more` are further environment variables."""
+        side, run, results = self.side, str(self.number), str(self.results)
+        words = tuple(word.replace("{run}", run).replace("{results}", results) for word in side.words)
+        environment = {"PERFGATE_RUN": run, "PERFGATE_RESULTS": results, **side.environment, **(more or {})}
+        return Command(words, side.folder, environment, self.log)
+
+    def collect(self) -> Path:
+        """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
+
+        A file outside of the command's folder is kept with its whole path.
+        """
+        folder = self.side.folder.resolve()
+        for path, *_ in sorted(set(_stamps(folder, self.globs)) - set(self.before)):
+            if not path.is_relative_to(self.results):
+                target = self.results / path.relative_to(folder if path.is_relative_to(folder) else path.anchor)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
+        files = [path for path in self.results.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        if not files and self.globs:
+            raise RunFailed(f"the command wrote nothing that matches {' or '.join(self.globs)}")
+        if not files and self.log.stat().st_size == 0:
+            raise RunFailed("the command printed nothing and wrote nothing to $PERFGATE_RESULTS ({results})")
+        if not files:
+            return self.log
+        return files[0] if len(files) == 1 else self.results
+
+
+@contextmanager
+def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = ()) -> Iterator[NewRun]:
+    """Make a new folder for a run. If the run fails, a file beside the folder says why. Raises Refused.
+
+    Globs are relative to the folder of the command.
+    """
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise Refused(f"{shown_path(str(path))}: cannot keep runs there: {error.strerror}") from None
+    results = path.resolve()
+    try:
+        yield NewRun(
+            side, number, results, results.with_name(f"{results.name}.log"), globs, _stamps(side.folder, globs)
+        )
+    except BaseException as error:
+        why = str(error) or type(error).__name__
+        results.with_name(f"{results.name}.FAILED.txt").write_text(why + "\n", encoding="utf-8")
+        raise
+
+
+def _stamps(folder: Path, globs: Sequence[str]) -> list[_Stamp]:
+    """Return the matching files, each with facts that change when it is written."""
+    found = (Path(name) for pattern in globs for name in glob(str(folder.resolve() / pattern), recursive=True))
+    files = {path.resolve(): path.stat() for path in found if path.is_file()}
+    return [(path, stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items()]
 
 
 def run_once(command: Command, timeout: float) -> None:
     """Run a command to its end, and end the processes that it leaves. Raises RunFailed if it fails or hangs."""
     program = Program(command)
     try:
-        code = program.wait(timeout)
-        if code is None:
-            raise RunFailed(f"the command hangs: it was ended after {timeout:g} s")
+        code = program.process.wait(timeout)
         if code:
             raise RunFailed(f"the command {ending(code, command.log)}")
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"the command hangs: it was ended after {timeout:g} s") from None
     finally:
-        program.end()
-
-
-class NewFiles:
-    """The files that match globs and that a run creates or changes."""
-
-    def __init__(self, globs: Sequence[str], folder: Path) -> None:
-        """Note the files that exist before the run. Globs are relative to the folder of the command."""
-        self._globs = globs
-        self._folder = folder.resolve()
-        self._before = self._stamps()
-
-    def collect(self, place: RunFolder) -> Path:
-        """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
-
-        A file outside of the command's folder is kept with its whole path.
-        """
-        for path, stamp in sorted(self._stamps().items()):
-            if self._before.get(path) != stamp and not path.is_relative_to(place.results):
-                top = self._folder if path.is_relative_to(self._folder) else path.anchor
-                target = place.results / path.relative_to(top)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, target)
-        files = [path for path in place.results.rglob("*") if path.is_file() and not path.name.startswith(".")]
-        if not files and self._globs:
-            raise RunFailed(f"the command wrote nothing that matches {' or '.join(self._globs)}")
-        if not files and place.log.stat().st_size == 0:
-            raise RunFailed("the command printed nothing and wrote nothing to $PERFGATE_RESULTS ({results})")
-        if not files:
-            return place.log
-        return files[0] if len(files) == 1 else place.results
-
-    def _stamps(self) -> dict[Path, tuple[int, int, int]]:
-        """Return the matching files, each with facts that change when it is written."""
-        found = (Path(name) for pattern in self._globs for name in glob(str(self._folder / pattern), recursive=True))
-        files = {path.resolve(): path.stat() for path in found if path.is_file()}
-        return {path: (stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items()}
+        end_all([program])
 
 
 # --- processes ---------------------------------------------------------------------------------------------------
@@ -166,16 +171,16 @@ class Program:
 
     def __init__(self, command: Command) -> None:
         """Start it. Raises RunFailed if that is impossible."""
-        self._mark = uuid4().hex
-        self._has_ended = False
+        self.mark = uuid4().hex
+        self.has_ended = False
         self.log = command.log
         self.began = time.monotonic()
         try:
             with nullcontext() if command.log is None else command.log.open("wb") as log:
-                self._process = subprocess.Popen(
+                self.process = subprocess.Popen(
                     command.words,
                     cwd=command.folder,
-                    env={**os.environ, **command.environment, _MARK: self._mark},
+                    env={**os.environ, **command.environment, _MARK: self.mark},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=None if log is None else subprocess.STDOUT,
@@ -184,46 +189,27 @@ class Program:
         except OSError as error:
             raise RunFailed(f"{command.words[0]} cannot be started: {error.strerror or error}") from None
 
-    def exit_code(self) -> int | None:
-        """Return its exit code, or None while it runs."""
-        return self._process.poll()
 
-    def wait(self, seconds: float) -> int | None:
-        """Return its exit code, or None if it still runs after this time."""
-        try:
-            return self._process.wait(max(seconds, 0.0))
-        except subprocess.TimeoutExpired:
-            return None
+def end_all(programs: Iterable[Program]) -> None:
+    """End programs and every process that they started: first with SIGTERM, then with SIGKILL.
 
-    def ask_to_end(self) -> None:
-        """Send SIGTERM if it still runs."""
-        if self._process.poll() is None:
-            self._signal(signal.SIGTERM)
-
-    def end(self) -> None:
-        """End it and every process that it started: first with SIGTERM, then with SIGKILL. Later calls do nothing."""
-        if self._has_ended:
-            return
-        self.ask_to_end()
-        self.wait(GRACE_S)
-        self._signal(signal.SIGKILL)
-        for process in _marked(self._mark):
-            with suppress(ProcessLookupError, PermissionError):
+    All get SIGTERM before the wait for any of them begins. A program that was ended already is left alone.
+    """
+    running = [program for program in programs if not program.has_ended]
+    for program in running:
+        if program.process.poll() is None:
+            with suppress(*_GONE):
+                os.killpg(program.process.pid, signal.SIGTERM)
+    for program in running:
+        with suppress(subprocess.TimeoutExpired):
+            program.process.wait(GRACE_S)
+        with suppress(*_GONE):
+            os.killpg(program.process.pid, signal.SIGKILL)
+        for process in _marked(program.mark):
+            with suppress(*_GONE):
                 os.kill(process, signal.SIGKILL)
-        self._process.wait()
-        self._has_ended = True
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
-
-
-def end_all(programs: Sequence[Program]) -> None:
-    """End several programs. All get SIGTERM before the wait for any of them begins."""
-    for program in programs:
-        program.ask_to_end()
-    for program in programs:
-        program.end()
+        program.process.wait()
+        program.has_ended = True
 
 
 def ending(code: int, log: Path | None) -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.judge.report import with_problems
-from perfgate.measuring.programs import NewFiles, ProgramSide, RunFailed, run_folder, run_once
+from perfgate.measuring.programs import ProgramSide, RunFailed, new_run, run_once
 from perfgate.workspace.errors import Refused
 from perfgate.workspace.machine import machine_facts
 from perfgate.workspace.options import shown_path
@@ -44,10 +44,6 @@ class MeasuringOptions:
     def looks(self) -> int:
         """The number of looks that may end the runs, each with its share of the error rate."""
         return self.most_runs if self.stop == "final" else 1
-
-    def is_look(self, number: int) -> bool:
-        """Return whether the runs are judged after the run of this number."""
-        return self.stop != "unless-suspect" or number in (1, self.most_runs)
 
     def new_folder(self) -> Path:
         """Make the folder of the runs. Raises Refused if it is not empty or cannot be made."""
@@ -79,10 +75,9 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
     made: list[Path] = []
 
     def measure(number: int) -> list[Path]:
-        with run_folder(folder / f"run-{number:03d}") as place:
-            files = NewFiles(options.results, side.folder)
-            run_once(side.command(place, number), options.timeout)
-            made.append(files.collect(place))
+        with new_run(folder / f"run-{number:03d}", side, number, options.results) as run:
+            run_once(run.command(), options.timeout)
+            made.append(run.collect())
         return made
 
     return until_settled(options, measure, judge_runs, "run", tell)
@@ -108,7 +103,7 @@ def until_settled(
         try:
             paths = measure(number)
             _note_facts(options, "after")
-            if not options.is_look(number):
+            if options.stop == "unless-suspect" and 1 < number < options.most_runs:
                 continue
             report = judge_runs(paths)
         except RunFailed as error:

@@ -257,7 +257,7 @@ def test_compare_reads_pairs(perfgate: Command, folder: Path, change: float, cod
     [
         (("compare", "a.json"), "give the new runs after --new"),
         (("compare", "--paired", "a.json", "--new", "a.json"), "without --new"),
-        (("compare", "--paired", "a.json"), "hold no pairs"),
+        (("compare", "--paired", "a.json"), "have no pairs"),
     ],
 )
 def test_compare_wants_either_form(perfgate: Command, folder: Path, words: tuple[str, ...], message: str) -> None:
