@@ -17,11 +17,7 @@ class RecordingCallback:
     recorder: Recorder
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        environment: Mapping[str, Fact] | None = None,
-        commit: str | None = None,
+        self, path: str | os.PathLike[str], *, environment: Mapping[str, Fact] | None = None, commit: str | None = None
     ) -> None:
         self._path = path
         self._environment = environment

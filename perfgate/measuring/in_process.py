@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
@@ -56,16 +57,10 @@ def pair(
     """
     if steps < 8:
         raise ValueError(f"steps is 8 or more, not {steps!r}: fewer cannot show a change of 1 %")
-    recorder = None if results is None else Recorder(results)
-    try:
+    with nullcontext() if results is None else Recorder(results) as recorder:
         found = timed_by_turns(base_step, new_step, steps, number)
-    except BaseException:
         if recorder is not None:
-            recorder.abort()
-        raise
-    if recorder is not None:
-        record_pair(recorder, metric, found, number)
-        recorder.close()
+            record_pair(recorder, metric, found, number)
     return found
 
 

@@ -6,8 +6,6 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from functools import wraps
-from time import perf_counter_ns
-from types import TracebackType
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
 from perfgate.core.runs import Fact
@@ -127,13 +125,7 @@ class Recorder:
         return decorate
 
     def record(
-        self,
-        metric: str,
-        value: SupportsFloat,
-        *,
-        unit: str,
-        labels: Labels | None = None,
-        step: int | None = None,
+        self, metric: str, value: SupportsFloat, *, unit: str, labels: Labels | None = None, step: int | None = None
     ) -> None:
         """Record the next value of a metric.
 
@@ -169,14 +161,14 @@ class Recorder:
         if not series.accepts(number) and series not in self._doubted:
             self._doubted.add(series)
             warn(f"{series.metric}: {number} {series.unit} is not a valid measurement: no rule on this metric passes")
-        self._writer.add(series, number, perf_counter_ns(), step)
+        self._writer.add(series, number, step)
 
     def step(self, number: int | None = None) -> None:
         """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number."""
         if number is not None:
             check_step(number)
         self._writer.step = self._writer.step + 1 if number is None else number
-        self._writer.write_if_due(perf_counter_ns())
+        self._writer.write_if_due()
         if self._turns is not None:
             self._turns.pass_on()
 
@@ -208,9 +200,7 @@ class Recorder:
         self._writer.check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
             self.close()
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter_ns
-from types import TracebackType
 from typing import TypeVar
 
 from perfgate.recorder.recorded_series import RecordedSeries
@@ -41,9 +40,7 @@ class TimedSpan:
 
     __enter__ = start
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if kind is None:
             self.stop()
 
@@ -75,7 +72,7 @@ class CudaSpan(TimedSpan):
 
     def start(self: Timed) -> Timed:
         """Mark the beginning in the current stream."""
-        self._event = self._writer.cuda_event()
+        self._event = self._writer.cuda.now()
         return self
 
     def stop(self) -> None:

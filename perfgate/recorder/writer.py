@@ -34,15 +34,14 @@ class Writer:
 
     def __init__(self, path: str, head: Mapping[str, object]) -> None:
         if os.path.realpath(path) in _recorded and os.path.exists(path):
-            message = "this process has already recorded this file: use another file, or remove it"
-            raise RecorderError(f"{path}: {message}")
+            raise RecorderError(f"{path}: this process has already recorded this file: use another file, or remove it")
         self.path = path
         #: The number of the current step.
         self.step = 0
         #: The values that are not written yet, and when to write them (perf_counter_ns).
         self.pending: list[Entry] = []
         self.due = perf_counter_ns() + _WRITE_EVERY
-        self._cuda = _CudaClock()
+        self.cuda = _CudaClock()
         self._lost = 0
         self._warned = False
         self._writing = threading.RLock()  # a signal handler may close the recorder during a write
@@ -57,25 +56,20 @@ class Writer:
 
     # --- while the program runs ------------------------------------------------------------------------------------
 
-    def add(self, series: RecordedSeries, number: float, now: int, step: int | None = None) -> None:
-        """Add the next value of a series at `now` (perf_counter_ns); the default is the current step."""
+    def add(self, series: RecordedSeries, number: float, step: int | None = None) -> None:
+        """Add the next value of a series; the default is the current step."""
         self.pending.append((series, self.step if step is None else step, number))
-        if now >= self.due:
-            self.write(now)
-
-    def cuda_event(self) -> object:
-        """A mark in the current CUDA stream."""
-        return self._cuda.now()
+        self.write_if_due()
 
     def add_cuda(self, series: RecordedSeries, began: object) -> None:
         """Add a span on the GPU that ends here in the stream."""
         self.check_open()
-        self._cuda.waiting.append((series, self.step, began, self._cuda.now()))
-        self.write_if_due(perf_counter_ns())
+        self.cuda.waiting.append((series, self.step, began, self.cuda.now()))
+        self.write_if_due()
 
-    def write_if_due(self, now: int) -> None:
+    def write_if_due(self) -> None:
         """Write if the last write is long enough ago."""
-        if now >= self.due:
+        if (now := perf_counter_ns()) >= self.due:
             self.write(now)
 
     def write(self, now: int) -> None:
@@ -85,12 +79,19 @@ class Writer:
             return  # another thread writes
         try:
             self.due = now + _WRITE_EVERY
-            self._fetch(wait=False)
-            self._append()
+            self._append(wait=False)
         finally:
             self._writing.release()
 
-    def _append(self) -> None:
+    def _append(self, *, wait: bool) -> None:
+        """Append the values, with the finished spans on the GPU; with `wait`, with all of these."""
+        try:
+            self.cuda.fetch(self.pending, wait=wait)
+        except RuntimeError as error:
+            lost = len(self.cuda.waiting)
+            self.cuda.waiting.clear()
+            self._lost += lost
+            self._warn_once(f"CUDA failed, so {lost} spans on the GPU are lost: {error}")
         taken = self.pending[:]  # other threads may append meanwhile
         try:
             if taken:
@@ -101,15 +102,6 @@ class Writer:
             self._lost += max(0, len(self.pending) - _MOST_WAITING)
             del self.pending[_MOST_WAITING:]
             self._warn_once(f"cannot be written; the values wait in memory: {error.strerror or error}")
-
-    def _fetch(self, *, wait: bool) -> None:
-        try:
-            self._cuda.fetch(self.pending, wait=wait)
-        except RuntimeError as error:
-            lost = len(self._cuda.waiting)
-            self._cuda.waiting.clear()
-            self._lost += lost
-            self._warn_once(f"CUDA failed, so {lost} spans on the GPU are lost: {error}")
 
     def _warn_once(self, message: str) -> None:
         if not self._warned:
@@ -145,8 +137,7 @@ class Writer:
     def _drain(self, why: str, facts: Mapping[str, object], *, wait: bool) -> int:
         """Write everything and accept no more values; return the number of lost values."""
         with self._writing:
-            self._fetch(wait=wait)
-            self._append()
+            self._append(wait=wait)
             left = len(self.pending) + self._lost
             with suppress(OSError):
                 self._journal.append([{"environment": facts}] if facts else [])
