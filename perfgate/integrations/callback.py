@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from perfgate.core.runs import Fact
 from perfgate.recorder.recorder import Recorder
@@ -19,15 +20,11 @@ class RecordingCallback:
     def __init__(
         self, path: str | os.PathLike[str], *, environment: Mapping[str, Fact] | None = None, commit: str | None = None
     ) -> None:
-        self._path = path
-        self._environment = environment
-        self._commit = commit
+        self._recorder = partial(Recorder, path, environment=environment, commit=commit)
 
     def _open(self, rank: int, world_size: int, on_gpu: Collection[str]) -> None:
         """Open the recording of this rank; the spans of `on_gpu` are timed on the GPU. Raises RecorderError."""
-        self.recorder = Recorder(
-            self._path, rank=rank, world_size=world_size, environment=self._environment, commit=self._commit
-        )
+        self.recorder = self._recorder(rank=rank, world_size=world_size)
         self._on_gpu = on_gpu
         self._begun: dict[str, TimedSpan] = {}
 

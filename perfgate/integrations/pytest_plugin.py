@@ -99,15 +99,12 @@ class _RecordingPlugin:
             if outcome.get_result().passed:
                 for seconds in self.times:
                     self._recorder.record(item.nodeid, seconds, unit="s")
-                self._record_pairs(item.nodeid)
+                if self.pairs:
+                    from perfgate.measuring.in_process import record_pair
+
+                    record_pair(self._recorder, item.nodeid, self.pairs[0])
             self.times.clear()
             self.pairs.clear()
-
-    def _record_pairs(self, name: str) -> None:
-        if self.pairs:
-            from perfgate.measuring.in_process import record_pair
-
-            record_pair(self._recorder, name, self.pairs[0])
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Note whether the tests were interrupted."""

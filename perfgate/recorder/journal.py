@@ -23,6 +23,7 @@ import os
 import re
 import stat
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -74,8 +75,8 @@ class Journal:
             if fcntl:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"{path}: another Recorder writes this file: close it first, or use another file"
-            raise RecorderError(message) from None
+            why = "another Recorder writes this file: close it first, or use another file"
+            raise RecorderError(f"{path}: {why}") from None
         except OSError:
             pass  # a file system without locks
         head = os.read(self._file, 256)
@@ -101,10 +102,6 @@ class Journal:
             raise
         self._size = size
 
-    def append_values(self, entries: Iterable[Entry]) -> None:
-        """Append recorded values. Raises OSError as `append` does."""
-        self.append(_pieces(entries))
-
     def finish(self) -> None:
         """Close the file and make it a results document, unless that is too large.
 
@@ -112,12 +109,12 @@ class Journal:
         """
         try:
             self.append([{"closed": True}])
-            document = _document(self._lines()) if self._size <= MAX_DOCUMENT else None
+            document = self._size <= MAX_DOCUMENT and _document(self._lines())
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
         finally:
             self.release()
-        if document and document["series"]:
-            self._replace(b"".join(_document_lines(document)), mode)
+        if document:
+            self._replace(document, mode)
 
     def release(self) -> None:
         """Close the file as it is. In a child process, the parent keeps its lock."""
@@ -145,15 +142,13 @@ class Journal:
             raise
 
 
-def _pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+def pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
     """Yield the values as pieces, one or more for each series."""
-    recorded: dict[RecordedSeries, tuple[list[int], list[float]]] = {}
+    recorded: defaultdict[RecordedSeries, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
     for series, step, number in entries:
-        found = recorded.get(series)
-        if found is None:
-            found = recorded[series] = ([], [])
-        found[0].append(step)
-        found[1].append(number)
+        steps, values = recorded[series]
+        steps.append(step)
+        values.append(number)
     for series, (steps, values) in recorded.items():
         if series.single:
             yield {**series.head(), "value": values[-1]}
@@ -164,9 +159,13 @@ def _pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
             yield {**series.head(), "values": values[part], **in_steps}
 
 
-def _document(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The lines of a recording as one results document."""
-    document: dict[str, Any] = {"schema": RESULTS, "environment": {}, "commit": None}
+def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
+    """The lines of a recording as one results document, or nothing if it has no series.
+
+    Each series has a line of its own, so the line of a problem leads to its series.
+    """
+    environment: dict[str, Any] = {}
+    commit = None
     all_series: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, Any]] = {}
     for piece in lines:
         if "metric" in piece:
@@ -180,19 +179,12 @@ def _document(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 series["values"].extend(piece["values"])
                 series["steps"].extend(piece.get("steps", [0] * len(piece["values"])))
         else:
-            document["environment"] |= piece.get("environment", {})
-            document["commit"] = piece.get("commit", document["commit"])
+            environment |= piece.get("environment", {})
+            commit = piece.get("commit", commit)
     for series in all_series.values():
         if not any(series.get("steps", ())):
             series.pop("steps", None)
-    document["series"] = [*all_series.values()]
-    return document
-
-
-def _document_lines(document: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield a results document as text with one series a line, so the line of a problem leads to its series."""
-    head = {name: part for name, part in document.items() if name != "series" and part}
-    yield json.dumps(head).encode()[:-1] + b', "series": [\n'
-    for number, series in enumerate(document["series"]):
-        yield (b",\n" if number else b"") + json.dumps(series, separators=(",", ":")).encode()
-    yield b"\n]}\n"
+    head = {"schema": RESULTS, "environment": environment, "commit": commit}
+    text = json.dumps({name: part for name, part in head.items() if part})[:-1] + ', "series": [\n'
+    text += ",\n".join(json.dumps(series, separators=(",", ":")) for series in all_series.values())
+    return (text + "\n]}\n").encode() if all_series else b""

@@ -5,14 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from types import ModuleType
 
 from perfgate.recorder import RecorderError
-
-
-def torch_module() -> ModuleType | None:
-    """torch, if the program has imported it."""
-    return sys.modules.get("torch")
 
 
 def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, int | None]:
@@ -52,7 +46,7 @@ def _number(*names: str) -> int | None:
 
 def known_facts() -> dict[str, str]:
     """Facts about torch, and about the GPU if CUDA is in use. Asking earlier would initialise CUDA."""
-    torch = torch_module()
+    torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "__version__") or not hasattr(torch, "cuda"):
         return {}
     facts = {"torch": str(torch.__version__)}

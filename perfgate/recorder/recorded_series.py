@@ -52,20 +52,22 @@ class SeriesTable:
         self._labels = labels
         #: By the labels as the program gave them, and by all labels: the program may give the rank, too.
         self._given: dict[_Key, RecordedSeries] = {}
-        self._whole: dict[_Key, RecordedSeries] = {}
+        self.all: dict[_Key, RecordedSeries] = {}
         #: The series of spans without labels, for a fast look-up.
         self.times: dict[str, RecordedSeries] = {}
-
-    def __len__(self) -> int:
-        return len(self._whole)
 
     def find(self, metric: str, unit: str, labels: Labels | None = None, *, single: bool = False) -> RecordedSeries:
         """Return the series, which may be new. Raises ValueError for invalid or contradictory arguments."""
         key = metric, tuple((labels or {}).items())
         series = self._given.get(key)
         if series is None:
-            new = self._new(metric, unit, labels or {}, single)
-            series = self._given[key] = self._whole.setdefault((metric, tuple(sorted(new.labels.items()))), new)
+            _check_text("the name of a metric", metric, can_be_empty=False)
+            for name, value in (labels or {}).items():
+                _check_text("the name of a label", name, can_be_empty=False)
+                _check_text(f"the label {name}", value)
+            _check_unit(unit)
+            new = RecordedSeries(metric, unit, {**self._labels, **(labels or {})}, single)
+            series = self._given[key] = self.all.setdefault((metric, tuple(sorted(new.labels.items()))), new)
         if series.unit != unit:
             _check_unit(unit)
             raise ValueError(f"{metric} is recorded in {series.unit}, so it cannot have the unit {unit!r}")
@@ -74,14 +76,6 @@ class SeriesTable:
         if unit == SPAN_UNIT and labels is None and not single:
             self.times[metric] = series
         return series
-
-    def _new(self, metric: str, unit: str, labels: Labels, single: bool) -> RecordedSeries:
-        _check_name("a metric", metric)
-        for name, value in labels.items():
-            _check_name("a label", name)
-            _check_text(f"the label {name}", value)
-        _check_unit(unit)
-        return RecordedSeries(metric, unit, {**self._labels, **labels}, single)
 
 
 def as_number(value: SupportsFloat) -> float:
@@ -105,7 +99,7 @@ def check_step(number: int) -> None:
 def check_facts(facts: Mapping[str, Fact], commit: str | None) -> None:
     """Raises ValueError for an invalid fact or commit."""
     for name, value in facts.items():
-        _check_name("a fact", name)
+        _check_text("the name of a fact", name, can_be_empty=False)
         if isinstance(value, str):
             _check_text(f"the fact {name}", value)
         elif not isinstance(value, int) and not (isinstance(value, float) and math.isfinite(value)):
@@ -121,16 +115,12 @@ def _check_unit(unit: str) -> None:
         raise ValueError(f"unknown unit {unit!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
-def _check_name(what: str, name: str) -> None:
-    _check_text(f"the name of {what}", name)
-    if not name:
-        raise ValueError(f"the name of {what} is empty")
-
-
-def _check_text(what: str, text: str) -> None:
+def _check_text(what: str, text: str, *, can_be_empty: bool = True) -> None:
     if not isinstance(text, str):
         raise ValueError(f"{what} is {text!r}, not text")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(f"{what} is {text!r}, which contains half a surrogate pair") from None
+    if not (text or can_be_empty):
+        raise ValueError(f"{what} is empty")

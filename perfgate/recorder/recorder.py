@@ -83,7 +83,7 @@ class Recorder:
         #: The file of this process.
         self.path = path_of_rank(os.fspath(path), label)
         self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
-        self._turns = Turns.joined(self.rank, self.world_size)
+        self._turns = Turns(self.rank, self.world_size)
 
     def _facts(self) -> dict[str, Fact]:
         size = {} if self.world_size is None else {"world_size": self.world_size}
@@ -169,31 +169,28 @@ class Recorder:
             check_step(number)
         self._writer.step = self._writer.step + 1 if number is None else number
         self._writer.write_if_due()
-        if self._turns is not None:
-            self._turns.pass_on()
+        self._turns.pass_on()
 
     def step_span(self) -> TimedSpan:
         """Time a whole step as `step.time`, in nanoseconds; the step ends with the block."""
         series = self._times.get(STEP_TIME) or self._series.find(STEP_TIME, SPAN_UNIT)
-        return StepSpan(self._writer, series, self.step, takes_turns=self._turns is not None)
+        return StepSpan(self._writer, series, self.step, takes_turns=self._turns.are_taken)
 
     def close(self) -> None:
         """Wait for the spans on the GPU, and make the file a results document. Does nothing again, or in a fork.
 
         If the document cannot be written, that is a warning, and the file stays as it is.
         """
-        if self._turns is not None:
-            self._turns.leave()
+        self._turns.leave()
         if self._writer.is_open:
-            if not len(self._series):
+            if not self._series.all:
                 warn(f"{self.path}: nothing was recorded")
             facts = self._facts()
             self._writer.finish(facts if facts != self._written else {})
 
     def abort(self) -> None:
         """End without closing: the file keeps all values, and readers warn that the program ended early."""
-        if self._turns is not None:
-            self._turns.leave()
+        self._turns.leave()
         self._writer.abort()
 
     def __enter__(self) -> Recorder:

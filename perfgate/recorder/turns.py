@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from contextlib import suppress
-
-from perfgate.recorder.process import torch_module
 
 #: The environment variables of a program that takes turns.
 TURN, SIDE = "PERFGATE_TURN", "PERFGATE_SIDE"
@@ -24,27 +23,25 @@ _taken: set[int] = set()
 
 
 class Turns:
-    """The connection of one process to the referee."""
+    """The connection of one process to the referee; None in a process that takes no turns."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection: socket.socket | None = connection
+    def __init__(self, rank: int | None, world_size: int | None) -> None:
+        self._connection: socket.socket | None = None
         self._process = os.getpid()
-
-    @classmethod
-    def joined(cls, rank: int | None, world_size: int | None) -> Turns | None:
-        """Connect to the referee; None if this process takes no turns."""
+        #: True if this process has taken turns, even if it takes no more.
+        self.are_taken = False
         address, side = os.environ.get(TURN), os.environ.get(SIDE)
-        if not address or side is None or os.getpid() in _taken:
-            return None
+        if not address or side is None or self._process in _taken:
+            return
         try:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.connect(address)
             who = {"side": side, "rank": rank or 0, "size": world_size or 1}
             connection.sendall(json.dumps(who).encode() + b"\n")
         except (OSError, AttributeError):  # the referee has ended, or the system has no such sockets
-            return None
-        _taken.add(os.getpid())
-        return cls(connection)
+            return
+        _taken.add(self._process)
+        self._connection, self.are_taken = connection, True
 
     def pass_on(self) -> None:
         """End a step: wait for its work on the GPU, then for the next turn."""
@@ -71,6 +68,6 @@ class Turns:
 
 def wait_for_gpu() -> None:
     """Wait for the GPU if the program uses one, so that work of this side does not run in the other side's turn."""
-    torch = torch_module()
+    torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
         torch.cuda.synchronize()

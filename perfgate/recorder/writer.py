@@ -14,8 +14,7 @@ from time import perf_counter_ns
 from typing import Any, NoReturn
 
 from perfgate.recorder import RecorderError, RecorderWarning
-from perfgate.recorder.journal import Journal
-from perfgate.recorder.process import torch_module
+from perfgate.recorder.journal import Journal, pieces
 from perfgate.recorder.recorded_series import Entry, RecordedSeries
 
 #: The time between two writes, and the pause after a write to a full disk, in nanoseconds.
@@ -95,7 +94,7 @@ class Writer:
         taken = self.pending[:]  # other threads may append meanwhile
         try:
             if taken:
-                self._journal.append_values(taken)
+                self._journal.append(pieces(taken))
             del self.pending[: len(taken)]
         except OSError as error:
             self.due += _TRY_AGAIN_AFTER
@@ -188,7 +187,7 @@ class _CudaClock:
     def now(self) -> object:
         """An event in the current stream. Raises RecorderError without a GPU, because no other clock is comparable."""
         if self._event is None:
-            torch = torch_module()
+            torch = sys.modules.get("torch")
             if torch is None or not torch.cuda.is_available():
                 raise RecorderError("cuda_span needs torch (imported) and a CUDA device: use span on the CPU")
             self._event = torch.cuda.Event
