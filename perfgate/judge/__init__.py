@@ -1,4 +1,4 @@
-"""Rules against runs: the only place where an outcome is decided. Nothing here reads a file, a clock or the environment.
+"""Rules against runs: the only place where outcomes are decided. Nothing here reads a file, a clock or the environment.
 
 | module | does |
 |---|---|

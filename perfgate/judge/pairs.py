@@ -122,7 +122,7 @@ def pair_ratios(
     new_values: Sequence[RunValues],
     statistic: str,
 ) -> list[RunMeasure]:
-    """New / base of each pair; the median of the steps' ratios if `base_values` are given, which were taken by turns."""
+    """New / base of each pair; the median of the steps' ratios if `base_values` are given, taken by turns."""
     ratios = [ratio_of(b, n) for b, n in zip(base, new, strict=True)]
     if statistic in ("median", "p50") and base_values:
         for i, sides in enumerate(zip(base_values, new_values, strict=True)):
