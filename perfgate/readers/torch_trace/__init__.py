@@ -46,28 +46,21 @@ def read(document: InputFile) -> tuple[Run, ...]:
     tables.finish()
     run = RunBuilder(document, "torch-trace")
     _say_faults(run, file, tables)
-    _say_of_names(run, tables)
     _add_facts(run, file)
     mode = document.source.trace_mode
     make = SeriesMaker(tables, mode, _rank(run, file))
     steps = find_steps(tables, mode)
-    if steps is None:
-        run.say("warning", "the trace has no host operators: step.* and gpu.* are not available")
-    else:
-        if steps.is_pseudo:
-            advice = "call profiler.step() in the training loop"
-            run.say("warning", f"the trace has no steps, so all of it counts as step 0: {advice}")
-        for remark in steps.remarks:
-            run.say("warning", remark)
-        run.facts["trace_mode"] = mode
-    of_steps = () if steps is None else make.of_steps(steps)
+    for remark in steps.remarks if steps else ["the trace has no host operators: step.* and gpu.* are not available"]:
+        run.say("warning", remark)
+    run.facts |= {"trace_mode": mode} if steps else {}
+    of_steps = make.of_steps(steps) if steps else ()
     others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(of_steps, *others)}
     return (run.run(),)
 
 
 def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
-    """Report the faults of the text and of its events."""
+    """Report the faults of the text and of its events, and names that rules cannot use."""
     for severity, what, line, detail in file.faults:
         run.say(severity, what, line, detail)
     for line, what in tables.refused:
@@ -76,10 +69,6 @@ def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
         run.say("error", f"{tables.refused_count - MAX_FAULTS} more events with an impossible time are left out")
     if not file.lists:
         run.say("error", "this trace has no list of events (traceEvents)")
-
-
-def _say_of_names(run: RunBuilder, tables: EventTables) -> None:
-    """Report names that rules cannot use, because there are too many or they are too long."""
     if OTHERS in tables.devices or len(tables.memory) >= 2 * MOST_DEVICES:
         run.say("error", f"more than {MOST_DEVICES} devices: the events of the others are left out")
     for names, what in (
@@ -108,10 +97,7 @@ def _add_facts(run: RunBuilder, file: TraceFile) -> None:
 def _rank(run: RunBuilder, file: TraceFile) -> dict[str, str]:
     """The label of the rank that wrote the trace; empty if unknown."""
     rank = int(whole_numbers([file.distributed.rank])[0])
-    if rank >= 0:
-        return {"rank": str(rank)}
-    named = rank_in_name(run.file.name)
-    if named is None:
-        return {}
-    run.say("warning", f"the trace has no distributedInfo: rank {named} is taken from the file name")
-    return {"rank": named}
+    named = str(rank) if rank >= 0 else rank_in_name(run.file.name)
+    if rank < 0 and named is not None:
+        run.say("warning", f"the trace has no distributedInfo: rank {named} is taken from the file name")
+    return {} if named is None else {"rank": named}

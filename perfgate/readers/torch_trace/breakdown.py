@@ -19,18 +19,8 @@ import numpy as np
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import names
-from perfgate.readers.torch_trace.event_fields import Float64, Int64
-from perfgate.readers.torch_trace.event_tables import (
-    ANNOTATION,
-    MEMCPY,
-    MEMSET,
-    OP,
-    Device,
-    EventTables,
-    Host,
-    Kernels,
-    Runtime,
-)
+from perfgate.readers.torch_trace.event_fields import Int64
+from perfgate.readers.torch_trace.event_tables import ANNOTATION, MEMCPY, MEMSET, OP, EventTables, Kernels, Table
 from perfgate.readers.torch_trace.names import Mask
 from perfgate.readers.torch_trace.steps import Steps
 
@@ -39,8 +29,6 @@ CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader
 #: HTA's limit in ns: a shorter gap between two kernels that were launched in time is caused by the device.
 _KERNEL_WAIT = 30_000
 _NEVER = np.iinfo(np.int64).max
-
-# --- intervals ---------------------------------------------------------------------------------------------------
 
 
 class Intervals(NamedTuple):
@@ -73,20 +61,17 @@ def join(*sets: Intervals) -> Intervals:
     return union(np.concatenate([one.starts for one in sets]), np.concatenate([one.ends for one in sets]))
 
 
-def measure_before(intervals: Intervals, times: Int64) -> Int64:
-    """The length of the part of the set before each time; (n,) for n times."""
-    starts, ends = intervals
-    if len(starts) == 0:
-        return np.zeros(len(times), np.int64)
-    total = np.concatenate(([0], np.cumsum(ends - starts)))
-    index = np.searchsorted(starts, times, side="right")
-    beyond = np.where(index > 0, np.maximum(ends[index - 1] - times, 0), 0)
-    return total[index] - beyond
-
-
 def measure_within(intervals: Intervals, starts: Int64, ends: Int64) -> Int64:
     """The length of the part of the set inside each window; (n,) for n windows."""
-    return measure_before(intervals, ends) - measure_before(intervals, starts)
+    if len(intervals) == 0:
+        return np.zeros(len(starts), np.int64)
+    total = np.concatenate(([0], np.cumsum(intervals.ends - intervals.starts)))
+
+    def before(times: Int64) -> Int64:
+        index = np.searchsorted(intervals.starts, times, side="right")
+        return total[index] - np.where(index > 0, np.maximum(intervals.ends[index - 1] - times, 0), 0)
+
+    return before(ends) - before(starts)
 
 
 def complement(intervals: Intervals, start: int, end: int) -> Intervals:
@@ -95,9 +80,6 @@ def complement(intervals: Intervals, start: int, end: int) -> Intervals:
     ends = np.concatenate((intervals.starts, [end])).clip(start, end)
     keep = starts < ends
     return Intervals(starts[keep], ends[keep])
-
-
-# --- steps -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +94,15 @@ class StepBreakdown:
     def of(cls, steps: Steps, tables: EventTables, mode: TraceMode) -> StepBreakdown:
         """Put the events of a trace into the classes of a mode."""
         host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
-        is_collective = names.PLUGIN_COLLECTIVES.__contains__ if mode == "tensorboard" else names.is_collective_range
-        is_range = host.names.which(is_collective)
+        is_plugin = mode == "tensorboard"
+        is_range = host.names.which(names.PLUGIN_COLLECTIVES.__contains__ if is_plugin else names.is_collective_range)
         by_host = is_range[host.name]
-        by_kernel = _collective_kernels(tables, is_range, mode)
+        ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
+        by_kernel = np.isin(kernels.external_id, np.array(ids, np.int64))
+        if not is_plugin:
+            by_kernel |= kernels.names.which(names.is_collective_kernel)[kernels.name]
         loader = host.names.which(names.is_loader)[host.name] & ~by_host
-        loader &= (host.kind == OP) if mode == "tensorboard" else (host.kind == OP) | (host.kind == ANNOTATION)
+        loader &= (host.kind == OP) if is_plugin else (host.kind == OP) | (host.kind == ANNOTATION)
         step = host.names.which(names.is_step)[host.name]
         sets = {
             "kernel": _select(kernels, ~by_kernel),
@@ -158,18 +143,8 @@ class StepBreakdown:
         return measure_within(intervals, self.steps.starts, self.steps.ends)
 
 
-def _collective_kernels(tables: EventTables, is_range: Mask, mode: TraceMode) -> Mask:
-    kernels = tables.kernels
-    ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
-    found = np.isin(kernels.external_id, np.array(ids, np.int64))
-    return found if mode == "tensorboard" else found | kernels.names.which(names.is_collective_kernel)[kernels.name]
-
-
-def _select(table: Host | Runtime | Device | Kernels, mask: Mask) -> Intervals:
+def _select(table: Table, mask: Mask) -> Intervals:
     return union(table.start[mask], table.end[mask])
-
-
-# --- devices -----------------------------------------------------------------------------------------------------
 
 
 def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[str, float]:
@@ -186,19 +161,15 @@ def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[
     found = {"utilization": int((busy.ends - busy.starts).sum()) / window}
     full = blocks > 0  # neither 0 nor NaN
     if full.any():
-        found["sm_efficiency"] = _filled(starts[full], ends[full], blocks[full]) / window
+        # The integral over time of min(sum of the running kernels' blocks per multiprocessor, 1).
+        times = np.concatenate((starts[full], ends[full]))
+        order = np.argsort(times, kind="stable")
+        running = np.concatenate((blocks[full], -blocks[full]))[order].cumsum().clip(0, 1)  # rounding may give < 0
+        found["sm_efficiency"] = float(running[:-1] @ np.diff(times[order])) / window
     known = occupancy >= 0
     if weight[known].sum() > 0:
         found["occupancy"] = float(np.average(occupancy[known], weights=weight[known])) / 100
     return found
-
-
-def _filled(starts: Int64, ends: Int64, blocks: Float64) -> float:
-    """The integral over time of min(sum of the running kernels' blocks per multiprocessor, 1), in ns."""
-    times = np.concatenate((starts, ends))
-    order = np.argsort(times, kind="stable")
-    running = np.concatenate((blocks, -blocks))[order].cumsum().clip(0, 1)  # rounding may make the sum negative
-    return float(running[:-1] @ np.diff(times[order])) if len(times) else 0.0
 
 
 def tensor_core_share(kernels: Kernels, chosen: Mask, uses: Mask) -> dict[str, float]:
@@ -217,7 +188,7 @@ def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int6
     """
     device = tables.device
     rows = np.flatnonzero(device.device == number)
-    launched = launch_times(tables.runtime, device.correlation[rows])
+    launched = _launch_times(tables, device.correlation[rows])
     order = np.lexsort((launched, device.start[rows]))
     rows, launched = rows[order], launched[order]
     gaps = complement(union(device.start[rows], device.end[rows]), *steps.window)
@@ -236,8 +207,9 @@ def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int6
     return found
 
 
-def launch_times(runtime: Runtime, correlation: Int64) -> Int64:
+def _launch_times(tables: EventTables, correlation: Int64) -> Int64:
     """When the host launched each of some device events, in ns; the largest int64 if unknown."""
+    runtime = tables.runtime
     if len(runtime.correlation) == 0:
         return np.full(len(correlation), _NEVER)
     order = np.lexsort((runtime.start, runtime.correlation))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -134,45 +135,34 @@ class Chunks:
         """All events in the buffer, decoded by type; None if they do not decode."""
         buffer = self.buffer
         for cut in _cuts(buffer):
+            is_comma = cut < buffer.end
             try:
-                return self._typed(cut)
+                return self._typed(cut + is_comma, is_comma=is_comma)
             except msgspec.ValidationError:
                 return None
             except _UNREADABLE as error:
-                trailing = _TRAILING.search(str(error))
+                trailing, start = _TRAILING.search(str(error)), buffer.start - 1
                 if trailing:
-                    start = buffer.start - 1
-                    return self._last(buffer.data.rfind(b"]", start, start + int(trailing[1])) + 1)
-                if "truncated" not in str(error):
+                    with suppress(*_UNREADABLE):
+                        end = buffer.data.rfind(b"]", start, start + int(trailing[1])) + 1
+                        return self._typed(end, is_comma=False)
+                if trailing or "truncated" not in str(error):
                     return None
         return None
 
-    def _typed(self, cut: int) -> Chunk:
-        """The events before the comma at `cut`, or all of them if it is the end. Raises DecodeError."""
-        buffer, data = self.buffer, self.buffer.data
-        start, line, whole = buffer.start - 1, buffer.line, cut == buffer.end
-        data[start] = 0x5B  # [
-        if whole:
-            events = _decode(FAST, buffer, start, cut)
-            self.closed = True
-        else:
-            data[cut] = 0x5D  # ]
-            try:
-                events = _decode(FAST, buffer, start, cut + 1)
-            except _UNREADABLE:
-                data[cut] = 0x2C  # ,
-                raise
-        buffer.skip(cut if whole else cut + 1)
-        return Chunk(events, buffer, start, cut if whole else cut + 1, line)
-
-    def _last(self, end: int) -> Chunk | None:
-        """The events of a list that ends at `end`; None if they do not decode."""
+    def _typed(self, end: int, *, is_comma: bool) -> Chunk:
+        """The events before `end`, which is after a comma between two events or after the list. Raises DecodeError."""
         buffer, start, line = self.buffer, self.buffer.start - 1, self.buffer.line
+        buffer.data[start] = 0x5B  # [
+        if is_comma:
+            buffer.data[end - 1] = 0x5D  # ]
         try:
             events = _decode(FAST, buffer, start, end)
         except _UNREADABLE:
-            return None
-        self.closed = True
+            if is_comma:
+                buffer.data[end - 1] = 0x2C  # ,
+            raise
+        self.closed = not is_comma
         buffer.skip(end)
         return Chunk(events, buffer, start, end, line)
 

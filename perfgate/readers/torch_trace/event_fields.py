@@ -98,22 +98,18 @@ def nanoseconds(micros: Sequence[Any]) -> Int64:
     try:
         column = np.array(micros)
     except (ValueError, OverflowError):
-        return _one_by_one(micros)
+        column = np.array([None])
     if column.dtype == np.int64:
         return np.asarray(np.where(np.abs(column) < _LIMIT // 1000, column * 1000, ABSENT), np.int64)
-    if column.dtype != np.float64 or not np.isfinite(column).all():
-        return _one_by_one(micros)
-    if (np.abs(column) >= _EXACT_BELOW).any():
-        if any(isinstance(value, float) and abs(value) >= _EXACT_BELOW for value in micros):
-            raise Inexact
-        return _one_by_one(micros)
+    is_usual = column.dtype == np.float64 and np.isfinite(column).all()
+    is_large = is_usual and (np.abs(column) >= _EXACT_BELOW).any()
+    if is_large and any(isinstance(value, float) and abs(value) >= _EXACT_BELOW for value in micros):
+        raise Inexact
+    if is_large or not is_usual:
+        return np.array([_nanoseconds(value) for value in micros], np.int64)
     whole = np.floor(column)
     exact: Int64 = whole.astype(np.int64) * 1000 + np.rint((column - whole) * 1000).astype(np.int64)
     return exact
-
-
-def _one_by_one(micros: Sequence[Any]) -> Int64:
-    return np.array([_nanoseconds(value) for value in micros], np.int64)
 
 
 def _nanoseconds(value: Any) -> int:

@@ -109,6 +109,10 @@ class Kernels:
         return len(self.name)
 
 
+#: Any of the tables of spans.
+Table = Host | Runtime | Device | Kernels
+
+
 @dataclass(frozen=True, slots=True)
 class Collective:
     """The arguments of one NCCL kernel; `row` is its index in `Kernels`, `group` its process group."""

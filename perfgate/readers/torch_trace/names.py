@@ -15,16 +15,15 @@ MOST_NAMES = 200_000
 LONGEST_NAME = 8192
 OTHERS = "(other names)"
 
-_STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
-
-#: Matches the names of steps of the profiler.
-is_step = _STEP.match
+#: Matches the names of steps of the profiler, with their number.
+is_step = re.compile(r"ProfilerStep#(\d{1,18})$").match
 #: Matches the ranges that wait for the next batch of a DataLoader or DataPipe.
 is_loader = re.compile(r"enumerate\(Data(?:Loader\)#.*\.__next__|Pipe\)#.*)$", re.DOTALL).match
 #: Matches the host ranges that are collectives of NCCL, Gloo or RCCL.
 is_collective_range = re.compile(r"(?:nccl|gloo|rccl):").match
 #: Matches the kernels of NCCL and RCCL.
 is_collective_kernel = re.compile(r"(?:nccl|rccl)|.*nccl(?:Dev)?Kernel", re.IGNORECASE | re.DOTALL).match
+_CLASSES = (is_step, is_loader, is_collective_range, is_collective_kernel)
 
 #: The ranges that torch_tb_profiler 0.4.3 counts as collectives.
 PLUGIN_COLLECTIVES = frozenset(
@@ -57,8 +56,12 @@ class Names(dict[object, int]):
         self._most = most
 
     def __missing__(self, name: object) -> int:
-        text = _text(name)
-        if len(text) > LONGEST_NAME or (len(self.texts) >= self._most and not _is_special(text)):
+        text = name if isinstance(name, str) else "" if name is None else str(name)
+        if not text.isascii():  # invalid UTF-8 and half surrogate pairs become U+FFFD
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        # A name that decides the class of an event is kept among any number of names.
+        full = len(self.texts) >= self._most and not any(matches(text) for matches in _CLASSES)
+        if full or len(text) > LONGEST_NAME:
             text = OTHERS
         number = self.get(text)
         if number is None:
@@ -73,18 +76,6 @@ class Names(dict[object, int]):
         return np.fromiter((bool(predicate(text)) for text in self.texts), bool, len(self.texts))
 
 
-def _text(name: object) -> str:
-    """A name as text that can be stored: invalid UTF-8 and half surrogate pairs become U+FFFD."""
-    text = name if isinstance(name, str) else "" if name is None else str(name)
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def step_number(name: str) -> int | None:
-    """Return 7 for `ProfilerStep#7`, None for other names."""
-    found = _STEP.match(name)
-    return int(found[1]) if found else None
-
-
 def uses_tensor_cores(name: str) -> bool:
     """True if a kernel's name shows that it uses tensor cores, or AMD's matrix cores."""
     return uses_plugin_tensor_cores(name) or any(part in name for part in _LATER_TENSOR_CORES)
@@ -93,8 +84,3 @@ def uses_tensor_cores(name: str) -> bool:
 def uses_plugin_tensor_cores(name: str) -> bool:
     """True if torch_tb_profiler counts a kernel as one that uses tensor cores."""
     return any(part in name for part in _PLUGIN_TENSOR_CORES)
-
-
-def _is_special(text: str) -> bool:
-    """True for a name that decides the class of an event, so it must be kept among any number of names."""
-    return any(matches(text) for matches in (is_step, is_loader, is_collective_range, is_collective_kernel))

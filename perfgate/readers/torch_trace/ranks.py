@@ -46,8 +46,7 @@ def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
             seen |= dict.fromkeys(steps, run)
             kept.append(run)
         elif run.series:
-            rank = _rank(run)
-            what = "the same steps" if rank is None else f"the same rank ({rank}) and steps"
+            what = "the same steps" if _rank(run) is None else f"the same rank ({_rank(run)}) and steps"
             message = f"this trace has {what} as {other.source}; using {other.source}"
             problems.append(Problem("error", message, Location(run.source)))
     kept.sort(key=lambda run: min(_step_numbers(run), default=-1))
@@ -100,7 +99,12 @@ def _waits(runs: Mapping[str | None, Run]) -> dict[str | None, list[Series]]:
             for step, wait in zip(steps.tolist(), (durations - transfer).tolist(), strict=True):
                 if step in waits[rank]:
                     waits[rank][step] += wait
-    return {rank: [_wait_series(rank, waits[rank])] for rank in matched if waits[rank]}
+    found: dict[str | None, list[Series]] = {}
+    for rank in matched:
+        values, steps = np.array([*waits[rank].values()]), np.array([*waits[rank]], np.int64)
+        key = Key.of("comm.wait", rank=rank)
+        found[rank] = [Series(key, "s", "samples", read_only(values), read_only(steps))] if waits[rank] else []
+    return found
 
 
 def _calls(runs: Mapping[str, Run]) -> dict[tuple[str, str], list[tuple[str, Float64, Int64]]]:
@@ -114,11 +118,6 @@ def _calls(runs: Mapping[str, Run]) -> dict[tuple[str, str], list[tuple[str, Flo
                     chosen = groups == group
                     found[series.key.metric, group].append((rank, series.values[chosen], series.steps[chosen]))
     return found
-
-
-def _wait_series(rank: str, waits: Mapping[int, float]) -> Series:
-    values, steps = np.array([*waits.values()]), np.array([*waits], np.int64)
-    return Series(Key.of("comm.wait", rank=rank), "s", "samples", read_only(values), read_only(steps))
 
 
 def missing_ranks(run: Run) -> list[Problem]:

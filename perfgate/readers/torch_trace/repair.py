@@ -24,12 +24,11 @@ from perfgate.readers.torch_trace.event_fields import Args, Event
 #: (severity, what, line, detail), the arguments of `RunBuilder.say_some`.
 Fault = tuple[Severity, str, int, str]
 
-
-def _integer(text: str) -> int | Decimal:
-    return int(text) if len(text) < 300 else Decimal(text)  # int() refuses thousands of digits
-
-
-_LENIENT = json.JSONDecoder(strict=False, parse_float=Decimal, parse_int=_integer)
+_LENIENT = json.JSONDecoder(
+    strict=False,
+    parse_float=Decimal,
+    parse_int=lambda text: int(text) if len(text) < 300 else Decimal(text),  # int() refuses thousands of digits
+)
 _ARGS = {field.encode_name: field.name for field in msgspec.structs.fields(Args)}
 _BETWEEN = re.compile(r"[\s,]*")
 #: Where an element may end: before the next one, or at the end of the list.
@@ -56,16 +55,18 @@ class Found:
     repaired: int = 0
 
     def keep(self, element: object, line: int, repairs: str | None) -> None:
-        """Add an element as an event, or report that it is unreadable."""
-        event = _event(element)
-        if event is None:
+        """Add an element as an event, without fields of an unknown type, or report that it is unreadable."""
+        if not isinstance(element, dict):
             self.unreadable += 1
             self.faults.append(("error", "unreadable event, left out", line, f": {repairs}" if repairs else ""))
             return
         if repairs:
             self.repaired += 1
             self.faults.append(("warning", "repaired JSON", line, f": {repairs}"))
-        self.events.append(event)
+        args = element.get("args")
+        known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS} if isinstance(args, dict) else {}
+        fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "ts", "dur")}
+        self.events.append(Event(**fields, args=Args(**known)))
         self.lines.append(line)
 
 
@@ -92,16 +93,6 @@ def read(data: bytes, line: int, *, ended: bool) -> Found:
             break
     found.consumed = len(text[:position].encode("utf-8", "surrogateescape"))
     return found
-
-
-def _event(element: object) -> Event | None:
-    """An element of the list as an event; fields of an unknown type are absent."""
-    if not isinstance(element, dict):
-        return None
-    args = element.get("args")
-    known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS} if isinstance(args, dict) else {}
-    fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "ts", "dur")}
-    return Event(**fields, args=Args(**known))
 
 
 def _loose(value: object) -> Any:
@@ -142,9 +133,9 @@ def _whole(text: str, at: int, ends: list[int]) -> tuple[object, int]:
 
 def _is_incomplete(error: Exception) -> bool:
     """True if the text that `json` misses may follow after the end."""
-    if not isinstance(error, json.JSONDecodeError):
-        return False
-    return error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
+    return isinstance(error, json.JSONDecodeError) and (
+        error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
+    )
 
 
 def _repaired(text: str, *, quotes: bool) -> Iterator[tuple[str, str]]:

@@ -55,19 +55,14 @@ class SeriesMaker:
         if len(breakdown.sets["communication"]):
             for name, part in breakdown.communication(has_kernels=len(tables.kernels) > 0).items():
                 yield self._per_step(f"comm.{name}", steps, part)
-        yield from self._of_devices(steps)
-
-    def _of_devices(self, steps: Steps) -> Iterator[Series]:
-        kernels = self.tables.kernels
-        uses = kernels.names.which(
-            kinds.uses_plugin_tensor_cores if self.mode == "tensorboard" else kinds.uses_tensor_cores
-        )
+        kernels, is_plugin = tables.kernels, self.mode == "tensorboard"
+        uses = kernels.names.which(kinds.uses_plugin_tensor_cores if is_plugin else kinds.uses_tensor_cores)
         for number in np.unique(kernels.device).tolist():
             label, chosen = self._device(number), kernels.device == number
             shares = device_shares(kernels, chosen, *steps.window) | tensor_core_share(kernels, chosen, uses)
             for name, share in shares.items():
                 yield self._value(f"gpu.{name}", "1", share, label)
-            for name, part in idle_times(self.tables, number, steps).items():
+            for name, part in idle_times(tables, number, steps).items():
                 yield self._per_step(f"gpu.{name}", steps, part, label)
 
     def of_kernels(self) -> Iterator[Series]:
@@ -99,15 +94,19 @@ class SeriesMaker:
         factor = np.array([_bus_factor(call) for call in calls], np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             bandwidth = np.where(duration > 0, size * factor / duration * _SECOND, np.nan)
-        step = None if steps is None else _steps_of(kernels.start[rows], steps)
+        step = None
+        if steps:
+            at = np.searchsorted(steps.starts, kernels.start[rows], side="right") - 1
+            inside = (at >= 0) & (kernels.start[rows] < steps.ends[at])
+            step = np.where(inside, steps.numbers[at], -1)
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for at, (call, device) in enumerate(zip(calls, kernels.device[rows].tolist(), strict=True)):
-            found[call.name, device].append(at)
+        for index, (call, device) in enumerate(zip(calls, kernels.device[rows].tolist(), strict=True)):
+            found[call.name, device].append(index)
         most = sorted(found.items(), key=lambda item: -duration[item[1]].sum())[:MOST_SERIES]
         for (name, number), chosen in most:
             label = self._device(number)
             numbers = None if step is None else read_only(step[chosen])
-            groups = tuple(calls[at].group for at in chosen)
+            groups = tuple(calls[index].group for index in chosen)
             key = self._key(f"collective.{name}", label)
             yield Series(key, "s", "samples", read_only(duration[chosen] / _SECOND), numbers, groups=groups)
             for suffix, unit, values in (("bytes", "B", size[chosen]), ("bus_bandwidth", "B/s", bandwidth[chosen])):
@@ -148,12 +147,6 @@ class SeriesMaker:
             if text != OTHERS:
                 piece = values[begins[at] : begins[at] + counts[at]]
                 yield Series(self._key(f"{family}.{text}", more), "s", "samples", piece)
-
-
-def _steps_of(times: Int64, steps: Steps) -> Int64:
-    """The number of the step at each time; -1 outside the steps."""
-    at = np.searchsorted(steps.starts, times, side="right") - 1
-    return np.where((at >= 0) & (times < steps.ends[at]), steps.numbers[at], -1)
 
 
 def _size(call: Collective) -> float:

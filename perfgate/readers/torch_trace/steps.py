@@ -12,7 +12,7 @@ import numpy as np
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace.event_fields import Int64
 from perfgate.readers.torch_trace.event_tables import ANNOTATION, OP, PYTHON, Device, EventTables, Host, Runtime
-from perfgate.readers.torch_trace.names import Mask, step_number
+from perfgate.readers.torch_trace.names import Mask, is_step
 
 #: A profiler's schedule records a few steps; no profiler wrote a file with more.
 MOST_STEPS = 10_000
@@ -27,9 +27,7 @@ class Steps:
     numbers: Int64
     starts: Int64
     ends: Int64
-    #: True for the single step that covers all host events of a trace without steps.
-    is_pseudo: bool = False
-    #: Warnings about the steps that are left out.
+    #: Warnings: the trace has no steps, or some of them are left out.
     remarks: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -59,19 +57,20 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
 
 def _host_spans(host: Host) -> Steps | None:
     """`ProfilerStep#N` without copies, in order of start; in a trace without them, one span over the host's work."""
-    numbers = np.array([-1 if (n := step_number(name)) is None else n for name in host.names.texts], np.int64)
-    number = numbers[host.name]
+    numbers = [int(found[1]) if (found := is_step(name)) else -1 for name in host.names.texts]
+    number = np.array(numbers, np.int64)[host.name]
     rows = np.flatnonzero((number >= 0) & ((host.kind == OP) | (host.kind == ANNOTATION)))
     if len(rows):
         spans = np.unique(np.stack([host.start[rows], host.end[rows], number[rows]]), axis=1)
-        starts, ends, found = spans[:, :MOST_STEPS]
+        starts, ends, chosen = spans[:, :MOST_STEPS]
         beyond = spans.shape[1] - len(starts)
-        return Steps(found, starts, ends, remarks=[f"{beyond} steps beyond the first {MOST_STEPS}"] if beyond else [])
+        return Steps(chosen, starts, ends, [f"{beyond} steps beyond the first {MOST_STEPS}"] if beyond else [])
     busy = (host.kind == OP) | (host.kind == PYTHON)
     if not busy.any():
         return None
     whole = host.start[busy].min(keepdims=True), host.end[busy].max(keepdims=True)
-    return Steps(np.zeros(1, np.int64), *whole, is_pseudo=True)
+    advice = "call profiler.step() in the training loop"
+    return Steps(np.zeros(1, np.int64), *whole, [f"the trace has no steps, so all of it counts as step 0: {advice}"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,5 +139,4 @@ def _complete(steps: Steps, counts: list[int]) -> Steps:
     dropped = ", ".join(map(str, steps.numbers[kept:][:5].tolist()))
     count = f"the last {len(steps) - kept} of {len(steps)} steps"
     remarks = [*steps.remarks, f"{count} are left out ({dropped}): their device work is missing"]
-    rest = steps.numbers[:kept], steps.starts[:kept], steps.ends[:kept]
-    return Steps(*rest, steps.is_pseudo, remarks)
+    return Steps(steps.numbers[:kept], steps.starts[:kept], steps.ends[:kept], remarks)

@@ -20,8 +20,6 @@ _SPACE = re.compile(rb"[\s,:]+")
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rb"[\s,:]+|" + _STRING + rb'|[\[\]{}]|[^\s"\[\]{},:]+', re.DOTALL)
 _MAX_KEPT = 4 << 20
-_TOO_MANY = "too many events are broken: reading stops here"
-_TOO_LARGE = "an event of more than 32 MiB: reading stops here"
 _CUT = "the trace is cut off here: the rest is missing"
 
 
@@ -98,8 +96,9 @@ class TraceFile:
             for _ in events:
                 pass
         if not events.closed:
-            full = _TOO_LARGE if self.buffer.is_full else _CUT
-            self._fault("error", _TOO_MANY if events.has_too_many_faults else full)
+            full = "an event of more than 32 MiB: reading stops here" if self.buffer.is_full else _CUT
+            broken = "too many events are broken: reading stops here"
+            self._fault("error", broken if events.has_too_many_faults else full)
             self._is_cut = True
 
     def _read(self, name: str) -> None:
