@@ -43,18 +43,16 @@ def read(file: InputFile) -> tuple[Run, ...]:
     fact(run, "cpu", mapping(data.get("params")).get("cpu"))
     run.commit = commit_of(data.get("commit_hash"))
     columns = data.get("result_columns")
-    names = columns if isinstance(columns, list) else []
     for name, row in mapping(data.get("results")).items():
-        cells, paths = _cells(row, names, ("results", name))
-        _add(run, name, cells, paths)
+        _add(run, name, *_cells(row, columns if isinstance(columns, list) else [], ("results", name)))
     return (run.run(),)
 
 
 def _cells(row: object, columns: list[Any], path: Path) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return the columns of one benchmark by name, and their paths, for either version."""
     if isinstance(row, list):
-        named = {str(column): (index, cell) for index, (column, cell) in enumerate(zip(columns, row, strict=False))}
-        return {name: cell for name, (_, cell) in named.items()}, {name: (*path, at) for name, (at, _) in named.items()}
+        names = [str(column) for column in columns[: len(row)]]
+        return dict(zip(names, row, strict=False)), {name: (*path, index) for index, name in enumerate(names)}
     if isinstance(row, dict):
         return row, {name: (*path, name) for name in row}
     return {"result": row}, {"result": path}
@@ -67,44 +65,30 @@ def _add(run: RunBuilder, name: str, cells: Mapping[str, Any], paths: Mapping[st
     lists = [values for values in params if isinstance(values, list)] if isinstance(params, list) else []
     keys = _keys(name, lists)
     if result is None:
-        _failed(run, name, keys, place)
+        failed = [*itertools.islice(keys, MAX_FAULTS + 1)]
+        for one in failed[:MAX_FAULTS]:
+            run.refuse(one, "the benchmark failed: its result is null", place)
+        if len(failed) > MAX_FAULTS:  # too many to name, so an error of the whole run
+            run.say("error", f"{name} failed with all its parameters: its result is null", place)
         return
+    unit = next((unit for unit, pattern in _UNITS if pattern.match(name.rpartition(".")[2])), "1")
     samples = cells.get("samples")
     several = result if isinstance(result, list) else [result]
     for index, value in enumerate(several):
-        key = next(keys, None)
-        if key is None:
+        if (key := next(keys, None)) is None:
             run.say("error", f"{name} has more results than parameters; the rest is left out", place)
             break
-        to = Target(run, run.unique(key, place), _unit(name))
+        to = Target(run, run.unique(key, place), unit)
         taken = samples[index] if isinstance(samples, list) and index < len(samples) else None
+        at = (*place, index) if several is result else place
         if isinstance(taken, list) and taken:
-            _samples(to, taken, (*paths["samples"], index))
+            to.samples(taken, (*paths["samples"], index))
+        elif value is None:
+            to.refuse("the benchmark failed: its result is null", at)
+        elif isinstance(value, float) and math.isnan(value):
+            run.say("warning", f"{to.key} was skipped: its result is NaN", at)
         else:
-            _single(to, value, (*place, index) if several is result else place)
-
-
-def _failed(run: RunBuilder, name: str, keys: Iterator[Key], path: Path) -> None:
-    """Report a benchmark that failed with all its parameters."""
-    failed = [*itertools.islice(keys, MAX_FAULTS + 1)]
-    for key in failed[:MAX_FAULTS]:
-        run.refuse(key, "the benchmark failed: its result is null", path)
-    if len(failed) > MAX_FAULTS:  # too many to name, so an error of the whole run
-        run.say("error", f"{name} failed with all its parameters: its result is null", path)
-
-
-def _samples(to: Target, values: list[Any], path: Path) -> None:
-    to.samples(values, lambda index: (*path, index))
-
-
-def _single(to: Target, value: object, path: Path) -> None:
-    """Add the one number of a benchmark without samples."""
-    if value is None:
-        to.refuse("the benchmark failed: its result is null", path)
-    elif isinstance(value, float) and math.isnan(value):
-        to.run.say("warning", f"{to.key} was skipped: its result is NaN", path)
-    else:
-        to.value(value, path)
+            to.value(value, at)
 
 
 def _keys(name: str, lists: list[list[Any]]) -> Iterator[Key]:
@@ -115,9 +99,3 @@ def _keys(name: str, lists: list[list[Any]]) -> Iterator[Key]:
     for values in itertools.product(*lists):
         printed = ", ".join(value if isinstance(value, str) else shown(value) for value in values)
         yield Key(f"{name}({printed})")
-
-
-def _unit(name: str) -> str:
-    """Return the base unit of a benchmark, by the name of its function."""
-    last = name.rpartition(".")[2]
-    return next((unit for unit, pattern in _UNITS if pattern.match(last)), "1")

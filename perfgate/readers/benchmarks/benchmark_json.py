@@ -20,8 +20,7 @@ _LONGEST_FACT = 200
 
 def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuilder]:
     """Return the JSON object in a file (empty if there is none), and a run with the problems of the JSON."""
-    text = file.whole()
-    loaded = JsonDocument(file.name, "", None)
+    text, loaded = file.whole(), JsonDocument(file.name, "", None)
     if text is not None:
         loaded = load_json(text, file.name, file.limits, finite=False)  # such numbers are refused with their series
     file.count("runs")
@@ -90,8 +89,12 @@ class Target:
         """Report why numbers of this series are left out or cannot be trusted."""
         self.run.refuse(self.key, why, path)
 
-    def samples(self, values: Sequence[object], path_of: Callable[[int], Path]) -> None:
-        """Add samples in order; a single one is a value."""
+    def samples(self, values: Sequence[object], path: Path) -> None:
+        """Add the samples of the list at a path in order; a single one is a value."""
+        self.samples_at(values, lambda index: (*path, index))
+
+    def samples_at(self, values: Sequence[object], path_of: Callable[[int], Path]) -> None:
+        """Add samples in order, each with a path of its own; a single one is a value."""
         if len(values) == 1:
             self.value(values[0], path_of(0))
         else:
@@ -102,13 +105,13 @@ class Target:
         for number in self._checked(value, path):
             self.run.one_value(self.key, self.unit, in_base(number, self.per))
 
-    def aggregate(self, statistics: Mapping[str, object], path_of: Callable[[str], Path]) -> None:
-        """Add statistics of values that the document does not contain; None is not available."""
+    def aggregate(self, statistics: Mapping[str, tuple[object, Path]]) -> None:
+        """Add statistics, each with its path, of values that the document does not contain; None is not available."""
         kept = {
             name: number if name == "count" else in_base(number, self.per)
-            for name, value in statistics.items()
+            for name, (value, path) in statistics.items()
             if value is not None
-            for number in self._checked(value, path_of(name))
+            for number in self._checked(value, path)
         }
         self.run.aggregate(self.key, self.unit, kept)
 

@@ -36,13 +36,8 @@ _OTHER = {
     *("iterations", "repetitions", "repetition_index", "threads", "family_index", "per_family_instance_index"),
     *("real_time", "cpu_time", "cpu_coefficient", "real_coefficient", "rms"),
 }
-_UNITS = {
-    "bytes_per_second": "B/s",
-    "items_per_second": "1/s",
-    "max_bytes_used": "B",
-    "total_allocated_bytes": "B",
-    "net_heap_growth": "B",
-}
+_UNITS = dict.fromkeys(("max_bytes_used", "total_allocated_bytes", "net_heap_growth"), "B")
+_UNITS |= {"bytes_per_second": "B/s", "items_per_second": "1/s"}
 
 Rows = list[tuple[Path, dict[str, Any]]]
 
@@ -63,10 +58,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for (name, _), benchmark in _benchmarks(data, run).items():
         to = Target(run, run.unique(Key(name), benchmark.path))
         measured = benchmark.repetitions or [*benchmark.aggregates.values()]
-        per = _per(to, measured)
-        for metric, source in _metrics(to, measured, per).items():
+        for metric, source in _metrics(to, measured).items():
             if benchmark.repetitions:
-                _repetitions(metric, source, benchmark.repetitions)
+                present = {(*path, source): row[source] for path, row in measured if source in row}
+                metric.samples_at([*present.values()], [*present].__getitem__)
             else:
                 _aggregate(metric, source, benchmark.aggregates)
             for path, row in benchmark.failed:
@@ -114,23 +109,16 @@ def _statistic(row: Mapping[str, Any], name: str, names: set[str]) -> tuple[str,
     return (stem, end) if both and end in (*_AGGREGATES, "cv") else (name, None)
 
 
-def _per(to: Target, rows: Rows) -> float | None:
-    """Return how many of the rows' time unit are a second; None, and an error, if the unit is unknown."""
-    if not rows:
-        return 1.0
-    unit = rows[0][1].get("time_unit", "ns")
+def _metrics(to: Target, rows: Rows) -> dict[Target, str]:
+    """Return the series of a benchmark and their fields; if the time unit is unknown, no times, and an error."""
+    unit = rows[0][1].get("time_unit", "ns") if rows else "s"
     per = _PER.get(unit) if isinstance(unit, str) else None
-    for other_path, other in rows:
-        if per is None or other.get("time_unit", "ns") != unit:
-            why = f"the time unit {shown(other.get('time_unit'))} is unknown, or not that of the other rows; left out"
+    for path, row in rows:
+        if per is None or row.get("time_unit", "ns") != unit:
+            why = f"the time unit {shown(row.get('time_unit'))} is unknown, or not that of the other rows; left out"
             for target in (to, to.part("cpu_time")):
-                target.refuse(why, other_path)
+                target.refuse(why, path)
             per = None
-    return per
-
-
-def _metrics(to: Target, rows: Rows, per: float | None) -> dict[Target, str]:
-    """Return the series of a benchmark and their fields; without a time unit no times."""
     found: dict[Target, str] = {}
     if per is not None:
         found = {Target(to.run, to.key, "s", per): "real_time", to.part("cpu_time", "s", per): "cpu_time"}
@@ -141,19 +129,9 @@ def _metrics(to: Target, rows: Rows, per: float | None) -> dict[Target, str]:
     return found
 
 
-def _repetitions(to: Target, source: str, rows: Rows) -> None:
-    """Add a field of every repetition that has it."""
-    present = [(path, row) for path, row in rows if source in row]
-    if present:
-        to.samples([row[source] for _, row in present], lambda index: (*present[index][0], source))
-
-
 def _aggregate(to: Target, source: str, aggregates: Mapping[str, tuple[Path, dict[str, Any]]]) -> None:
     """Add a field of every aggregate; `repetitions` (since 1.5) is the count."""
-    present = {name: (path, row[source]) for name, (path, row) in aggregates.items() if source in row}
-    if not present:
-        return
-    statistics = {name: value for name, (_, value) in present.items()}
-    path, row = next(iter(aggregates.values()))
-    places = {name: (*place, source) for name, (place, _) in present.items()}
-    to.aggregate({**statistics, "count": row.get("repetitions")}, lambda name: places.get(name, (*path, "repetitions")))
+    present = {name: (row[source], (*path, source)) for name, (path, row) in aggregates.items() if source in row}
+    if present:
+        path, row = next(iter(aggregates.values()))
+        to.aggregate({**present, "count": (row.get("repetitions"), (*path, "repetitions"))})

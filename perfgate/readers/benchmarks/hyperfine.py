@@ -31,45 +31,35 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for path, row in rows(run, data, "results"):
         command = name_of(run, row, path, "command")
         if command is not None:
-            to = Target(run, run.unique(Key(command, _labels(row)), path))
+            parameters = {**mapping(row.get("parameters"))}
+            if isinstance(row.get("parameter"), str):  # 1.8 and 1.9: the value of a single parameter, without its name
+                parameters["parameter"] = row["parameter"]
+            labels = tuple(sorted((name, str(value)) for name, value in parameters.items()))
+            to = Target(run, run.unique(Key(command, labels), path))
             _add(to, row, path)
             _failures(to, row.get("exit_codes"), path)
     return (run.run(),)
 
 
-def _labels(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the parameters; 1.8 and 1.9 wrote the value of a single parameter, without its name."""
-    parameters = {**mapping(row.get("parameters"))}
-    if isinstance(row.get("parameter"), str):
-        parameters["parameter"] = row["parameter"]
-    return tuple(sorted((name, str(value)) for name, value in parameters.items()))
-
-
 def _add(to: Target, row: Mapping[str, Any], path: Path) -> None:
     times, memory = row.get("times"), row.get("memory_usage_byte")
     if isinstance(times, list) and times:
-        to.samples(times, lambda index: (*path, "times", index))
+        to.samples(times, (*path, "times"))
     else:
-        statistics = {name: row.get(name) for name in ("mean", "median", "min", "max", "stddev")}
-        if all(value is None for value in statistics.values()):
+        statistics = {name: (row.get(name), (*path, name)) for name in ("mean", "median", "min", "max", "stddev")}
+        if all(value is None for value, _ in statistics.values()):
             to.refuse("no measurements", path)
-        to.aggregate(statistics, lambda name: (*path, name))
+        to.aggregate(statistics)
     for name in ("user", "system"):
-        _mean(to.part(name), row.get(name), (*path, name))
+        to.part(name).aggregate({"mean": (row.get(name), (*path, name))})
     if isinstance(memory, list) and memory:
-        to.part("memory_usage", "B").samples(memory, lambda index: (*path, "memory_usage_byte", index))
-
-
-def _mean(to: Target, mean: object, path: Path) -> None:
-    to.aggregate({"mean": mean}, lambda _: path)
+        to.part("memory_usage", "B").samples(memory, (*path, "memory_usage_byte"))
 
 
 def _failures(to: Target, codes: object, path: Path) -> None:
     """Refuse the measurements of a command that failed."""
-    if not isinstance(codes, list):
-        return
-    failed = [index for index, code in enumerate(codes) if code != 0]
-    if failed:
+    failed = [index for index, code in enumerate(codes) if code != 0] if isinstance(codes, list) else []
+    if isinstance(codes, list) and failed:
         code = codes[failed[0]]
         how = "was ended by a signal" if code is None else f"exited with {code}"
         why = f"{len(failed)} of {len(codes)} runs of the command failed; the first {how}"

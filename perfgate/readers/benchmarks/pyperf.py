@@ -65,7 +65,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
             message = f"{benchmark.key} has {len(benchmark.processes)} processes, but another benchmark has {count}"
             first.say("warning", f"{message}; the first {count} are read", benchmark.path)
         for run, process in zip(runs, benchmark.processes, strict=False):
-            _add(run, benchmark.key, process)
+            fact(run, "cpu", process.cpu)
+            unit = _UNITS.get(process.unit) if isinstance(process.unit, str) else None
+            if unit is None:
+                run.refuse(benchmark.key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
+            else:
+                Target(run, benchmark.key, unit).samples(process.values, process.path)
     return finish_all(runs)
 
 
@@ -79,8 +84,11 @@ def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[_Benchmark]:
         for place, process in rows(run, row, *path, "runs"):
             metadata = {**shared, **mapping(process.get("metadata"))}
             name = name or metadata.get("name")
-            if taken := _process(metadata, process, place):
-                processes.append(taken)
+            field = "values" if "values" in process else "samples"
+            values = process.get(field)
+            if values is not None and values != []:  # else a calibration run
+                listed, unit = values if isinstance(values, list) else [values], metadata.get("unit", "second")
+                processes.append(_Process(listed, unit, (*place, field), metadata.get("cpu_model_name")))
         name = name_of(run, {"name": name or shared.get("name")}, path, "name")
         if name is None:
             continue
@@ -90,22 +98,3 @@ def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[_Benchmark]:
         else:
             run.refuse(key, "no process has values", path)
     return found
-
-
-def _process(metadata: Mapping[str, Any], process: Mapping[str, Any], path: Path) -> _Process | None:
-    """Return the values of a process; None for a calibration run."""
-    field = "values" if "values" in process else "samples"
-    values = process.get(field)
-    if values is None or values == []:
-        return None
-    listed = values if isinstance(values, list) else [values]
-    return _Process(listed, metadata.get("unit", "second"), (*path, field), metadata.get("cpu_model_name"))
-
-
-def _add(run: RunBuilder, key: Key, process: _Process) -> None:
-    fact(run, "cpu", process.cpu)
-    unit = _UNITS.get(process.unit) if isinstance(process.unit, str) else None
-    if unit is None:
-        run.refuse(key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
-    else:
-        Target(run, key, unit).samples(process.values, lambda index: (*process.path, index))

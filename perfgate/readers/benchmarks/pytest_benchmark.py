@@ -16,7 +16,6 @@ from typing import Any
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
 from perfgate.readers.benchmarks.benchmark_json import Target, commit_of, fact, load, name_of, rows
-from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
@@ -30,7 +29,9 @@ _STATISTICS = ("mean", "median", "min", "max", "stddev", "total")
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     data, run = load(file, NAME)
-    _facts(run, data)
+    cpu, commit = mapping(mapping(data.get("machine_info")).get("cpu")), mapping(data.get("commit_info"))
+    fact(run, "cpu", cpu.get("brand_raw") or cpu.get("brand"))  # `brand` before 4.0
+    run.commit = None if commit.get("dirty") else commit_of(commit.get("id"))
     for path, row in rows(run, data, "benchmarks"):
         name = name_of(run, row, path, "fullname", "name")
         if name is not None:
@@ -38,26 +39,18 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return (run.run(),)
 
 
-def _facts(run: RunBuilder, data: Mapping[str, Any]) -> None:
-    """Keep the processor's name (`brand` before 4.0), and the commit unless the tree was changed."""
-    cpu = mapping(mapping(data.get("machine_info")).get("cpu"))
-    fact(run, "cpu", cpu.get("brand_raw") or cpu.get("brand"))
-    commit = mapping(data.get("commit_info"))
-    run.commit = None if commit.get("dirty") else commit_of(commit.get("id"))
-
-
 def _add(to: Target, stats: Mapping[str, Any], path: Path) -> None:
     rounds, data = stats.get("rounds"), stats.get("data")
     if isinstance(data, list) and data:
-        to.samples(data, lambda index: (*path, "data", index))
+        to.samples(data, (*path, "data"))
         if isinstance(rounds, int) and rounds != len(data):
             message = f"{to.key}: rounds is {rounds}, but data has {len(data)} values"
             to.run.say("warning", message, (*path, "data"))
         return
-    statistics = {name: stats.get(name) for name in _STATISTICS}
+    statistics = {name: (stats.get(name), (*path, name)) for name in _STATISTICS}
     if rounds == 1:
-        statistics["stddev"] = None  # the tool writes 0, but one round has no spread
-    if all(value is None for value in statistics.values()):
+        del statistics["stddev"]  # the tool writes 0, but one round has no spread
+    if all(value is None for value, _ in statistics.values()):
         to.refuse("no measurements", path)
-        return
-    to.aggregate({**statistics, "count": rounds}, lambda name: (*path, "rounds" if name == "count" else name))
+    else:
+        to.aggregate({**statistics, "count": (rounds, (*path, "rounds"))})

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -24,6 +24,7 @@ from perfgate.documents.json_tokens import cut_back
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.embedded import BROKEN, Embedded, embedded
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping
 
 NAME = "timeit"
 TITLE = "timing results: lists of seconds under `times`, as JSON or as printed Python objects"
@@ -57,7 +58,7 @@ class _Result:
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file; every list of times is a series."""
     run = RunBuilder(file, NAME)
-    found = _of_json(run) if file.is_json() else _of_log(run)
+    found = _of_json(run) if file.is_json() else _of_log(run, ((number, line) for number, line, _, _ in file.lines()))
     results = list(islice(found, file.limits.series + 1))  # each is a series; one more than the limit is an error
     same = Counter(result.key() for result in results)
     seen: Counter[Key] = Counter()
@@ -78,32 +79,21 @@ def _of_json(run: RunBuilder) -> Iterator[_Result]:
         return
     document = load_json(text, run.file.name, run.file.limits)
     if any("Extra data" in problem.message for problem in document.problems):
-        lines = ((number, line) for number, line in enumerate(text.split("\n"), 1))
-        yield from _of_embedded(run, embedded(lines, run.file.limits, also=_BETWEEN))
+        yield from _of_log(run, enumerate(text.split("\n"), 1))
         return
     kept = cut_back(text) if document.data is None else None
-    if kept is not None and "times" not in _top_keys(kept):
+    if kept is not None and "times" not in mapping(load_json(kept, "").data):
         for problem in document.problems:
             run.say(problem.severity, problem.message, problem.at)
         document = load_json(kept, run.file.name, run.file.limits)
     yield from _of_document(run, JsonSource(document), None, 1)
 
 
-def _top_keys(text: str) -> set[str]:
-    data = load_json(text, "").data
-    return set(data) if isinstance(data, dict) else set()
-
-
-def _of_log(run: RunBuilder) -> Iterator[_Result]:
-    lines = ((number, line) for number, line, _, _ in run.file.lines())
-    return _of_embedded(run, embedded(lines, run.file.limits, also=_BETWEEN))
-
-
-def _of_embedded(run: RunBuilder, found: Iterator[Embedded | tuple[int, re.Match[str]]]) -> Iterator[_Result]:
+def _of_log(run: RunBuilder, lines: Iterable[tuple[int, str]]) -> Iterator[_Result]:
     """Yield the results among the documents in a log, with the names before them."""
     name = None
     broken: Embedded | None = None  # the last document that was broken off before its times
-    for item in found:
+    for item in embedded(lines, run.file.limits, also=_BETWEEN):
         if not isinstance(item, Embedded):
             name = item[1][1] or name
             if broken and not item[1][1]:
@@ -125,8 +115,9 @@ def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: in
     """Yield the results of a JSON document that begins on `line`; without results its faults do not matter."""
     run.json, document = source, source.loaded
     results = list(_results(document.data, source, name, line))
-    for path in _without_times(document.data) if results else ():
-        run.say("error", f"{path[0]!r} looks like a result, but has no list `times`", path)
+    for key, member in _members(document.data) if results else ():
+        if {"computation", "profile_steps"} & mapping(member).keys() and not _has_times(member):
+            run.say("error", f"{key!r} looks like a result, but has no list `times`", (key,))
     inside = tuple((*result.path, "times") for result in results)
     if results or line == 1 or '"times"' in document.text:
         for fault in document.faults:
@@ -136,33 +127,23 @@ def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: in
 
 
 def _results(data: Any, source: JsonSource, name: str | None, line: int) -> Iterator[_Result]:
-    if _has_times(data):
-        yield _result(source, data, name, line, ())
-    elif isinstance(data, dict | list):
-        members = data.items() if isinstance(data, dict) else enumerate(data)
-        for key, member in members:
-            if _has_times(member):
-                yield _result(source, member, key if isinstance(key, str) else name, line, (key,))
+    paths: Iterable[tuple[Path, Any]] = [((), data)]
+    if not _has_times(data):
+        paths = (((key,), member) for key, member in _members(data))
+    for path, member in paths:
+        if _has_times(member):
+            own, key = member.get("name"), path[0] if path else None
+            known = key if isinstance(key, str) else name
+            yield _Result(member, own if isinstance(own, str) and own else known, line, source, path)
 
 
-def _without_times(data: object) -> list[Path]:
-    """Return the members beside results that have a computation but no times."""
-    members = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [
-        (key,)
-        for key, member in members
-        if isinstance(member, dict) and {"computation", "profile_steps"} & member.keys() and not _has_times(member)
-    ]
+def _members(data: Any) -> Iterable[tuple[str | int, Any]]:
+    return data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
 
 
 def _has_times(data: object) -> bool:
     """Return whether this is a result, perhaps a wrong one; in a mapping of names, one may be called `times`."""
     return isinstance(data, dict) and "times" in data and not isinstance(data["times"], dict)
-
-
-def _result(source: JsonSource, fields: Mapping[str, Any], name: str | None, line: int, path: Path) -> _Result:
-    own = fields.get("name")
-    return _Result(fields, own if isinstance(own, str) and own else name, line, source, path)
 
 
 def _add(run: RunBuilder, result: _Result, key: Key) -> None:
