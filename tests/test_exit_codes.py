@@ -12,7 +12,7 @@ import pytest
 
 from perfgate.cli import entry
 from perfgate.cli.completion import VARIABLE
-from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import Refused
 
 
 @contextmanager

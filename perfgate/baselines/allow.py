@@ -15,8 +15,7 @@ from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.core import RelativeChange, Verdict
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.workspace import surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, command_line, place_words
+from perfgate.workspace.options import CommandOptions, Refused, command_line, place_words
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 

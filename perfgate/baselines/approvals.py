@@ -15,8 +15,7 @@ from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, approve_command
 from perfgate.workspace.rule_source import policy_source
 
 

@@ -18,8 +18,7 @@ from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, approve_command
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
 
 

@@ -12,7 +12,7 @@ from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Key, Problem, Run, RunSummary
 from perfgate.core.summaries import LevelSummary, PriorSummary, StoredRunSummary
 from perfgate.judge.measure import Method, NotAvailable, default_statistic, summary
-from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import Refused
 
 #: One number for each metric of a stored run, the mean over ranks.
 ValuesOf = Callable[[StoredRun], Mapping[Key, float]]

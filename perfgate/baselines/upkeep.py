@@ -12,7 +12,7 @@ from perfgate.baselines.stores import Store, locked, open_store
 from perfgate.core import Problem
 from perfgate.core.wording import plural
 from perfgate.workspace import surroundings
-from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import Refused
 
 
 def verify(path: str) -> tuple[list[str], list[Problem]]:

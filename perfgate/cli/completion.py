@@ -36,7 +36,7 @@ def _offered(context: click.Context, incomplete: str, *, with_metrics: bool) -> 
     from click.shell_completion import CompletionItem
 
     from perfgate.commands.rules import names_of_rules
-    from perfgate.workspace.errors import Refused
+    from perfgate.workspace.options import Refused
 
     with suppress(Refused, OSError):  # a shell asks at every keystroke, and cannot show an error
         names = names_of_rules(context.params.get("rules") or ("rules",), with_metrics=with_metrics)

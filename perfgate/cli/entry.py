@@ -92,7 +92,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: Exception) -> int:
     """Print an error to stderr, if that is possible, and return its exit code."""
-    from perfgate.workspace.errors import Refused
+    from perfgate.workspace.options import Refused
 
     message, code = f"error: {error}", USAGE
     if isinstance(error, Refused):

@@ -279,16 +279,15 @@ def progress() -> Iterator[None]:
 
 def publish(report: Report, publication: Publication) -> int:
     """Write the reports, print the answer, and return the exit code: 2 if a report cannot be written."""
-    from perfgate.reporters import RENDERERS
-
     failures: list[str] = []
+    printed = [name for name, path in publication.outputs.items() if path == "-"]
     if publication.outputs:
+        from perfgate.reporters import RENDERERS
         from perfgate.workspace.output_files import write_reports
 
         failures = write_reports(publication.outputs, lambda name: RENDERERS[name](report))
-    printed = [name for name, path in publication.outputs.items() if path == "-"]
-    for name in printed:
-        click.echo(RENDERERS[name](report), nl=False)
+        for name in printed:
+            click.echo(RENDERERS[name](report), nl=False)
     if not printed:
         from perfgate.reporters.terminal_table import render
 

@@ -21,8 +21,7 @@ from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions
+from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 

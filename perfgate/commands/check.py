@@ -17,6 +17,7 @@ from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, Policy
 from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
+from perfgate.judge.compile import ANCHOR_WINDOW
 from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns
@@ -24,8 +25,7 @@ from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, approve_command, shown_path
+from perfgate.workspace.options import CommandOptions, Refused, approve_command, shown_path
 from perfgate.workspace.rule_source import policy_source, read_rules
 
 _NEW_ALONE = "give runs of the new code only"
@@ -121,7 +121,9 @@ def _judged(
     if with_details:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
-    drifting = drifts(case, runs) if case.baseline.pairing is None else []
+    base = case.baseline
+    has_history = base.pairing is None and max(len(base.runs), len(base.anchor)) >= ANCHOR_WINDOW
+    drifting = drifts(case, runs) if has_history else []
     if not with_details:
         return judge(case, runs), drifting, ReportDetails()
     verdicts, found = judge_with_details(case, runs)
@@ -156,7 +158,8 @@ def with_pairs(
     the base side does not count: only limits can be judged, and an error says why. Raises Refused for a mix of pairs
     and runs without pairs.
     """
-    pairs = split_pairs(runs)
+    may_be_paired = any(series.key.label("pairing") for run in runs for series in run.series)
+    pairs = split_pairs(runs) if may_be_paired else None
     if pairs is None:
         return tuple(runs), stored, []
     alone = [run.name for run in runs if not is_paired(run)]

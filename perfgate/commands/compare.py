@@ -18,7 +18,7 @@ from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import Refused
 
 #: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")

@@ -23,8 +23,7 @@ from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
 from perfgate.workspace import surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, typed_fact, typed_path
+from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import create_file
 
 SUITE = "training"

@@ -12,8 +12,7 @@ from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
 from perfgate.judge.case import Case
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, approve_command
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 

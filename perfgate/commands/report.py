@@ -17,9 +17,8 @@ from perfgate.judge.report import stored_exit_code, with_outcome, with_problems,
 from perfgate.reporters import RENDERERS
 from perfgate.reporters.stored_report import MAX_BYTES
 from perfgate.reporters.stored_report import read as read_stored
-from perfgate.workspace.errors import Refused
 from perfgate.workspace.inputs import refuse_twice
-from perfgate.workspace.options import shown_path
+from perfgate.workspace.options import Refused, shown_path
 
 
 @dataclass(frozen=True, slots=True)

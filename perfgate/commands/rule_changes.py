@@ -16,8 +16,7 @@ from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import judge
 from perfgate.rules.difference import differences
 from perfgate.rules.ruleset import Ruleset
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, approve_command
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_rules
 
 

@@ -15,8 +15,7 @@ from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.workspace import surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions
+from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
 
 

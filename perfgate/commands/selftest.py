@@ -10,8 +10,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, Problem, Proof
 from perfgate.judge.case import Case
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import CommandOptions, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, approve_command
 from perfgate.workspace.rule_source import policy_source, read_ruleset
 
 

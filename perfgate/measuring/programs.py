@@ -17,8 +17,7 @@ from types import FrameType
 from typing import NoReturn
 from uuid import uuid4
 
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import shown_path
+from perfgate.workspace.options import Refused, shown_path
 
 #: The time that a process has to end by itself, in seconds.
 GRACE_S = 5.0

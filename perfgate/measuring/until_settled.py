@@ -16,9 +16,8 @@ from typing import Literal
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import ProgramSide, RunFailed, new_run, run_once
-from perfgate.workspace.errors import Refused
 from perfgate.workspace.machine import machine_facts
-from perfgate.workspace.options import shown_path
+from perfgate.workspace.options import Refused, shown_path
 
 StopRule = Literal["final", "never", "unless-suspect"]
 #: Reasons of an error that another run may remove.

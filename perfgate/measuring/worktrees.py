@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfgate.workspace.errors import Refused
 from perfgate.workspace.git import Commit
+from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
 _TIMEOUT_S = 600

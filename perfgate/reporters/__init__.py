@@ -14,6 +14,7 @@ table is not in the registry because it also takes a width and colours, and GitH
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TypeAlias, cast
 
@@ -22,23 +23,19 @@ from perfgate.core import Report
 Renderer: TypeAlias = Callable[[Report], str]
 
 
-def _imported_when_used(module: str, name: str = "render") -> Renderer:
-    """A function of a module that is imported at the first call: a check without JUnit does not import junit_xml."""
-
-    def render(report: Report) -> str:
-        return cast(Renderer, getattr(import_module(f"perfgate.reporters.{module}"), name))(report)
-
-    return render
+def _render(module: str, name: str, report: Report) -> str:
+    """Render with a function of a module that is imported now: a check without JUnit does not import junit_xml."""
+    return cast(Renderer, getattr(import_module(f"perfgate.reporters.{module}"), name))(report)
 
 
 #: Every format of a report file, by the name of its option.
 RENDERERS: Mapping[str, Renderer] = {
-    "json": _imported_when_used("json_report"),
-    "junit": _imported_when_used("junit"),
-    "markdown": _imported_when_used("markdown"),
-    "comment": _imported_when_used("markdown", "render_comment"),
-    "sarif": _imported_when_used("sarif"),
-    "html": _imported_when_used("html.page"),
+    "json": partial(_render, "json_report", "render"),
+    "junit": partial(_render, "junit", "render"),
+    "markdown": partial(_render, "markdown", "render"),
+    "comment": partial(_render, "markdown", "render_comment"),
+    "sarif": partial(_render, "sarif", "render"),
+    "html": partial(_render, "html.page", "render"),
 }
 
 #: The packages that a format needs in addition; the extra of the same name installs them.

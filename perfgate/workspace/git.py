@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfgate.core.resource_limits import Limits
-from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
 _KINDS = {"120000": "is a link, and links are not followed", "160000": "is a submodule, which is not read"}

@@ -23,8 +23,7 @@ from perfgate.readers import join_runs, read, with_missing_ranks
 from perfgate.readers.plugins import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
-from perfgate.workspace.errors import Refused
-from perfgate.workspace.options import shown_path
+from perfgate.workspace.options import Refused, shown_path
 
 CHUNK = 1 << 18
 #: The largest file of `--env`, in characters.

@@ -1,4 +1,4 @@
-"""The options that every command with runs, rules and baselines shares, and the commands that messages suggest."""
+"""The options that commands share, the commands that messages suggest, and the error that ends a command."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perfgate.readers.text import TraceMode
+
+
+class Refused(Exception):
+    """A command that cannot go on: what is wrong and what to do, and the exit code.
+
+    2 is usage or configuration, 3 could not judge, 1 a refused addition or approval.
+    """
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 
-from perfgate.workspace.errors import Refused
+from perfgate.workspace.options import Refused
 
 #: The least room for a summary, in bytes: a shorter one says too little.
 _LEAST_SUMMARY = 2_000

@@ -12,9 +12,8 @@ from perfgate.core import Problem
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
-from perfgate.workspace.errors import Refused
 from perfgate.workspace.git import Commit
-from perfgate.workspace.options import shown_path
+from perfgate.workspace.options import Refused, shown_path
 
 RuleFiles = list[tuple[str, bytes]]
 

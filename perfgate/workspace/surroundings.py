@@ -8,8 +8,8 @@ import subprocess
 from datetime import date, datetime, timezone
 from pathlib import Path
 
-from perfgate.core.resource_limits import VARIABLE, Limits, parse_limits
-from perfgate.workspace.errors import Refused
+from perfgate.core.resource_limits import DEFAULT, VARIABLE, Limits, parse_limits
+from perfgate.workspace.options import Refused
 
 #: No object is replaced by another, no path is a pattern, and git never asks for a password.
 _GIT = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -28,8 +28,9 @@ def now() -> datetime:
 
 def limits() -> Limits:
     """Return how much of an input is read, as PERFGATE_LIMITS raises or lowers it. Raises Refused."""
+    given = os.environ.get(VARIABLE)
     try:
-        return parse_limits(os.environ.get(VARIABLE, ""))
+        return parse_limits(given) if given else DEFAULT
     except ValueError as error:
         raise Refused(f"{VARIABLE}: {error}") from None
 
@@ -75,7 +76,7 @@ def git(
             cwd=cwd,
             timeout=timeout_s,
             check=False,
-            env={**os.environ, **_GIT},
+            env=os.environ | _GIT,
         )
     except FileNotFoundError:
         raise Refused(f"{what}: git is not installed", 3) from None
@@ -91,7 +92,7 @@ def git(
 def _known_to_git(*arguments: str) -> str | None:
     """Return the answer of git, or None if it has none."""
     try:
-        answer = git(*arguments, what="git", timeout_s=10)
-    except Refused:
+        done = subprocess.run(["git", *arguments], capture_output=True, timeout=10, check=True, env=os.environ | _GIT)
+    except (OSError, subprocess.SubprocessError):
         return None
-    return answer.decode("utf-8", "replace").strip() or None
+    return done.stdout.decode("utf-8", "replace").strip() or None
