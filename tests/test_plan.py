@@ -56,18 +56,24 @@ def test_the_change_that_is_seen_is_seen_by_check(perfgate: Command, folder: Pat
 
 RULES = [
     # rule                                  runs  spread  n     what the plan says
-    ("forward within 10% of baseline", 5, 0.01, 200, "enough: 1 new run settles"),
+    ("forward within 10% of baseline", 5, 0.01, 200, "enough: an unchanged program passes with 1 new run"),
     ("forward within 4% of baseline", 5, 0.015, 200, "more runs: "),
-    ("forward within 2% of baseline", 1, 0.01, 200, "more base runs: with 4 of them, 4 new runs would do"),
+    (
+        "forward within 2% of baseline",
+        1,
+        0.01,
+        200,
+        "more base runs: with 4 of them, an unchanged program passes with 4 new runs",
+    ),
     ("forward within 1% of baseline", 5, 0.1, 200, "a wider tolerance or a quieter machine"),
     ("noisy within 3% of baseline", 5, 0.01, 200, "more steps: the noise is inside the runs"),
     ("forward p95 under 200 ms", 1, 0.01, 200, "enough: a run like the stored ones can pass"),
     ("forward p99 under 200 ms", 1, 0.01, 200, "more steps: 1.6 times as many, or 2 runs"),
-    ("forward mean under 200 ms", 1, 0.01, 200, "judged from the runs as they are"),
+    ("forward mean under 200 ms", 1, 0.01, 200, "it needs no plan"),
     ("forward at most 1.1x the median rank", 1, 0.01, 200, "compares the ranks of one run"),
     ("forward count within 1% of baseline", 3, 0.01, 200, "compared without noise"),
     ("forward - 200 * forward within 1% of baseline", 3, 0.01, 200, "no relative change"),
-    ("forwrad within 1% of baseline", 3, 0.01, 200, "the stored runs do not hold forwrad"),
+    ("forwrad within 1% of baseline", 3, 0.01, 200, "the stored runs have no metric forwrad"),
 ]
 
 

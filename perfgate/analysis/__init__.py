@@ -1,1 +1,1 @@
-"""What uses the judge to answer other questions: plans, self-tests, calibration, drift, proposed rules."""
+"""Other answers from the judge: plans, self-tests, calibration, drift, proposed rules."""

@@ -1,4 +1,4 @@
-"""The noise between runs, or pairs, of the same code, in what the rules compare: `perfgate calibrate`."""
+"""The noise between runs, or pairs, of the same code, for each metric that the rules compare: `perfgate calibrate`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.compile import is_exact
 from perfgate.judge.inquiry import CannotJudge, Inquiry
-from perfgate.judge.measure import Member, Members, NotAvailable
+from perfgate.judge.measure import Members, NotAvailable
 from perfgate.judge.pairs import PRIORS, paired_ratios
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.stats.history import FEWEST_RUNS, Prior, freedom, prior_of_levels, prior_of_pairs
@@ -20,12 +20,12 @@ from perfgate.stats.statistics import RunMeasure
 
 
 def calibrate(case: Case, levels: Sequence[str] = ()) -> tuple[list[CalibratedPrior], list[str]]:
-    """The noise between the new runs of a case, or between its pairs, for every metric that a rule compares.
+    """Return the noise of each metric that a rule compares, sorted by name, and why other metrics have none.
 
-    Runs have to be of the same code, and the sides of pairs, too; with `levels`, the name of each run's level, only
-    those of one level have to. Each metric is measured as the judge measures it: by the statistic of the rule, with its
-    warm-up, and by the rank that speaks for a run. Beside the priors, sorted by name, come the reasons why other
-    metrics have none.
+    The noise is that between the new runs of the case, or between its pairs. All runs must be of the same code, and
+    both sides of each pair, too. If `levels` names the level of each run, only the runs of one level must be.
+
+    A metric is measured as the judge measures it: with the statistic, the warm-up and the rank of the rule.
     """
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
     found: dict[tuple[str, str, str], CalibratedPrior] = {}
@@ -46,33 +46,34 @@ def calibrate(case: Case, levels: Sequence[str] = ()) -> tuple[list[CalibratedPr
 
 
 def _calibrated(inquiry: Inquiry, levels: Sequence[str]) -> CalibratedPrior:
-    """The noise of one metric. Raises CannotJudge where the runs cannot show it, and NotAvailable."""
+    """Return the noise of one metric. Raises NotAvailable, and CannotJudge if the runs cannot show the noise."""
     subject, pairing = inquiry.subject, inquiry.case.baseline.pairing
     units = sorted({series.unit for series in subject.all_series()})
     if subject.trouble or len(units) != 1:
         why = subject.trouble or f"it has different units: {' and '.join(units)}"
         raise CannotJudge("not-available", why, "see `perfgate inspect`")
-    ranks = list(_by_rank(inquiry))
     if pairing is None:
-        noise = [_between_runs(inquiry, new, levels) for new, _ in ranks]
+        noise = [_between_runs(inquiry, new, levels) for new, _ in _by_rank(inquiry)]
     else:
-        noise = [_between_pairs(inquiry, new, base, Prior(*PRIORS[pairing])) for new, base in ranks]
+        noise = [_between_pairs(inquiry, new, base, Prior(*PRIORS[pairing])) for new, base in _by_rank(inquiry)]
     usable = min((one.usable for one in noise), default=0)
     priors = [one.prior for one in noise if one.prior is not None]
     if not priors or len(priors) < len(noise):
         what = plural(usable, "pair" if pairing else "run")
         message = f"{what} of {len(subject.new)} can be used, and {FEWEST_RUNS} are needed"
-        raise CannotJudge("too-few-runs", message, "give more of them, unchanged")
+        raise CannotJudge("too-few-runs", message, "measure the same code more often")
     statistic = inquiry.method.statistic
     if is_exact(inquiry.unit, statistic, [run for one in noise for run in one.runs]):
         raise CannotJudge("exact", "it is a number of bytes or a count, compared without noise", "")
-    prior = _pooled(priors)
-    return CalibratedPrior(subject.key, statistic, inquiry.rank, prior.s0, prior.d0, usable, pairing)
+    # One prior for all ranks. The ranks of one run are not independent, so they add no degrees of freedom.
+    s0 = math.sqrt(sum(prior.s0**2 for prior in priors) / len(priors))
+    d0 = min(prior.d0 for prior in priors)
+    return CalibratedPrior(subject.key, statistic, inquiry.rank, s0, d0, usable, pairing)
 
 
 @dataclass(frozen=True, slots=True)
 class _Noise:
-    """What the runs of one rank show: the noise between them, None where they are too few."""
+    """The noise between the runs of one rank; None if there are too few runs."""
 
     runs: Sequence[RunMeasure]
     usable: int
@@ -80,25 +81,22 @@ class _Noise:
 
 
 def _by_rank(inquiry: Inquiry) -> Iterator[tuple[list[Members], list[Members]]]:
-    """Both sides, run by run: whole where one rank speaks for a run, else once for each rank."""
+    """Yield both sides, run by run: once with all ranks, or once for each rank if the rule says `each`."""
     new, base = list(inquiry.new), list(inquiry.base)
     if inquiry.rank != "each":
         yield new, base
         return
     for member in sorted(inquiry.subject.members(new)):
-        yield [_only(run, member) for run in new], [_only(run, member) for run in base]
-
-
-def _only(run: Members, member: Member) -> Members:
-    return {member: run[member]} if member in run else {}
+        own_new, own_base = ([{member: run[member]} if member in run else {} for run in side] for side in (new, base))
+        yield [*own_new], [*own_base]
 
 
 def _between_runs(inquiry: Inquiry, runs: Sequence[Members], levels: Sequence[str]) -> _Noise:
-    """The noise between runs of one level. Raises NotAvailable."""
-    held = [i for i, run in enumerate(runs) if run]
-    measures = inquiry.measured([runs[i] for i in held]).measures
+    """Return the noise between the runs of each level. Raises NotAvailable."""
+    present = [i for i, run in enumerate(runs) if run]
+    measures = inquiry.measured([runs[i] for i in present]).measures
     by_level: dict[str, list[RunMeasure]] = {}
-    for i, measure in zip(held, measures, strict=True):
+    for i, measure in zip(present, measures, strict=True):
         by_level.setdefault(levels[i] if levels else "", []).append(measure)
     found = list(by_level.values())
     enough = freedom(found) >= FEWEST_RUNS - 1
@@ -106,16 +104,10 @@ def _between_runs(inquiry: Inquiry, runs: Sequence[Members], levels: Sequence[st
 
 
 def _between_pairs(inquiry: Inquiry, new: Sequence[Members], base: Sequence[Members], believed: Prior) -> _Noise:
-    """The noise between pairs of which both sides hold the metric. Raises NotAvailable."""
-    held = [i for i in range(len(new)) if new[i] and base[i]]
-    base_side, new_side = (inquiry.measured([side[i] for i in held]) for side in (base, new))
+    """Return the noise between the pairs that have the metric on both sides. Raises NotAvailable."""
+    present = [i for i in range(len(new)) if new[i] and base[i]]
+    base_side, new_side = (inquiry.measured([side[i] for i in present]) for side in (base, new))
     pairing = inquiry.case.baseline.pairing or "whole-runs"
     found = paired_ratios(base_side, new_side, inquiry.method.statistic, pairing)
     usable = sum(map(has_logarithm, found))
     return _Noise(new_side.measures, usable, prior_of_pairs(found, believed) if usable >= FEWEST_RUNS else None)
-
-
-def _pooled(priors: Sequence[Prior]) -> Prior:
-    """One prior for all ranks: their mean variance, worth what one of them is, for ranks of a run are no runs."""
-    mean = sum(prior.s0**2 for prior in priors) / len(priors)
-    return Prior(math.sqrt(mean), min(prior.d0 for prior in priors))

@@ -1,8 +1,8 @@
-"""Ways to make a run worse on purpose, so that a rule can show that it notices."""
+"""Ways to make a run worse on purpose, which a rule must detect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,33 +17,34 @@ from perfgate.rules.syntax.sentence import LimitClause, Selector, selectors
 if TYPE_CHECKING:
     from perfgate.core.runs import Values
 
-#: How far each way goes, from just beyond what is allowed.
+#: The amounts of each way; the first is just beyond the limit.
 AMOUNTS = (1.001, 1.02, 1.05, 1.08, 1.12, 1.2, 1.3, 1.5, 1.75, 2.0, 3.0, 5.0, 10.0, 100.0, 1000.0)
 
-#: Where a way that works at all works: at its end, or half way to where too few values are left.
+#: A way that can make a rule fail does so at one of these amounts; at larger ones too few values may be left.
 TELLING = (AMOUNTS[-1], 2.0)
 
-#: Counts stay as they are when every value is longer, and so does what is relative to the mean.
+#: Statistics that do not change if every value is scaled.
 _UNSCALED = ("count", "cv", "calls")
-#: The part of the values that a longer tail is made of.
+#: The quantile from which the values are the tail.
 _TAIL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way of being worse: what a series of a new run becomes at an amount above 1; None leaves it as it is."""
+    """One way to make runs worse."""
 
+    #: Returns the worse series for an amount above 1, or None if it does not change.
     distorted: Callable[[Series, float], Series | None]
-    #: The clause that it is made for; None for all.
+    #: The clause that the way is for; None for all.
     clause: str | None = None
 
     def applied(self, run: Run, amount: float) -> Run:
-        """The run, made worse by this amount."""
+        """Return the run, made worse by this amount."""
         return replace(run, series=tuple(self.distorted(series, amount) or series for series in run.series))
 
 
 def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[Verdict]) -> Iterator[Way]:
-    """The ways in which what a rule reads can be worse, the plainest first."""
+    """Yield the ways to make worse what a rule reads, the simplest first."""
     for clause in dict.fromkeys(verdict.asks for verdict in verdicts):
         yield _beyond_the_edge(clause, [verdict for verdict in verdicts if verdict.asks == clause])
     reads = reading(rule, ruleset)
@@ -62,20 +63,20 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
 
 
 def reading(rule: Rule, ruleset: Ruleset) -> Callable[[Key], bool]:
-    """Whether a rule reads a series, itself or through derived metrics."""
+    """Return a test for series: True if the rule reads it, directly or through derived metrics."""
     own = selectors(rule.sentence.subject)
     names = {name for metric in _derived(rule, ruleset) for name in component_names(metric.expression, ruleset.metrics)}
     return lambda key: key.metric in names or any(selector.matches(key) for selector in own)
 
 
 def _derived(rule: Rule, ruleset: Ruleset) -> list[DerivedMetric]:
-    """The derived metrics that a rule names."""
+    """Return the derived metrics that a rule names."""
     own = selectors(rule.sentence.subject)
     return [metric for name, metric in ruleset.metrics.items() if any(one.matches_metric(name) for one in own)]
 
 
 def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
-    """Every metric by just so much that it is beyond its own bound or tolerance in a clause."""
+    """Return a way that moves every metric just beyond its own limit or tolerance in a clause."""
     edges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     down: set[str] = set()
     for verdict in verdicts:
@@ -83,7 +84,7 @@ def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
         if edge is not None:
             for name in (verdict.metric, *synonyms(verdict.metric)):
                 edges[name, tuple(sorted(verdict.labels.items()))] = edge
-                down |= {name} if _is_down(verdict) else set()
+                down |= {name} if verdict.better == "higher" else set()
 
     def distorted(series: Series, amount: float) -> Series | None:
         key = series.key.without_members()
@@ -96,27 +97,24 @@ def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
 
 
 def _edge(verdict: Verdict) -> float | None:
-    """The factor that takes a metric to its bound, or to the end of its tolerance; None where there is none."""
+    """Return the factor that moves a metric to its limit or to the end of its tolerance; None if there is none."""
     new = verdict.new.estimate if verdict.new else None
     edge = verdict.bound
     if verdict.kind == "change" and verdict.tolerance is not None:
         base = verdict.base.estimate if verdict.base else None
-        edge = None if base is None else base * (1 + (-verdict.tolerance if _is_down(verdict) else verdict.tolerance))
+        change = -verdict.tolerance if verdict.better == "higher" else verdict.tolerance
+        edge = None if base is None else base * (1 + change)
     return edge / new if edge is not None and new and edge / new > 0 else None
 
 
-def _is_down(verdict: Verdict) -> bool:
-    return verdict.better == "higher"
-
-
 def _members(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[tuple[str, str], ...]]:
-    """The first and the last rank (and device), where there are several."""
+    """Return the first and the last rank (and device), if there are several."""
     found = sorted({s.key.member() for run in runs for s in run.series if s.key.metric in names})
     return [found[0], found[-1]] if len(found) > 1 else []
 
 
 def _scaled(names: Sequence[str], *, up: bool, member: tuple[tuple[str, str], ...] | None = None) -> Way:
-    """All values of some metrics larger, or smaller; of one rank alone, where one is named."""
+    """Return a way that makes all values of some metrics larger or smaller, on one rank only if `member` names it."""
 
     def distorted(series: Series, amount: float) -> Series | None:
         if series.key.metric not in names or (member is not None and series.key.member() != member):
@@ -127,15 +125,17 @@ def _scaled(names: Sequence[str], *, up: bool, member: tuple[tuple[str, str], ..
 
 
 def _lifted(names: Sequence[str], bound: float) -> Way:
-    """So much more of what may well be nothing, which no factor changes."""
+    """Return a way that adds to the values, because no factor changes values that are 0."""
     return _changed(names, lambda values, amount: values + abs(bound) * amount)
 
 
 def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:
+    """Return a way that replaces the values of some metrics."""
+
     def distorted(series: Series, amount: float) -> Series | None:
         if series.key.metric not in names or not len(series.values):
             return None
-        # Steps say where a value belongs; of values that are more or fewer, nobody knows.
+        # If the number of values changes, their steps are unknown.
         values = change(series.values, amount)
         steps = series.steps if len(values) == len(series.values) else None
         return replace(series, values=read_only(values), steps=steps, groups=())
@@ -148,8 +148,6 @@ def _longer_tail(values: Values, amount: float) -> Values:
 
 
 def _times(series: Series, factor: float) -> Series:
-    """The series with everything in its unit larger by a factor."""
-    printed: Mapping[str, float] = {
-        name: value if name in _UNSCALED else value * factor for name, value in series.aggregate.items()
-    }
+    """Return the series with all its numbers multiplied, except counts and relative ones."""
+    printed = {name: value if name in _UNSCALED else value * factor for name, value in series.aggregate.items()}
     return replace(series, values=read_only(series.values * factor), aggregate=printed)

@@ -1,9 +1,9 @@
-"""Slow drift since the last decision, as a warning: it says what it saw, and never fails a build."""
+"""Slow drift since the last decision. It is a warning and never fails a build."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from perfgate.core import Baseline, Problem
 from perfgate.core.units import format_change, format_number
@@ -15,17 +15,16 @@ from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
 from perfgate.stats.history import WARNS, Drift, cusum
 from perfgate.stats.moderated import has_logarithm
-from perfgate.stats.statistics import RunMeasure
 
-#: Fewer runs in a row are a step, which the verdicts tell of.
+#: Fewer runs in a row are a step, which the verdicts report.
 _FEWEST_RISING = 3
 
 
 def drifts(case: Case, runs: JudgedRuns) -> list[Problem]:
-    """A warning for each metric whose runs have crept away for the worse since the current level was opened.
+    """Return a warning for each metric whose runs have slowly become worse since the current level was opened.
 
-    The first five runs of the level are the reference, or the anchor where it is of the same level: a change that
-    somebody approved is no drift.
+    The reference is the first five runs of the level, or the anchor if it is of the same level. So an approved change
+    is not a drift.
     """
     found = (_drift_of(rule, case, runs) for rule in case.ruleset.rules if rule.comparisons)
     return list(dict.fromkeys(problem for problems in found for problem in problems))
@@ -39,7 +38,7 @@ def _drift_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
             continue
         inquiry = Inquiry(rule, clause, subject, case, runs, later, reference)
         try:
-            first, rest = _measures(inquiry, reference), _measures(inquiry, later)
+            first, rest = inquiry.measured(reference).measures, inquiry.measured(later).measures
             if not all(map(has_logarithm, (*first, *rest))):
                 continue
             terms = change_terms(inquiry, asks, [*first, *rest])
@@ -51,7 +50,7 @@ def _drift_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
 
 
 def _history(subject: Subject, baseline: Baseline) -> tuple[tuple[Members, ...], tuple[Members, ...]]:
-    """The runs that drift is measured from, and all later ones in order of time, new ones last."""
+    """Return the reference runs, and all later runs in order of time, new ones last."""
     anchored = all(run.source.startswith(f"{baseline.place}/") for run in baseline.anchor)  # stored at PLACE/RUN.json
     if not anchored or not baseline.anchor:
         return subject.base[:ANCHOR_WINDOW], (*subject.base[ANCHOR_WINDOW:], *subject.new)
@@ -60,15 +59,11 @@ def _history(subject: Subject, baseline: Baseline) -> tuple[tuple[Members, ...],
     return subject.anchor, (*(members for view, members in stored if view.run.source not in known), *subject.new)
 
 
-def _measures(inquiry: Inquiry, runs: Sequence[Members]) -> list[RunMeasure]:
-    return list(inquiry.measured(runs).measures)
-
-
 def _words(inquiry: Inquiry, drift: Drift) -> str:
     change = format_change(math.expm1(drift.shift))
     name = inquiry.name((), inquiry.shown_statistic)
     return (
-        f"{name} drifts: the last {drift.runs} runs are on average {change} from the first runs of their level, though "
-        f"no single run need be conspicuous (CUSUM {format_number(drift.score, 3)}; the warning starts at {WARNS:g}); "
+        f"{name} drifts: the last {drift.runs} runs are on average {change} from the first runs of the level, even if "
+        f"each single change is small (CUSUM {format_number(drift.score, 3)}, and the warning starts at {WARNS:g}); "
         "add `within 5% of anchor` to limit it"
     )

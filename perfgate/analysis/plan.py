@@ -1,4 +1,4 @@
-"""What each rule can see with the stored runs, and what would let it see more: `perfgate plan`. Nothing is judged."""
+"""The changes that each rule can detect with the stored runs, and how to detect smaller ones: `perfgate plan`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from perfgate.stats.bounds import values_to_pass
 from perfgate.stats.moderated import MOST_RUNS, RunNoise, has_logarithm, run_noise
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
-#: More of the same: so many times the steps are held against as many runs, which take as long.
+#: Advice compares this many times the steps with this many runs, which takes as long.
 TIMES = 3
-#: So many base runs are compared with at most.
+#: The largest number of base runs that are compared with.
 RUNS_COMPARED = 10
-#: The steps of a run, as multiples of what the stored runs have, for which a plan says what would be seen.
+#: The lengths of a new run in a plan, as multiples of the steps of the stored runs.
 _STEPS = (2.0, 4.0, 8.0, 16.0)
 
 
 def plans(case: Case) -> tuple[Plan, ...]:
-    """A plan for each clause of each rule that applies, and each metric of the stored runs, in the order of the rules.
+    """Return a plan for each clause of each rule that applies, and each metric of the stored runs, in rule order.
 
-    Of a case only the rules, the baseline and the facts are looked at.
+    Only the rules, the baseline and the facts of the case are used.
     """
     runs = JudgedRuns.of((), case.baseline, case.ruleset.metrics)
     applying = [r for r in case.ruleset.rules if all(c.holds(case.facts) is not False for c in r.when)]
@@ -42,21 +42,18 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
     subjects = find_subjects(rule.sentence, runs)
     for clause in rule.clauses:
         if not subjects:
-            yield _without(rule, clause, case, None, f"the stored runs do not hold {rule.sentence.subject_text}")
+            yield _without(rule, clause, case, None, f"the stored runs have no metric {rule.sentence.subject_text}")
+        to_anchor = isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor"
         for subject in subjects:
-            base = (
-                subject.anchor if isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor" else None
-            )
-            stored = tuple(members for members in (subject.base if base is None else base) if members)
-            inquiry = Inquiry(rule, clause, subject, case, runs, (), stored)
+            stored = tuple(members for members in (subject.anchor if to_anchor else subject.base) if members)
             try:
-                yield _planned(inquiry)
+                yield _planned(Inquiry(rule, clause, subject, case, runs, (), stored))
             except (CannotJudge, NotAvailable) as error:
                 yield _without(rule, clause, case, subject, str(error))
 
 
 def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, why: str | None) -> Plan:
-    """A plan that holds no numbers yet, or none at all and the reason why."""
+    """Return a plan without numbers, and the reason if there will be none."""
     return Plan(
         rule=rule.name,
         metric=subject.key.metric if subject else rule.sentence.subject_text,
@@ -72,10 +69,10 @@ def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, wh
 
 
 def _planned(inquiry: Inquiry) -> Plan:
-    """The plan for one clause and one metric. Raises CannotJudge and NotAvailable where there is none."""
+    """Return the plan for one clause and one metric. Raises CannotJudge and NotAvailable if there is none."""
     asks, key = inquiry.clause.asks, inquiry.subject.key
     if inquiry.subject.trouble or not inquiry.base:
-        raise CannotJudge("no-baseline", inquiry.subject.trouble or f"no stored run holds {key}", "")
+        raise CannotJudge("no-baseline", inquiry.subject.trouble or f"no stored run has {key}", "")
     check_terms(inquiry)
     measures = inquiry.measured(inquiry.base).measures
     plan = replace(
@@ -91,27 +88,26 @@ def _planned(inquiry: Inquiry) -> Plan:
 
 
 def _of_limit(plan: Plan, inquiry: Inquiry, asks: LimitClause, measures: Sequence[RunMeasure]) -> Plan:
-    """How many independent values a percentile needs before it can pass, and how many a stored run holds."""
+    """Add the effective sample size that a percentile needs to pass, and that of the last stored run."""
     statistic = parse_statistic(inquiry.method.statistic)
-    held = measures[-1].n_effective
-    if not isinstance(statistic, Quantile) or held is None:
-        raise CannotJudge("not-planned", "a limit on this is judged from the runs as they are", "")
+    available = measures[-1].n_effective
+    if not isinstance(statistic, Quantile) or available is None:
+        raise CannotJudge("not-planned", "it needs no plan: only a limit on a percentile needs enough steps", "")
     allowed = 1 - statistic.q if asks.upper else statistic.q
     confidence = limit_confidence(inquiry, inquiry.base)
     needed = values_to_pass(allowed, confidence)
-    if held >= needed:
-        advice = "enough: a run like the stored ones can pass"
-    else:
-        times = math.ceil(10 * needed / held) / 10
-        advice = f"more steps: {times:g} times as many, or {plural(math.ceil(needed / held), 'run')}"
-    return replace(plan, confidence=confidence, values_needed=needed, values_held=held, advice=advice)
+    advice = "enough: a run like the stored ones can pass"
+    if available < needed:
+        times = math.ceil(10 * needed / available) / 10
+        advice = f"more steps: {times:g} times as many, or {plural(math.ceil(needed / available), 'run')}"
+    return replace(plan, confidence=confidence, values_needed=needed, values_held=available, advice=advice)
 
 
 def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Sequence[RunMeasure]) -> Plan:
-    """Which change the next runs would show against the stored ones."""
+    """Add the changes from the stored runs that the next runs can detect."""
     terms = change_terms(inquiry, asks, measures)
     if not all(map(has_logarithm, measures)):
-        raise CannotJudge("not-positive", "the stored values have no relative change: hold it to a limit", "")
+        raise CannotJudge("not-positive", "the stored values have no relative change: use a limit instead", "")
     if terms.exact:
         raise CannotJudge("exact", "it is compared without noise: one run shows every change", "")
     centre, noise = run_noise(measures, terms.prior)
@@ -136,7 +132,7 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
 
 
 def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[PlanPoint]:
-    """The smallest change seen by 1 to 20 new runs, and by one new run with more steps, base runs included."""
+    """Yield the smallest change that 1 to 20 new runs detect, and one longer new run (with base runs as long)."""
     for runs in range(1, MOST_RUNS + 1):
         reach = noise.reach(runs, terms.confidence, terms.power)
         yield PlanPoint(runs, 1.0, detectable_change(margin, reach))
@@ -146,18 +142,18 @@ def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[Pla
 
 
 def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, terms: ChangeTerms) -> str:
-    """What lets an unchanged program pass with the wanted power, the cheapest first."""
+    """Return the cheapest way to let an unchanged program pass with the wanted power."""
     if needed is not None and needed <= new_runs:
-        return f"enough: {plural(needed, 'new run')} settle{'s' if needed == 1 else ''} an unchanged program"
+        return f"enough: an unchanged program passes with {plural(needed, 'new run')}"
     more_runs = noise.reach(TIMES, terms.confidence, terms.power)
     longer_runs = noise.of_longer_runs(TIMES).reach(1, terms.confidence, terms.power)
     if longer_runs < more_runs:
         return f"more steps: the noise is inside the runs, so {TIMES} times the steps help more than {TIMES} runs"
-    ways = [(needed, f"more runs: {needed} new ones settle an unchanged program")] if needed else []
+    ways = [(needed, f"more runs: an unchanged program passes with {needed} new ones")] if needed else []
     for base_runs in range(noise.base_runs + 1, RUNS_COMPARED + 1):
         then = noise.of_base_runs(base_runs).runs_needed(room, terms.confidence, terms.power)
         if then is not None:
-            words = f"more base runs: with {base_runs} of them, {plural(then, 'new run')} would do"
-            ways.append((base_runs - noise.base_runs + then, words))
-    nothing = (0, "a wider tolerance or a quieter machine: no number of runs settles this one")
+            enough = f"with {base_runs} of them, an unchanged program passes with {plural(then, 'new run')}"
+            ways.append((base_runs - noise.base_runs + then, f"more base runs: {enough}"))
+    nothing = (0, "use a wider tolerance or a quieter machine: more runs do not help")
     return min(ways, default=nothing, key=lambda way: way[0])[1]

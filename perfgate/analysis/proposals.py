@@ -1,13 +1,13 @@
-"""First rules for runs that nobody wrote rules for yet: which metrics, and the tolerance that the data can hold.
+"""First rules for runs without rules: the metrics, and the tolerances that fit the noise.
 
-A tolerance is the smallest of a list that a person would write from, with which an unchanged program passes after one
-new run with 80 % probability (`plans`), and with which these runs, each by itself and all together, pass.
+A tolerance is the smallest of `TOLERANCES` with which an unchanged program passes after one new run with 80 %
+probability (`plans`), and with which these runs pass, each alone and all together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -22,23 +22,23 @@ from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
 from perfgate.rules.write import sentence_of
 
-#: What a person would write, in percent. From 3 % on, rules need no correction for being many.
+#: Usual tolerances, in percent. From 3 % on, rules need no correction for multiple comparisons.
 TOLERANCES = (3, 5, 8, 10, 15, 20, 25, 30, 40, 50)
-#: A report that people read to its end; and room in it for a rate or the memory beside the times.
+#: The largest number of rules, and of rules in one unit, so that people read the whole report.
 MOST, MOST_OF_A_UNIT = 8, 6
-#: So many metrics are planned for at most, the likeliest first.
+#: The largest number of metrics that are tried, the main ones first.
 _MOST_TRIED = 24
-#: One value for every call of a function: parts of a step, which may be thousands.
+#: Metrics of single function calls, which may be thousands.
 _DETAILS = ("kernel.", "op.", "range.", "collective.")
 _KINDS: tuple[Kind, ...] = ("samples", "value", "aggregate")
 _UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
-#: How far a proposed limit lies from what was measured.
+#: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A first rule for one metric, with the numbers that it rests on, and a limit that the runs keep."""
+    """A first rule for one metric, its plans, and a limit that all runs pass."""
 
     metric: str
     sentence: str
@@ -51,25 +51,26 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """First rules, the main metric first, and why others have none: metrics by reason."""
+    """First rules, the main metric first."""
 
     rules: tuple[Proposal, ...]
+    #: The metrics without a rule, by reason.
     left_out: Mapping[str, Sequence[str]]
 
 
 def propose(runs: Sequence[Run], today: date) -> Proposals:
-    """First rules for the main metrics that all these runs hold: times, of samples, that take most of the time."""
+    """Return first rules for the main metrics that every run has: samples first, times first, then the largest."""
     left_out: dict[str, list[str]] = {}
     found: dict[str, Proposal] = {}
-    held = _shared(runs, left_out)
-    for tried, metric in enumerate(_ranked(held, left_out)):
-        chosen = [held[name] for name in found]
-        enough = [series for series in chosen if series[0].unit == held[metric][0].unit]
+    known = _shared(runs, left_out)
+    for tried, metric in enumerate(_ranked(known, left_out)):
+        chosen = [known[name] for name in found]
+        enough = [series for series in chosen if series[0].unit == known[metric][0].unit]
         if len(found) == MOST or len(enough) == MOST_OF_A_UNIT or tried >= _MOST_TRIED:
-            left_out.setdefault("less of the whole than those that have one", []).append(metric)
-        elif any(_is_nearly(held[metric], series) for series in enough):
-            left_out.setdefault("within 2% the same as one that has a rule", []).append(metric)
-        elif isinstance(proposal := _proposal(metric, held[metric], runs, today), Proposal):
+            left_out.setdefault("smaller than the metrics that have a rule", []).append(metric)
+        elif any(_is_nearly(known[metric], series) for series in enough):
+            left_out.setdefault("within 2% of a metric that has a rule", []).append(metric)
+        elif isinstance(proposal := _proposal(metric, known[metric], runs, today), Proposal):
             found[metric] = proposal
         else:
             left_out.setdefault(proposal, []).append(metric)
@@ -77,45 +78,43 @@ def propose(runs: Sequence[Run], today: date) -> Proposals:
 
 
 def _is_nearly(series: Sequence[Series], other: Sequence[Series]) -> bool:
-    """Whether two metrics are one under two names, as timers of a step and of its only micro-step are."""
+    """Return whether two metrics are probably the same, like the timers of a step and of its only micro-step."""
     own, others = sum(map(_total, series)), sum(map(_total, other))
     return series[0].kind == other[0].kind and len(series) == len(other) and math.isclose(own, others, rel_tol=0.02)
 
 
 def _shared(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[str, list[Series]]:
-    """The series of each metric that every run holds."""
-    held: dict[str, list[Series]] = {}
+    """Return the series of each metric that every run has."""
+    known: dict[str, list[Series]] = {}
     for run in runs:
         for series in run.series:
-            held.setdefault(series.key.metric, []).append(series)
+            known.setdefault(series.key.metric, []).append(series)
     names = [{series.key.metric for series in run.series} for run in runs]
-    alone = [metric for metric in held if not all(metric in some for some in names)]
+    alone = [metric for metric in known if not all(metric in some for some in names)]
     if alone:
         left_out["not in every run"] = alone
-    return {metric: series for metric, series in held.items() if metric not in alone}
+    return {metric: series for metric, series in known.items() if metric not in alone}
 
 
-def _ranked(held: Mapping[str, list[Series]], left_out: dict[str, list[str]]) -> list[str]:
-    """The metrics that a rule could be about, the main ones first."""
+def _ranked(known: Mapping[str, list[Series]], left_out: dict[str, list[str]]) -> list[str]:
+    """Return the metrics that a rule can compare, the main ones first."""
     fitting = []
-    for metric, series in held.items():
+    for metric, series in known.items():
         if len({(one.unit, one.kind) for one in series}) > 1:
-            left_out.setdefault("not of one unit and kind in all runs", []).append(metric)
+            left_out.setdefault("not in the same unit and kind in all runs", []).append(metric)
         elif direction(metric, series[0].unit, None) is None:
-            left_out.setdefault("nothing says which direction is better (a rule can, with `better:`)", []).append(
-                metric
-            )
+            left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)
         else:
             fitting.append(metric)
-    return sorted(fitting, key=lambda metric: _rank(metric, held[metric]))
+    return sorted(fitting, key=lambda metric: _rank(metric, known[metric]))
 
 
 def _rank(metric: str, series: Sequence[Series]) -> tuple[bool, int, int, float, str]:
-    """Whole steps before single calls, samples before sums, times before the rest, and then the largest."""
-    first, total = series[0], sum(_total(one) for one in series)
-    is_detail = metric.startswith(_DETAILS)
+    """Return a sort key: steps before single calls, samples before sums, times before the rest, then by size."""
+    first, total = series[0], sum(map(_total, series))
     unit = _UNITS.index(first.unit) if first.unit in _UNITS else len(_UNITS)
-    return is_detail, _KINDS.index(first.kind), unit, -total if math.isfinite(total) else math.inf, metric
+    size = -total if math.isfinite(total) else math.inf
+    return metric.startswith(_DETAILS), _KINDS.index(first.kind), unit, size, metric
 
 
 def _total(series: Series) -> float:
@@ -125,33 +124,27 @@ def _total(series: Series) -> float:
 
 
 def _proposal(metric: str, series: Sequence[Series], runs: Sequence[Run], today: date) -> Proposal | str:
-    """A rule for one metric, or the reason why there is none."""
+    """Return a rule for one metric, or the reason why there is none."""
     runs = [replace(run, series=tuple(one for one in run.series if one.key.metric == metric)) for run in runs]
-    tolerances = {sentence: percent for percent in TOLERANCES if (sentence := _change(metric, percent)) is not None}
+    sentences = {percent: sentence_of(metric, f"within {percent}% of baseline") for percent in TOLERANCES}
+    tolerances = {sentence: percent for percent, sentence in sentences.items() if sentence is not None}
     if not tolerances:
-        return "no rule can name them"
+        return "a rule cannot name them"
     planned = plans(_case(tolerances, runs, runs, today))
     for sentence, percent in tolerances.items():
         own = tuple(plan for plan in planned if plan.rule == sentence)
-        if all(_is_held(plan) for plan in own) and _passes(sentence, runs, today):
+        if all(_passes_with_one_run(plan) for plan in own) and _passes(sentence, runs, today):
             return Proposal(metric, sentence, percent, own, _limit(metric, series, runs, today))
     trouble = next((plan.trouble for plan in planned if plan.trouble and not _is_exact(plan)), None)
-    return trouble or _reason(next(reversed(tolerances)), runs, today)
-
-
-def _reason(sentence: str, runs: Sequence[Run], today: date) -> str:
-    """Why even the widest tolerance does not hold."""
+    if trouble:
+        return trouble
     errors = [v.reason for v in judge(_case([sentence], runs, runs, today)) if v.outcome == "error"]
-    noise = f"their noise is beyond {TOLERANCES[-1]}%: give more runs, or quieter ones"
+    noise = f"their noise is more than {TOLERANCES[-1]}%: give more runs, or quieter ones"
     return f"{errors[0].replace('-', ' ')} in a run" if errors else noise
 
 
-def _change(metric: str, percent: int) -> str | None:
-    return sentence_of(metric, f"within {percent}% of baseline")
-
-
-def _is_held(plan: Plan) -> bool:
-    """Whether one new run of an unchanged program most likely passes."""
+def _passes_with_one_run(plan: Plan) -> bool:
+    """Return whether an unchanged program most likely passes with one new run."""
     return _is_exact(plan) or (plan.runs_needed is not None and plan.runs_needed <= 1)
 
 
@@ -160,25 +153,25 @@ def _is_exact(plan: Plan) -> bool:
 
 
 def _passes(sentence: str, runs: Sequence[Run], today: date) -> bool:
-    """Whether these runs, all together and each by itself, pass a rule that has them for its baseline."""
+    """Return whether these runs, all together and each alone, pass a rule whose baseline they are."""
     sides = [tuple(runs), *((run,) for run in runs if len(runs) > 1)]
     return all(v.outcome == "pass" for new in sides for v in judge(_case([sentence], runs, new, today)))
 
 
-def _case(sentences: Sequence[str] | Mapping[str, int], base: Sequence[Run], new: Sequence[Run], today: date) -> Case:
+def _case(sentences: Iterable[str], base: Sequence[Run], new: Sequence[Run], today: date) -> Case:
     rules = tuple(Rule(parse_sentence(sentence), Location("rules")) for sentence in sentences)
-    # A rule about one metric is not concerned by what is wrong with the others.
+    # A rule about one metric ignores the problems of other metrics.
     judged = tuple(replace(run, problems=()) for run in new)
     return Case(Ruleset("proposed", rules, {}), judged, Baseline(runs=tuple(base)), today)
 
 
 def _limit(metric: str, series: Sequence[Series], runs: Sequence[Run], today: date) -> str | None:
-    """A limit that all runs keep, a fifth beyond the worst of them: of samples the p95, else the usual statistic."""
+    """Return a limit a fifth beyond the worst run, which all runs pass: on the p95 of samples if that is possible."""
     upper = direction(metric, series[0].unit, None) == "lower"
     tail = ("p95" if upper else "p5") if series[0].kind == "samples" else None
-    statistics = [tail, "median"] if tail else [None]
-    for statistic in statistics:
-        for value in _worst(series, statistic or default_statistic(series[0]), upper):
+    for statistic in [tail, "median"] if tail else [None]:
+        value = _worst(series, statistic or default_statistic(series[0]), upper)
+        if value is not None:
             words = [statistic, "under" if upper else "over", _quantity(value, series[0].unit, upper)]
             sentence = sentence_of(metric, " ".join(word for word in words if word))
             if sentence is not None and _passes(sentence, runs, today):
@@ -186,20 +179,21 @@ def _limit(metric: str, series: Sequence[Series], runs: Sequence[Run], today: da
     return None
 
 
-def _worst(series: Sequence[Series], statistic: str, upper: bool) -> Iterator[float]:
-    """The worst run's value with some room; nothing where there is no such value."""
+def _worst(series: Sequence[Series], statistic: str, upper: bool) -> float | None:
+    """Return the worst value of any run, with some room; None if there is none."""
     try:
         method = Method(statistic, better="lower" if upper else "higher")
         values = [method.measure(one).value for one in series]
     except NotAvailable:
-        return
-    known = [value for value in values if value is not None and math.isfinite(value) and value > 0]
-    if known:
-        yield max(known) * _ROOM if upper else min(known) / _ROOM
+        return None
+    usable = [value for value in values if value is not None and math.isfinite(value) and value > 0]
+    if not usable:
+        return None
+    return max(usable) * _ROOM if upper else min(usable) / _ROOM
 
 
 def _quantity(value: float, base: str, upper: bool) -> str:
-    """A quantity of two digits, rounded away from what was measured."""
+    """Return a quantity with two digits, rounded away from the measured value."""
     unit = display_unit(value, base)
     scaled = value / unit.factor
     step = 10.0 ** (math.floor(math.log10(scaled)) - 1)

@@ -1,40 +1,39 @@
-"""Rules put to the test: what is unchanged passes, what is worse fails, what is gone is noticed: `perfgate selftest`.
+"""Test the rules: unchanged runs pass, worse runs fail, and missing metrics are noticed: `perfgate selftest`.
 
-The judge that decides here is the one that decides in `check`; only the runs are made worse on purpose.
+The judge is the same as in `check`. Only the runs are made worse on purpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
-from perfgate.core import Proof, Run, Verdict
+from perfgate.core import Proof, Verdict
 from perfgate.core.units import format_change
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause
 
-#: What tells the verdicts of a rule apart, whichever rank they speak of.
+#: The metric, labels and clause of a verdict, without the rank.
 _Name = tuple[str, tuple[tuple[str, str], ...], str]
 
 
 def self_test(case: Case) -> tuple[Proof, ...]:
-    """A proof for each clause of each rule and each metric, in the order of the rules.
+    """Return a proof for each clause of each rule and each metric, in the order of the rules.
 
-    `case.new` are runs that are meant to pass. What somebody allowed beforehand counts for nothing here.
+    `case.new` are runs that should pass. Allowances are ignored.
     """
     case = replace(case, baseline=replace(case.baseline, allowances=()))
-    tests = (
-        _RuleTest(rule, replace(case, ruleset=replace(case.ruleset, rules=(rule,)))) for rule in case.ruleset.rules
-    )
-    return tuple(proof for test in tests for proof in test.proofs())
+    rules = case.ruleset.rules
+    tests = [_RuleTest(rule, replace(case, ruleset=replace(case.ruleset, rules=(rule,)))) for rule in rules]
+    return tuple(test.of(name, verdict) for test in tests for name, verdict in test.unchanged.items())
 
 
 def exit_code(proofs: Sequence[Proof]) -> int:
-    """1 where a rule is unable to fail, or none can block; else what the unchanged runs exit with."""
+    """Return 1 if a rule cannot fail or no rule can block; otherwise the exit code of the unchanged runs."""
     codes = {proof.exit_code for proof in proofs if proof.state == "blocked"}
     if any(proof.state == "unable" for proof in proofs) or 1 in codes:
         return 1
@@ -43,26 +42,21 @@ def exit_code(proofs: Sequence[Proof]) -> int:
 
 @dataclass(frozen=True)
 class _RuleTest:
-    """One rule, and a case that holds no other."""
+    """One rule, and a case with this rule only."""
 
     rule: Rule
     case: Case
 
-    def proofs(self) -> Iterator[Proof]:
-        """One for each verdict that the rule gives on unchanged runs; of several ranks, for all together."""
-        for name, verdict in self.unchanged.items():
-            yield self.of(name, verdict)
-
     @cached_property
     def unchanged(self) -> dict[_Name, Verdict]:
+        """The verdicts on unchanged runs."""
         return _by_name(judge(self.case))
 
     @cached_property
     def failing(self) -> dict[_Name, Verdict]:
-        """The first verdict that blocks, or would but for its severity, on the way to worse and worse."""
+        """The verdicts that fail on the smallest change that makes them fail."""
         found: dict[_Name, Verdict] = {}
-        judged = list(self.unchanged.values())
-        for way in ways(self.rule, self.case.ruleset, self.case.new, judged):
+        for way in self.all_ways():
             if len(found) == len(self.unchanged):
                 break
             if any(self.fails(way, amount).keys() - found.keys() for amount in TELLING):
@@ -70,7 +64,7 @@ class _RuleTest:
         return found
 
     def climb(self, way: Way, found: dict[_Name, Verdict]) -> None:
-        """Step by step, so that the smallest change that fails is known."""
+        """Add the verdicts that fail, from the smallest amount to the largest."""
         wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
         for amount in AMOUNTS:
             for name, verdict in self.fails(way, amount).items():
@@ -79,41 +73,33 @@ class _RuleTest:
                 return
 
     def fails(self, way: Way, amount: float) -> dict[_Name, Verdict]:
-        """The verdicts that fail on runs that were made worse, of the clause that the way is made for."""
-        failed = _failed(self.worse(way, amount))
-        return {name: verdict for name, verdict in failed.items() if way.clause in (None, name[2])}
+        """Return the verdicts that fail on worse runs, of the clause that the way is for."""
+        worse = {name: v for name, v in self.worse(way, amount).items() if way.clause in (None, name[2])}
+        return {name: v for name, v in worse.items() if v.exit_code == 1 or v.outcome == "fail"}
 
     def worse(self, way: Way, amount: float) -> dict[_Name, Verdict]:
-        """The verdicts on runs that were made worse."""
-        new, stored = (tuple(way.applied(run, amount) for run in runs) for runs in (self.case.new, self.base))
+        """Return the verdicts on runs that were made worse."""
+        new = tuple(way.applied(run, amount) for run in self.case.new)
         found = judge(replace(self.case, new=new))
-        if stored:
-            # One run is no creep: what is held against the anchor is a whole level that went astray.
-            drifted = replace(self.case, new=new, baseline=replace(self.case.baseline, runs=stored))
+        asks = (clause.asks for clause in self.rule.clauses)
+        anchored = any(isinstance(one, ChangeClause) and one.reference == "anchor" for one in asks)
+        if anchored and (stored := self.case.baseline.runs):
+            # One run does not fail against the anchor, so the whole level is made worse.
+            level = tuple(way.applied(run, amount) for run in stored)
+            drifted = replace(self.case, new=new, baseline=replace(self.case.baseline, runs=level))
             found = tuple(v for v in found if v.against != "anchor")
             found += tuple(v for v in judge(drifted) if v.against == "anchor")
         return _by_name(found)
 
-    @property
-    def base(self) -> tuple[Run, ...]:
-        """The stored runs, where the rule holds them against the anchor, too."""
-        asks = (clause.asks for clause in self.rule.clauses)
-        anchored = any(isinstance(one, ChangeClause) and one.reference == "anchor" for one in asks)
-        return self.case.baseline.runs if anchored else ()
-
     @cached_property
     def notices_absence(self) -> bool:
-        """Whether runs without what the rule reads block."""
+        """Whether runs without the metrics of the rule block."""
         reads = reading(self.rule, self.case.ruleset)
-
-        def without(run: Run) -> Run:
-            return replace(run, series=tuple(series for series in run.series if not reads(series.key)))
-
-        return any(v.exit_code for v in judge(replace(self.case, new=tuple(map(without, self.case.new)))))
+        new = (replace(run, series=tuple(s for s in run.series if not reads(s.key))) for run in self.case.new)
+        return any(v.exit_code for v in judge(replace(self.case, new=tuple(new))))
 
     def of(self, name: _Name, verdict: Verdict) -> Proof:
-        """The proof for one verdict on unchanged runs."""
-        excused = verdict.outcome == "skipped" and verdict.reason in ("when", "expected-failure")
+        """Return the proof for one verdict on unchanged runs."""
         proof = Proof(
             rule=verdict.rule,
             metric=verdict.metric,
@@ -129,56 +115,57 @@ class _RuleTest:
             kind=verdict.kind,
             tolerance=verdict.tolerance,
         )
-        if excused:
+        if verdict.outcome == "skipped" and verdict.reason in ("when", "expected-failure"):
             return replace(proof, state="by-choice", reason=verdict.message)
+        as_is = "" if verdict.outcome == "pass" else f"unchanged, it is {verdict.outcome}: {verdict.message}"
         if verdict.exit_code:
-            return replace(proof, state="blocked", reason=f"unchanged it is {verdict.outcome}: {verdict.message}")
+            return replace(proof, state="blocked", reason=as_is)
         failing = self.failing.get(name)
         if failing is None:
             return replace(proof, reason=self.why_not(name, verdict))
-        unsure = "" if verdict.outcome == "pass" else f"unchanged it is {verdict.outcome}: {verdict.message}"
-        return self.of_failing(replace(proof, reason=unsure), failing)
+        return self.of_failing(replace(proof, reason=as_is), failing)
 
     def of_failing(self, proof: Proof, failing: Verdict) -> Proof:
-        """The proof of a verdict that was made to fail."""
-        proof = replace(proof, fails_at=_value(failing), misses=self.notices_absence)
+        """Return the proof of a verdict that was made to fail."""
+        side = failing.change if failing.kind == "change" else failing.new
+        proof = replace(proof, fails_at=side.estimate if side else None, misses=self.notices_absence)
         if not failing.exit_code:
-            reason = "severity: warning: a failure is said, and does not block"
+            reason = "severity: warning: a failure is reported but does not block"
             return replace(proof, state="by-choice", reason=reason)
         if not proof.misses:
             on_missing = self.rule.settings.on_missing
-            reason = f"on_missing: {on_missing}: without {proof.metric} it would not block"
+            reason = f"on_missing: {on_missing}: a missing {proof.metric} does not block"
             return replace(proof, state="by-choice" if on_missing != "error" else "unable", reason=reason)
         tolerance, change = proof.tolerance, proof.fails_at
         if proof.kind == "change" and tolerance and change is not None and abs(change) > 2 * tolerance:
-            unsure = f"between {100 * tolerance:g}% and {format_change(abs(change))}"
-            return replace(proof, state="proven", reason=f"{unsure} the data cannot tell: see `perfgate plan`")
+            unsure = f"changes between {100 * tolerance:g}% and {format_change(abs(change))} are inconclusive"
+            return replace(proof, state="proven", reason=f"{unsure}: see `perfgate plan`")
         return replace(proof, state="proven")
 
     def why_not(self, name: _Name, verdict: Verdict) -> str:
-        """Why no change makes a rule fail, as far as its words or the last answer say it."""
+        """Return why no change makes a rule fail, as far as the rule or its verdicts show it."""
         if verdict.reason == "metric-absent":
             return f"it is never judged (on_missing: {self.rule.settings.on_missing}): {verdict.message}"
         if verdict.outcome == "skipped":
             return f"it is not judged: {verdict.message}"
         if verdict.kind == "limit" and verdict.comparator in ("over", "at least") and (verdict.bound or 0) <= 0:
-            return f"{verdict.metric} is never below 0, so that nothing breaks this limit"
+            return f"{verdict.metric} is never below 0, so this limit cannot fail"
         if verdict.better == "higher" and verdict.tolerance is not None and verdict.tolerance >= 1:
-            return "nothing can fall by more than all of it: a tolerance of 100% or more allows everything"
+            return "no metric can decrease by more than 100%: a tolerance of 100% or more allows every decrease"
         answers = [self.worse(way, AMOUNTS[-1]).get(name) for way in self.all_ways()]
         unsure = next((a for a in answers if a is not None and a.outcome in ("inconclusive", "suspect")), None)
         if unsure is not None:
-            asked = self.rule.settings.on_inconclusive or "warn"
-            return f"even a thousandfold it is {unsure.outcome} (on_inconclusive: {asked}): {unsure.message}"
-        return "no change of what it reads makes it fail"
+            setting = self.rule.settings.on_inconclusive or "warn"
+            return f"even 1000 times worse, it is {unsure.outcome} (on_inconclusive: {setting}): {unsure.message}"
+        return "no change of its metrics makes it fail"
 
     def all_ways(self) -> list[Way]:
-        """Every way to be worse."""
+        """Return every way to make the runs worse."""
         return list(ways(self.rule, self.case.ruleset, self.case.new, list(self.unchanged.values())))
 
 
 def _by_name(verdicts: Sequence[Verdict]) -> dict[_Name, Verdict]:
-    """The verdicts by what they are about; of several ranks the worst answer."""
+    """Return the verdicts by name; of several ranks, the worst verdict."""
     found: dict[_Name, Verdict] = {}
     for verdict in verdicts:
         name = (verdict.metric, tuple(sorted(verdict.labels.items())), verdict.asks)
@@ -189,13 +176,3 @@ def _by_name(verdicts: Sequence[Verdict]) -> dict[_Name, Verdict]:
 
 def _blocks(verdict: Verdict) -> tuple[bool, bool]:
     return verdict.exit_code == 1 or verdict.outcome == "fail", verdict.exit_code > 0
-
-
-def _failed(verdicts: dict[_Name, Verdict]) -> dict[_Name, Verdict]:
-    return {name: v for name, v in verdicts.items() if v.exit_code == 1 or v.outcome == "fail"}
-
-
-def _value(verdict: Verdict) -> float | None:
-    if verdict.kind == "change":
-        return verdict.change.estimate if verdict.change else None
-    return verdict.new.estimate if verdict.new else None

@@ -88,7 +88,7 @@ def test_metrics_that_not_every_run_holds_or_of_two_units_have_no_first_rule() -
     assert [rule.metric for rule in found.rules] == ["x"]
     assert {reason: list(names) for reason, names in found.left_out.items()} == {
         "not in every run": ["y"],
-        "not of one unit and kind in all runs": ["z"],
+        "not in the same unit and kind in all runs": ["z"],
     }
 
 

@@ -28,15 +28,15 @@ def plan(rules: str, *stored: Series, s0: float | None = None, **facts: str) -> 
 
 ADVICE = [
     # the noise between runs, how many are stored, and the way that takes the fewest runs
-    (0.005, 1, "enough: 1 new run settles an unchanged program"),
-    (0.01, 1, "more runs: 2 new ones settle an unchanged program"),
-    (0.0145, 1, "more base runs: with 2 of them, 2 new runs would do"),
-    (0.023, 2, "more runs: 4 new ones settle an unchanged program"),
-    (0.026, 2, "more base runs: with 3 of them, 4 new runs would do"),
-    (0.048, 1, "more base runs: with 10 of them, 18 new runs would do"),
-    (0.05, 1, "a wider tolerance or a quieter machine: no number of runs settles this one"),
-    (0.113, 10, "more runs: 18 new ones settle an unchanged program"),
-    (0.116, 10, "a wider tolerance or a quieter machine: no number of runs settles this one"),
+    (0.005, 1, "enough: an unchanged program passes with 1 new run"),
+    (0.01, 1, "more runs: an unchanged program passes with 2 new ones"),
+    (0.0145, 1, "more base runs: with 2 of them, an unchanged program passes with 2 new runs"),
+    (0.023, 2, "more runs: an unchanged program passes with 4 new ones"),
+    (0.026, 2, "more base runs: with 3 of them, an unchanged program passes with 4 new runs"),
+    (0.048, 1, "more base runs: with 10 of them, an unchanged program passes with 18 new runs"),
+    (0.05, 1, "use a wider tolerance or a quieter machine: more runs do not help"),
+    (0.113, 10, "more runs: an unchanged program passes with 18 new ones"),
+    (0.116, 10, "use a wider tolerance or a quieter machine: more runs do not help"),
 ]
 
 
@@ -59,7 +59,7 @@ def test_a_longer_run_is_held_against_as_many_runs_that_take_as_long() -> None:
     """Noise on both sides: two runs of three times the steps would show more than three runs, but one does not."""
     (found,) = plan("  - a within 5% of baseline\n", series("a", "s", steady(1.0, n=40, spread=0.07)), s0=0.01)
     assert found.noise_within == pytest.approx(0.014, rel=0.1)
-    assert found.advice == "more base runs: with 2 of them, 3 new runs would do"
+    assert found.advice == "more base runs: with 2 of them, an unchanged program passes with 3 new runs"
 
 
 def test_the_points_of_a_plan() -> None:
@@ -99,14 +99,14 @@ def test_the_values_that_a_percentile_takes(rule: str, held: list[int], needed: 
 NOT_PLANNED = [
     # a rule, and why there is no plan, or None
     ("a within 5% of baseline", None),
-    ("a mean under 2 s", "a limit on this is judged from the runs as they are"),
+    ("a mean under 2 s", "it needs no plan: only a limit on a percentile needs enough steps"),
     ("b p90 under 2 s", "p90 is not available: b is a single number"),
-    ("b under 2 s", "a limit on this is judged from the runs as they are"),
-    ("c within 5% of baseline", "the stored values have no relative change: hold it to a limit"),
-    ("c * 0 within 5% of baseline", "the stored values have no relative change: hold it to a limit"),
+    ("b under 2 s", "it needs no plan: only a limit on a percentile needs enough steps"),
+    ("c within 5% of baseline", "the stored values have no relative change: use a limit instead"),
+    ("c * 0 within 5% of baseline", "the stored values have no relative change: use a limit instead"),
     ("a within 5 of baseline", "5 has no unit, and a is measured in s"),
-    ("a within 5% of anchor", "no stored run holds a"),
-    ("gone within 5% of baseline", "the stored runs do not hold gone"),
+    ("a within 5% of anchor", "no stored run has a"),
+    ("gone within 5% of baseline", "the stored runs have no metric gone"),
     ("a on the slowest rank within 5% of the median rank", "it compares the ranks of one run with each other"),
 ]
 

@@ -87,9 +87,9 @@ def test_plan_without_an_anchor_or_with_damage() -> None:
     asked = case("  - slow within 5% of anchor\n  - zero within 5% of baseline\n  - gone under 1 s\n", runs=3)
     found = plans(replace(asked, baseline=replace(asked.baseline, anchor=())))
     assert [plan.trouble for plan in found] == [
-        "no stored run holds slow",
-        "the stored values have no relative change: hold it to a limit",
-        "the stored runs do not hold gone",
+        "no stored run has slow",
+        "the stored values have no relative change: use a limit instead",
+        "the stored runs have no metric gone",
     ]
     assert [plan.metric for plan in found] == ["slow", "zero", "gone"]
     assert [plan.detectable for plan in found] == [None] * 3
@@ -98,13 +98,13 @@ def test_plan_without_an_anchor_or_with_damage() -> None:
 STOPPED = {
     # what no change makes fail, and what is said of it
     "step.time within 5% of baseline": None,
-    "forward min over 0 s": "forward is never below 0, so that nothing breaks this limit",
-    "forward min at least 0 s": "forward is never below 0, so that nothing breaks this limit",
-    "load count at most 50": "no change of what it reads makes it fail",
+    "forward min over 0 s": "forward is never below 0, so this limit cannot fail",
+    "forward min at least 0 s": "forward is never below 0, so this limit cannot fail",
+    "load count at most 50": "no change of its metrics makes it fail",
     "load mean at most 9 s": None,
-    "samples_per_second within 100% of baseline": "nothing can fall by more than all of it",
+    "samples_per_second within 100% of baseline": "no metric can decrease by more than 100%",
     "{assert: gone under 1 s, on_missing: warn}": "it is never judged (on_missing: warn)",
-    "{assert: slow p99 within 5% of baseline, on_inconclusive: warn}": "even a thousandfold it is inconclusive",
+    "{assert: slow p99 within 5% of baseline, on_inconclusive: warn}": "even 1000 times worse, it is inconclusive",
 }
 
 
@@ -120,7 +120,7 @@ X = run_of(series("x", "s", [1.0] * 20))
 HALVES = run_of(series("a", "s", [0.5] * 20), series("b", "s", [0.5] * 20))
 SMALL = run_of(series("a", "s", [0.001] * 20), series("b", "s", [1.0] * 20))
 PRINTED = run_of(Series(Key("x"), "s", "aggregate", read_only(np.array([])), aggregate={"mean": 1.0, "count": 40.0}))
-UNSURE = "between {} and {} the data cannot tell: see `perfgate plan`"
+UNSURE = "changes between {} and {} are inconclusive: see `perfgate plan`"
 
 EXACTLY: list[tuple[str, dict[str, Any], str, float | None, str]] = [
     # a rule, the runs, the state, the change (of a limit, the value) that is the first to fail, and what is said
@@ -152,10 +152,10 @@ EXACTLY: list[tuple[str, dict[str, Any], str, float | None, str]] = [
         {"new": [X], "base": [X]},
         "unable",
         None,
-        "even a thousandfold it is suspect (on_inconclusive: warn): "
+        "even 1000 times worse, it is suspect (on_inconclusive: warn): "
         "x median went from 1 s in the baseline to 1050 s: +104900%",
     ),
-    ("x count at least 1", {"new": [PRINTED]}, "unable", None, "no change of what it reads makes it fail"),
+    ("x count at least 1", {"new": [PRINTED]}, "unable", None, "no change of its metrics makes it fail"),
 ]
 
 
@@ -192,7 +192,7 @@ def test_of_several_ranks_the_one_that_blocks_most_is_told(
     )
     (proof,) = self_test(bare(f"{{assert: x on each rank within 5% of baseline, {setting}}}", [new], [base]))
     assert (proof.state, proof.exit_code) == ("blocked", code)
-    assert proof.reason.startswith(f"unchanged it is {said}")
+    assert proof.reason.startswith(f"unchanged, it is {said}")
 
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (2.0, 1.0)])
@@ -218,4 +218,4 @@ def test_what_is_not_judged_for_want_of_a_baseline_is_unable() -> None:
 def test_a_glob_of_which_one_metric_alone_is_asked_for_does_not_notice_that_it_is_gone() -> None:
     (proof,) = self_test(replace(bare("x* under 9 s", [X]), only=("x",)))
     assert (proof.state, proof.misses) == ("unable", False)
-    assert proof.reason == "on_missing: error: without x it would not block"
+    assert proof.reason == "on_missing: error: a missing x does not block"

@@ -25,8 +25,8 @@ def left_out(found: Proposals) -> dict[str, list[str]]:
     return {reason: list(names) for reason, names in found.left_out.items()}
 
 
-LESS = "less of the whole than those that have one"
-NOISE = "their noise is beyond 50%: give more runs, or quieter ones"
+LESS = "smaller than the metrics that have a rule"
+NOISE = "their noise is more than 50%: give more runs, or quieter ones"
 HELD = [
     # metric, unit, how far two of four runs are from the others, and the tolerance that an unchanged program keeps
     [
@@ -83,16 +83,16 @@ def test_what_a_rule_is_proposed_for_first() -> None:
     found = propose(runs([*later[::-1], *same]), TODAY)
     assert [one.metric for one in found.rules] == ["same23"]
     names = [one.key.metric for one in same]
-    assert left_out(found) == {"within 2% the same as one that has a rule": names[-2::-1], LESS: ranked}
+    assert left_out(found) == {"within 2% of a metric that has a rule": names[-2::-1], LESS: ranked}
 
 
 NO_RULE = [
     # the runs, and why there is no rule
-    ([[held('a"b`c', "value", "s", 1.0)]], "no rule can name them"),
-    ([[held("a", "value", "s", 0.0)]], "the stored values have no relative change: hold it to a limit"),
+    ([[held('a"b`c', "value", "s", 1.0)]], "a rule cannot name them"),
+    ([[held("a", "value", "s", 0.0)]], "the stored values have no relative change: use a limit instead"),
     ([[held("a", "samples", "s", 1.0, 1.0)]], "too few samples in a run"),
     ([[held("a", "value", "B", 1e9)], [held("a", "value", "B", 9e9)]], NOISE),
-    ([[held("a", "value", "s", 1.0)], [held("a", "value", "1/s", 1.0)]], "not of one unit and kind in all runs"),
+    ([[held("a", "value", "s", 1.0)], [held("a", "value", "1/s", 1.0)]], "not in the same unit and kind in all runs"),
     ([[held("a", "value", "s", 1.0)], [held("b", "value", "s", 1.0)]], "not in every run"),
 ]
 
