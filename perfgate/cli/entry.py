@@ -45,9 +45,9 @@ class _Commands(SuggestingGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name, or None."""
+        """Return the command of this name, or None. Raises UsageError as the class above."""
         if cmd_name not in _COMMANDS:
-            return None
+            return super().get_command(ctx, cmd_name)
         command = vars(import_module(f"perfgate.cli.{cmd_name}"))[cmd_name]
         assert isinstance(command, click.Command)
         return command

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, parsed, publish, report_options, tell
+from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, publish, report_options, tell
 from perfgate.workspace.options import CommandOptions
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class _RunOptions:
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@parsed(
-    "asked",
-    _RunOptions,
+@command_options(
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable)."),
     click.option(
@@ -133,6 +131,8 @@ class _RunOptions:
         metavar="TIME",
         help="With --paired: wait this long for the first step of a Recorder. [default: 60s]",
     ),
+    name="asked",
+    build=_RunOptions,
 )
 @command_options(*JUDGING, *POLICY)
 @report_options

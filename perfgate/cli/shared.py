@@ -27,30 +27,33 @@ USAGE, NOT_JUDGED = 2, 3
 class SuggestingGroup(click.Group):
     """A group of commands that answers a misspelt name with the nearest one."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of the first word. Raises UsageError, with the nearest name, if there is none."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name, or None for a name like an option. Raises UsageError with the nearest name.
+
+        A shell that completes a line (`resilient_parsing`) gets None, too.
+        """
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name[:1].isalnum() and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near and "Did you mean" not in error.message else ""
-            raise click.UsageError(error.message + hint, ctx) from None
+            near = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"No such command {cmd_name!r}.{hint}", ctx)
+        return found
 
 
 # --- options -----------------------------------------------------------------------------------------------------
 
 
-def parsed(name: str, build: Callable[..., object], *options: Callable[[F], F]) -> Callable[[F], F]:
+def command_options(
+    *options: Callable[[F], F], name: str = "options", build: Callable[..., object] = CommandOptions
+) -> Callable[[F], F]:
     """Return a decorator that adds options to a command, which gets them as one typed argument.
 
     Parameters
+        options: click's decorators. Options that `build` does not take become arguments of their own.
         name: the argument of the command.
         build: makes its value. It takes those options that have the names of its parameters.
-        options: click's decorators. Options that `build` does not take become arguments of their own.
     """
 
     def decorate(function: F) -> F:
@@ -128,11 +131,6 @@ POLICY = (
 )
 
 
-def command_options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return a decorator that adds options; the command gets them as `options`, of the type CommandOptions."""
-    return parsed("options", CommandOptions, *options)
-
-
 @dataclass(frozen=True, slots=True)
 class Publication:
     """Where a report goes: files by the name of their reporter (`-` is stdout), and how it is printed."""
@@ -179,9 +177,7 @@ _REPORTS = {
     "html": "the report as one page that works offline",
 }
 #: The options of every command that prints a report; the command gets them as `publication`.
-report_options = parsed(
-    "publication",
-    _publication,
+report_options = command_options(
     *(
         click.option(f"--{name}", metavar="FILE", shell_complete=files, help=f"Write {what}; - is stdout.")
         for name, what in _REPORTS.items()
@@ -193,6 +189,8 @@ report_options = parsed(
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print only the last line."),
     click.option("-v", "--verbose", is_flag=True, help="Print the numbers behind every verdict, run by run."),
+    name="publication",
+    build=_publication,
 )
 
 

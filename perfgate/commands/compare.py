@@ -71,11 +71,7 @@ def _check_statistic(statistic: str | None) -> None:
 
 
 def _compared(
-    baseline: Baseline,
-    new_runs: tuple[Run, ...],
-    asks: Clause,
-    statistic: str | None,
-    unpaired: Sequence[Problem] = (),
+    baseline: Baseline, new_runs: tuple[Run, ...], asks: Clause, statistic: str | None, unpaired: Sequence[Problem] = ()
 ) -> Report:
     base_runs = baseline.runs
     rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))

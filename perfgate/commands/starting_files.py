@@ -65,7 +65,7 @@ def _reasons(rule: Proposal) -> list[str]:
     return [
         f"{noisiest.statistic or 'the value'}, {_counted(noisiest.base_runs or 0)}: one run differs from the next by"
         f" {100 * _noise(noisiest):.2g}% ({prior})."
-        f" An unchanged program most likely passes with {rule.tolerance}%{seen}.",
+        f" An unchanged program most likely passes with {rule.tolerance}%{seen}."
     ]
 
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
-from perfgate.core import Report, Verdict
+from perfgate.core import OUTCOMES, Report, Verdict
 from perfgate.core.wording import clip, one_line
 from perfgate.reporters import phrases
 
@@ -71,7 +71,7 @@ def _cases(report: Report) -> list[TestCase]:
     classname = _classname(report)
     # Numbers follow the order of the rules, so that a case keeps its name when its outcome changes.
     names = _unique(_case_name(verdict) for verdict in report.verdicts)
-    named = sorted(zip(report.verdicts, names, strict=True), key=lambda pair: phrases.badness(pair[0]))
+    named = sorted(zip(report.verdicts, names, strict=True), key=lambda pair: OUTCOMES.index(pair[0].outcome))
     cases = [_case(verdict, name, classname) for verdict, name in named]
     return [*_run_case(report, classname), *cases]
 

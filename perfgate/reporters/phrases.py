@@ -37,12 +37,7 @@ _DIFFERENCES_SHOWN = 20
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Return the verdicts with the worst outcome first, and within one outcome in the order of the rules."""
-    return sorted(verdicts, key=badness)
-
-
-def badness(verdict: Verdict) -> int:
-    """Return 0 for the worst outcome, 1 for the next one, and so on."""
-    return OUTCOMES.index(verdict.outcome)
+    return sorted(verdicts, key=lambda verdict: OUTCOMES.index(verdict.outcome))
 
 
 def by_rule(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
@@ -167,7 +162,10 @@ def measured(verdict: Verdict) -> list[str]:
     """
     new, base, change = verdict.new, verdict.base, verdict.change
     if verdict.kind == "limit":
-        return [_NOT_MEASURED if new is None or new.estimate is None else _estimate(new, verdict)]
+        if new is None or new.estimate is None:
+            return [_NOT_MEASURED]
+        factor = unit_for(new.estimate, verdict).factor
+        return [value_text(new.estimate, verdict) + _bounds(new, lambda bound: format_number(bound / factor))]
     texts = [_sides(base.estimate if base else None, new.estimate if new else None, verdict)]
     return [*texts, format_change(change.estimate) + _bounds(change, format_change)] if change else texts
 
@@ -268,12 +266,6 @@ def _sides(base: float | None, new: float | None, verdict: Verdict) -> str:
         return f"{value_text(base, verdict)} → unknown"
     unit = unit_for(max(base, new, key=abs), verdict)
     return f"{format_number(base / unit.factor)} → {format_value(new, unit.base, unit.symbol)}"
-
-
-def _estimate(estimate: Estimate, verdict: Verdict) -> str:
-    """An estimate with its bounds in one unit: `72.6 ms [58.1, 123.1]`."""
-    factor = unit_for(estimate.estimate or 0.0, verdict).factor
-    return value_text(estimate.estimate, verdict) + _bounds(estimate, lambda bound: format_number(bound / factor))
 
 
 def _bounds(seen: Estimate | RelativeChange, show: Callable[[float], str]) -> str:

@@ -53,14 +53,10 @@ class Page:
         """The width of a text on this page, in terminal cells."""
         return cell_len(one_line(text, ascii_only=self.ascii_only))
 
-    def column_width(self, column: Sequence[Cell]) -> int:
-        """The width of the widest line in a column of cells, in terminal cells."""
-        lines = (line if isinstance(line, str) else line[0] for cell in column for line in cell)
-        return max(map(self.cells, lines), default=0)
-
     def paragraph(self, text: str, style: str = "", *, indent: int = 0) -> None:
         """Write a text that wraps between words, with every line indented."""
-        self._print(Padding(self._styled(text, style), (0, 0, 0, indent)), self.line)
+        shown = Text(one_line(text, ascii_only=self.ascii_only), style)
+        self._print(Padding(shown, (0, 0, 0, indent)), self.line)
 
     def row(self, cells: Sequence[Cell], widths: Sequence[int], styles: Sequence[str], *, indent: int = 0) -> None:
         """Write cells side by side. The lines of each cell wrap within its width."""
@@ -70,7 +66,8 @@ class Page:
         texts = []
         for lines, style in zip(cells, styles, strict=True):
             styled = [(line, style) if isinstance(line, str) else line for line in lines]
-            texts.append(Text("\n").join(self._styled(line, own) for line, own in styled))
+            shown = [Text(one_line(line, ascii_only=self.ascii_only), own) for line, own in styled]
+            texts.append(Text("\n").join(shown))
         grid.add_row(*texts)
         self._print(Padding(grid, (0, 0, 0, indent)), self.width)
 
@@ -82,9 +79,6 @@ class Page:
         """Return the page without blanks at the ends of its lines."""
         lines = self._lines.getvalue().split("\n")
         return without_commands("\n".join(line.rstrip(" ") for line in lines))
-
-    def _styled(self, text: str, style: str) -> Text:
-        return Text(one_line(text, ascii_only=self.ascii_only), style)
 
     def _print(self, what: RenderableType, width: int) -> None:
         if self._blank_is_due:

@@ -19,6 +19,7 @@ _NARROWEST = 60
 _PASSES_SHOWN = 3
 #: The largest number of verdicts, and of problems, on a screen.
 _MOST_SHOWN = 500
+_LEFT_OUT = "{}: --json FILE writes them all"
 #: The indent of the lines below a verdict.
 _INDENT = 4
 
@@ -96,12 +97,8 @@ def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
         page.paragraph(f"{problem.at}: {problem.severity}: {phrases.problem_text(problem)}", style)
         for line in problem.excerpt.split("\n") if problem.excerpt else []:
             page.paragraph(line, indent=_INDENT)
-    _write_left_out(page, len(problems) - _MOST_SHOWN, "problem")
-
-
-def _write_left_out(page: Page, count: int, noun: str) -> None:
-    if count > 0:
-        page.paragraph(f"{plural(count, f'more {noun}')}: --json FILE writes them all")
+    if len(problems) > _MOST_SHOWN:
+        page.paragraph(_LEFT_OUT.format(plural(len(problems) - _MOST_SHOWN, "more problem")))
 
 
 # --- verdicts ----------------------------------------------------------------------------------------------------
@@ -121,7 +118,8 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
         elif room:
             _write_group(page, group, shown[:room], len(group) - len(shown), layout, verbose=verbose)
         room = max(0, room - len(shown))
-    _write_left_out(page, left_out, "verdict")
+    if left_out:
+        page.paragraph(_LEFT_OUT.format(plural(left_out, "more verdict")))
 
 
 def _write_group(
@@ -228,7 +226,11 @@ def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
     outcome = max(len("outcome"), *(page.cells(_outcome(page, verdict.outcome)) for verdict in verdicts))
     for form in _FORMS:
         rows = [[[head] for head in form.heads], *(_cells(page, verdict, form) for verdict in verdicts)]
-        name, *numbers = map(page.column_width, zip(*rows, strict=True))
+        columns = (
+            [line if isinstance(line, str) else line[0] for cell in column for line in cell]
+            for column in zip(*rows, strict=True)
+        )
+        name, *numbers = (max(map(page.cells, lines), default=0) for lines in columns)
         room = page.width - outcome - sum(numbers) - GAP * (1 + len(numbers))
         if room >= min(name, form.room_for_names):
             return _Layout(form, ["outcome", *form.heads], [outcome, min(name, room), *numbers])
@@ -270,21 +272,18 @@ def bar(verdict: Verdict, *, ascii_only: bool = False) -> str:
     numbers = [*allowed, *(end for end in (seen.low, seen.high) if end is not None), seen.estimate]
     lowest = min(numbers)
     span = max(numbers) / 2 - lowest / 2  # halves, because the whole may be beyond every float
-
-    def place(number: float) -> int:
-        share = (number / 2 - lowest / 2) / span if span else 0.5
-        return 1 + math.floor(share * (BAR_WIDTH - 3) + 0.5)
-
+    shares = {number: (number / 2 - lowest / 2) / span if span else 0.5 for number in numbers}
+    place = {number: 1 + math.floor(share * (BAR_WIDTH - 3) + 0.5) for number, share in shares.items()}
     axis, bound, interval, estimate, left, right = _BAR_SIGNS_IN_ASCII if ascii_only else _BAR_SIGNS
     cells = [axis] * BAR_WIDTH
-    first = 0 if seen.low is None else place(seen.low)
-    last = BAR_WIDTH - 1 if seen.high is None else place(seen.high)
+    first = 0 if seen.low is None else place[seen.low]
+    last = BAR_WIDTH - 1 if seen.high is None else place[seen.high]
     cells[first : last + 1] = [interval] * (last + 1 - first)
     if seen.low is None:
         cells[0] = left
     if seen.high is None:
         cells[-1] = right
     for end in allowed:
-        cells[place(end)] = bound
-    cells[place(seen.estimate)] = estimate
+        cells[place[end]] = bound
+    cells[place[seen.estimate]] = estimate
     return "".join(cells)

@@ -77,15 +77,19 @@ def read_runs(
         faults = "".join(f"; {fault}" for fault in plugins().faults)
         raise Refused(f"--format {format}: no such format; {hint}{faults}")
     options = ReadOptions(format, trace_mode, surroundings.limits())
-    found = [_read_argument(path, options, path if as_given else shown_path(path)) for path in paths]
+    found: list[list[Run]] = []
+    for path in paths:
+        name, is_folder = path if as_given else shown_path(path), path != "-" and os.path.isdir(path)
+        runs = (_read_folder(Path(path), options, name),) if is_folder else _read_file(path, options, name)
+        found.append(list(map(with_missing_ranks, runs)))
     seen: dict[tuple[str, ...], str] = {}
-    for runs in found:
-        content = tuple(sorted({file.sha256 for run in runs for file in run.files}))
-        if content and any(run.series for run in runs):
+    for own in found:
+        content = tuple(sorted({file.sha256 for run in own for file in run.files}))
+        if content and any(run.series for run in own):
             if content in seen:
-                raise Refused(f"{runs[0].source} is a copy of {seen[content]}: one run may count once only")
-            seen[content] = runs[0].source
-    return tuple(run for runs in found for run in runs)
+                raise Refused(f"{own[0].source} is a copy of {seen[content]}: one run may count once only")
+            seen[content] = own[0].source
+    return tuple(run for own in found for run in own)
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
@@ -96,12 +100,6 @@ def refuse_twice(paths: Sequence[str]) -> None:
         if real in seen:
             raise Refused(f"{path} is given twice: one run may count once only")
         seen[real] = path
-
-
-def _read_argument(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
-    is_folder = path != "-" and os.path.isdir(path)
-    runs = (_read_folder(Path(path), options, name),) if is_folder else _read_file(path, options, name)
-    return tuple(map(with_missing_ranks, runs))
 
 
 def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:

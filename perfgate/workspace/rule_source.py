@@ -25,18 +25,30 @@ class PolicySource:
     A pull request that edits its rules is judged by the rules of its base.
     """
 
+    #: The ref that the user named, or None for the working tree.
+    ref: str | None = None
     commit: Commit | None = None
 
-    @property
-    def ref(self) -> str | None:
-        """The ref that the user named, or None for the working tree."""
-        return None if self.commit is None else self.commit.ref
-
     def rule_files(self, paths: Sequence[str]) -> RuleFiles:
-        """Return every rule file below the paths, as (name, bytes). Raises Refused."""
-        if self.commit is None:
-            return list(_on_disk(paths))
-        return [file for path in paths for file in _in_commit(self.commit, path)]
+        """Return every rule file below the paths, as (name, bytes). Raises Refused, also for a folder without any."""
+        if self.commit is not None:
+            return [file for path in paths for file in _in_commit(self.commit, path)]
+        longest, files = surroundings.limits().rule_bytes, []
+        for path in paths:
+            found = _below(Path(path)) if os.path.isdir(path) else [Path(path)]
+            if not found:
+                raise Refused(f"{path} has no rule file (*.yaml)")
+            for file in found:
+                name = shown_path(str(file))
+                try:
+                    if file.exists() and not file.is_file():
+                        raise Refused(f"{name} is not a regular file")
+                    with file.open("rb") as opened:
+                        files.append((name, opened.read(longest + 1)))
+                except OSError as error:
+                    why = error.strerror or error
+                    raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
+        return files
 
 
 WORKING_TREE = PolicySource()
@@ -44,7 +56,7 @@ WORKING_TREE = PolicySource()
 
 def policy_source(ref: str | None) -> PolicySource:
     """Return the commit of a ref, or the working tree if there is no ref. Raises Refused (3)."""
-    return WORKING_TREE if ref is None else PolicySource(Commit.of(ref))
+    return WORKING_TREE if ref is None else PolicySource(ref, Commit.of(ref))
 
 
 def read_rules(
@@ -61,7 +73,12 @@ def read_rules(
 
 def read_ruleset(source: PolicySource, paths: Sequence[str], suite: str | None) -> Ruleset:
     """Load rule files and folders of them. Raises Refused for any mistake in them."""
-    ruleset, problems, _ = read_rules(source, paths, suite)
+    return sound_rules(source.rule_files(paths), suite)
+
+
+def sound_rules(files: RuleFiles, suite: str | None) -> Ruleset:
+    """Load rules. Raises Refused for any mistake in them."""
+    ruleset, problems = load_rules(files, suite, surroundings.limits())
     if ruleset is None:
         raise Refused("\n".join(map(str, problems)))
     return ruleset
@@ -80,25 +97,6 @@ def _in_commit(commit: Commit, path: str) -> Iterator[tuple[str, bytes]]:
         step = "the first rules of a repository are judged without --policy-ref"
         raise Refused(f"{commit.ref} has no rule file at {shown}: {step}", 3)
     yield from ((joined(name), held.files[name]) for name in rules)
-
-
-def _on_disk(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield every rule file below the paths. Raises Refused, also for a folder without any."""
-    longest = surroundings.limits().rule_bytes
-    for path in paths:
-        found = _below(Path(path)) if os.path.isdir(path) else [Path(path)]
-        if not found:
-            raise Refused(f"{path} has no rule file (*.yaml)")
-        for file in found:
-            name = shown_path(str(file))
-            try:
-                if file.exists() and not file.is_file():
-                    raise Refused(f"{name} is not a regular file")
-                with file.open("rb") as opened:
-                    yield name, opened.read(longest + 1)
-            except OSError as error:
-                why = error.strerror or error
-                raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
 
 
 def _below(folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from perfgate.core import Fact, Report, Verdict
+from perfgate.core import OUTCOMES, Fact, Report, Verdict
 from perfgate.core.details import LevelDetails, Part, RunDetails, VerdictDetails
 from perfgate.core.units import Unit, display_unit, format_value
 from perfgate.core.wording import member_name
@@ -78,7 +78,7 @@ def verdicts(report: Report) -> list[VerdictSection]:
     """Return a section per verdict, the worst first."""
     details = {found.verdict: found for found in report.evidence.verdicts}
     sections = [VerdictSection(verdict, i, details.get(i)) for i, verdict in enumerate(report.verdicts)]
-    sections.sort(key=lambda section: phrases.badness(section.verdict))
+    sections.sort(key=lambda section: OUTCOMES.index(section.verdict.outcome))
     drawn = [_drawn(section, report.evidence.levels) for section in sections[:MOST_DRAWN]]
     return [*drawn, *sections[MOST_DRAWN:]]
 
@@ -128,7 +128,7 @@ def _interval(verdict: Verdict) -> str:
 def worst(report: Report) -> list[VerdictSection]:
     """Return the verdicts that need attention, the worst first; the head of the page shows MOST_NAMED of them."""
     news = [(i, verdict) for i, verdict in enumerate(report.verdicts) if phrases.needs_attention(verdict)]
-    news.sort(key=lambda pair: phrases.badness(pair[1]))
+    news.sort(key=lambda pair: OUTCOMES.index(pair[1].outcome))
     return [VerdictSection(verdict, i, None) for i, verdict in news]
 
 
