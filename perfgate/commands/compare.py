@@ -36,8 +36,7 @@ def compare(
 
     The default statistic is the median of samples and the mean of aggregates.
     """
-    _check_statistic(statistic)
-    asks = _change(tolerance)
+    asks = _asked(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
     base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
     return _compared(Baseline(runs=base_runs), new_runs, asks, statistic)
@@ -51,8 +50,7 @@ def compare_pairs(
     trace_mode: TraceMode = "corrected",
 ) -> Report:
     """Judge the new side of pairs against their base side, metric by metric. Raises Refused without pairs."""
-    _check_statistic(statistic)
-    asks = _change(tolerance)
+    asks = _asked(statistic, tolerance)
     runs = inputs.read_runs(paths, format, trace_mode)
     new, baseline, problems = with_pairs(runs, Baseline())
     if baseline.pairing is None:
@@ -62,19 +60,15 @@ def compare_pairs(
 
 def compare_runs(base: tuple[Run, ...], new: tuple[Run, ...], what: str) -> Report:
     """Compare stored runs with stored runs, with the default tolerance; `what` names the baseline."""
-    return replace(_compared(Baseline(runs=base), new, _change("5%"), None), baseline=what)
-
-
-def _check_statistic(statistic: str | None) -> None:
-    if statistic is not None and not is_statistic(statistic):
-        raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
+    return replace(_compared(Baseline(runs=base), new, _asked(None, "5%"), None), baseline=what)
 
 
 def _compared(
     baseline: Baseline, new_runs: tuple[Run, ...], asks: Clause, statistic: str | None, unpaired: Sequence[Problem] = ()
 ) -> Report:
     base_runs = baseline.runs
-    rules = tuple(_rule(name, statistic, asks) for name in _shared(base_runs, new_runs))
+    shared = sorted(_metrics(base_runs) & _metrics(new_runs))
+    rules = tuple(_rule(name, statistic, asks) for name in shared)
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = Ruleset("compare", rules, {}), surroundings.limits()
     case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
@@ -99,7 +93,9 @@ def _compared(
     )
 
 
-def _change(tolerance: str) -> Clause:
+def _asked(statistic: str | None, tolerance: str) -> Clause:
+    if statistic is not None and not is_statistic(statistic):
+        raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
     try:
         quantity = Cursor(tolerance).quantity()
     except SentenceError as error:
@@ -118,18 +114,10 @@ def _metrics(runs: Sequence[Run]) -> set[str]:
     return {series.key.metric for run in runs for series in run.series}
 
 
-def _shared(base: Sequence[Run], new: Sequence[Run]) -> list[str]:
-    """Return the metrics that both sides have, sorted."""
-    return sorted(_metrics(base) & _metrics(new))
-
-
 def _alone(base: Sequence[Run], new: Sequence[Run]) -> list[Problem]:
     """Return a warning for metrics of one side only, and an error if no metric is shared."""
     shared = _metrics(base) & _metrics(new)
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
-    said = [
-        Problem("warning", f"only the {side} side has {', '.join(sorted(names))}", _HERE)
-        for side, names in sides.items()
-        if names
-    ]
+    found = [f"only the {side} side has {', '.join(sorted(names))}" for side, names in sides.items() if names]
+    said = [Problem("warning", message, _HERE) for message in found]
     return said if shared else [*said, Problem("error", "the two sides have no metric in common", _HERE)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,16 +19,23 @@ from perfgate.commands.starting_files import WORKFLOW_TEXT, rule_file, starter
 from perfgate.core import Problem
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
-from perfgate.rules.load import load_rules
-from perfgate.rules.ruleset import DEFAULT_IDENTITY, Ruleset
+from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import create_file
+from perfgate.workspace.rule_source import sound_rules
 
 SUITE = "training"
 RULES, BASELINES, WORKFLOW = "rules", "baselines", ".github/workflows/perf.yml"
 
 _COMMIT = f"fill in the TODO lines of {WORKFLOW}, and commit all files to the main branch"
+
+_NEXT_WITHOUT_RUNS = (
+    f"name your metrics in {RULES}/, then store a first run and check the next one:",
+    '    perfgate baseline approve RUN --reason "first baseline"',
+    "    perfgate check RUN",
+    _COMMIT,
+)
 
 Files = dict[str, bytes]
 
@@ -44,7 +50,7 @@ def init(options: CommandOptions) -> list[str]:
     files, noticed = _from_runs(options, suite) if options.runs else (_without_runs(suite), ())
     _write(files)
     lines = [f"wrote {name}" for name in files]
-    return [*map(str, noticed), *lines, "", *(_next_with_runs(options) if options.runs else _next_without())]
+    return [*map(str, noticed), *lines, "", *(_next_with_runs(options) if options.runs else _NEXT_WITHOUT_RUNS)]
 
 
 def _refuse_existing() -> None:
@@ -69,7 +75,7 @@ def _names(place: str) -> str:
 
 def _without_runs(suite: str) -> Files:
     text = starter(suite)
-    _loaded(text, suite)
+    sound_rules([(_rules_name(suite), text.encode())], suite)
     return {_rules_name(suite): text.encode(), WORKFLOW: WORKFLOW_TEXT.encode()}
 
 
@@ -87,24 +93,16 @@ def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Proble
         step = "see `perfgate inspect RUN...`, or write the first rule by hand (`perfgate init` without runs)"
         raise Refused(f"these runs have no shared metric that fits a first rule:\n{why}\n{step}", 3)
     text = rule_file(suite, found, len(runs))
-    ruleset = _loaded(text, suite)
+    ruleset = sound_rules([(_rules_name(suite), text.encode())], suite)
     given = replace(options, rules=(_rules_name(suite),), suite=suite)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
         candidates = Candidates(given, ruleset, runs, facts, store, store, LoadedBaseline(), None)
         open_level(candidates, Approval("the first runs, stored by perfgate init"))
         _refuse_blocked(candidates.reloaded())
-        stored = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path for path in _files(Path(folder))}
-        kept = {name: path.read_bytes() for name, path in stored.items()}
+        stored = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
+        kept = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in stored}
     return {_rules_name(suite): text.encode(), **kept, WORKFLOW: WORKFLOW_TEXT.encode()}, noticed
-
-
-def _loaded(text: str, suite: str) -> Ruleset:
-    """Return the rules as every later command will read them. Raises Refused."""
-    ruleset, problems = load_rules([(_rules_name(suite), text.encode())], suite, surroundings.limits())
-    if ruleset is None:
-        raise Refused("\n".join(map(str, problems)))
-    return ruleset
 
 
 def _refuse_blocked(found: Candidates) -> None:
@@ -114,10 +112,6 @@ def _refuse_blocked(found: Candidates) -> None:
     if blocked:
         words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in blocked)
         raise Refused(f"nothing was written, because these runs do not pass the new rules:\n{words}", 3)
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _write(files: Files) -> None:
@@ -131,19 +125,14 @@ def _write(files: Files) -> None:
                     made.append(parent)
             create_file(name, data)
             made.append(Path(name))
-    except OSError as error:
-        _remove(reversed(made))
+    except BaseException as error:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        if not isinstance(error, OSError):
+            raise
         place = error.filename2 or error.filename
         raise Refused(f"nothing was written, because {place} cannot be written: {error.strerror or error}") from None
-    except BaseException:
-        _remove(reversed(made))
-        raise
-
-
-def _remove(made: Iterable[Path]) -> None:
-    for path in made:
-        with suppress(OSError):
-            path.rmdir() if path.is_dir() else path.unlink()
 
 
 def _next_with_runs(options: CommandOptions) -> list[str]:
@@ -153,14 +142,5 @@ def _next_with_runs(options: CommandOptions) -> list[str]:
         f"read {_rules_name(options.suite or SUITE)}, then try the gate:",
         f"    perfgate check {shown}",
         f"    perfgate selftest {shown}",
-        _COMMIT,
-    ]
-
-
-def _next_without() -> list[str]:
-    return [
-        f"name your metrics in {RULES}/, then store a first run and check the next one:",
-        '    perfgate baseline approve RUN --reason "first baseline"',
-        "    perfgate check RUN",
         _COMMIT,
     ]

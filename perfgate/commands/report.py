@@ -7,7 +7,8 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TypeAlias
 
 from perfgate.commands.report_details import merged_facts
 from perfgate.core import Location, Policy, Problem, Report
@@ -20,13 +21,8 @@ from perfgate.reporters.stored_report import read as read_stored
 from perfgate.workspace.inputs import refuse_twice
 from perfgate.workspace.options import Refused, shown_path
 
-
-@dataclass(frozen=True, slots=True)
-class _NamedReport:
-    """A report and the file that it was read from."""
-
-    name: str
-    report: Report
+#: The file that a report was read from, and the report.
+_NamedReport: TypeAlias = tuple[str, Report]
 
 
 def merged(paths: Sequence[str], expect: int | None = None) -> Report:
@@ -43,7 +39,7 @@ def merged(paths: Sequence[str], expect: int | None = None) -> Report:
         report, found = _read(path, name)
         problems += found
         if report is not None:
-            stored.append(_NamedReport(name, _recomputed(report, name)))
+            stored.append((name, _recomputed(report, name)))
     _refuse_copies(stored)
     if expect is not None and len(stored) != expect:
         step = "look for the others" if len(stored) < expect else "leave out the others, or correct --expect"
@@ -80,30 +76,29 @@ def _recomputed(report: Report, name: str) -> Report:
 def _refuse_copies(stored: Sequence[_NamedReport]) -> None:
     """Refuse two equal reports, unless they judged nothing. Raises Refused."""
     seen: dict[str, str] = {}
-    for one in stored:
-        content = RENDERERS["json"](one.report)
-        if one.report.inputs and content in seen:
-            raise Refused(f"{one.name} is the same report as {seen[content]}: each report counts only once")
-        seen.setdefault(content, one.name)
+    for name, report in stored:
+        content = RENDERERS["json"](report)
+        if report.inputs and content in seen:
+            raise Refused(f"{name} is the same report as {seen[content]}: each report counts only once")
+        seen.setdefault(content, name)
 
 
 def _merged(stored: Sequence[_NamedReport]) -> Report:
     """Return several reports as one; its verdicts and problems name their report."""
     if len(stored) == 1:
-        return stored[0].report
-    reports = [one.report for one in stored]
-    verdicts = tuple(
-        replace(verdict, source=one.name if verdict.source is None else f"{one.name}: {verdict.source}")
-        for one in stored
-        for verdict in one.report.verdicts
-    )
+        return stored[0][1]
+    reports = [report for _, report in stored]
+    verdicts = [
+        replace(verdict, source=name if verdict.source is None else f"{name}: {verdict.source}")
+        for name, report in stored
+        for verdict in report.verdicts
+    ]
+    problems = [
+        replace(one, message=f"{one.message} (in {name})") for name, report in stored for one in report.problems
+    ]
     found = Report(
-        verdicts=verdicts,
-        problems=tuple(
-            replace(problem, message=f"{problem.message} (in {one.name})")
-            for one in stored
-            for problem in one.report.problems
-        ),
+        verdicts=tuple(verdicts),
+        problems=tuple(problems),
         inputs=tuple(dict.fromkeys(file for report in reports for file in report.inputs)),
         environment=merged_facts(report.environment for report in reports),
         policy=_policy([report.policy for report in reports]),
@@ -127,12 +122,11 @@ def _evidence(reports: Sequence[Report]) -> ReportDetails:
 
 def _policy(policies: Sequence[Policy]) -> Policy:
     """Return what the reports were judged by: their common hashes, or the hash of the different ones."""
-    rules, baselines = ([p.rules_sha256 for p in policies], [p.baselines_sha256 for p in policies])
-    return Policy(_same([policy.ref for policy in policies]), _hash(rules), _hash(baselines))
-
-
-def _hash(hashes: Sequence[str]) -> str:
-    return _same(hashes) or hashlib.sha256("\0".join(hashes).encode("utf-8", "backslashreplace")).hexdigest()
+    rules, baselines = (
+        _same(hashes) or hashlib.sha256("\0".join(hashes).encode("utf-8", "backslashreplace")).hexdigest()
+        for hashes in ([p.rules_sha256 for p in policies], [p.baselines_sha256 for p in policies])
+    )
+    return Policy(_same([policy.ref for policy in policies]), rules, baselines)
 
 
 def _same(values: Sequence[str | None]) -> str | None:

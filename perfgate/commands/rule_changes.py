@@ -62,14 +62,11 @@ def _with_effect(change: PolicyChange, base: Sequence[Verdict], own: Sequence[Ve
     """A change of a rule, with what the rule says of these runs before and after it."""
     before, after = _worst(change.rule, base), _worst(change.own_rule, own)
     if change.kind == "removes" and before:
-        effect = f"under the base's rules: {before}"
-    elif change.kind == "adds" and after:
-        effect = f"by itself: {after}"
-    elif before and after:
-        effect = f"under the base's rules: {before}; under its own: {after}"
-    else:
-        effect = ""
-    return replace(change, effect=effect)
+        return replace(change, effect=f"under the base's rules: {before}")
+    if change.kind == "adds" and after:
+        return replace(change, effect=f"by itself: {after}")
+    both = f"under the base's rules: {before}; under its own: {after}"
+    return replace(change, effect=both if before and after else "")
 
 
 def _worst(rule: str | None, verdicts: Iterable[Verdict]) -> Outcome | None:

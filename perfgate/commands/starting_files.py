@@ -7,6 +7,7 @@ import math
 from perfgate.analysis.proposals import MOST, MOST_OF_A_UNIT, TOLERANCES, Proposal, Proposals
 from perfgate.core import Plan
 from perfgate.core.units import format_change
+from perfgate.core.wording import plural
 from perfgate.rules.write import WrittenRule, render
 
 _HEAD = (
@@ -38,8 +39,8 @@ def starter(suite: str) -> str:
 def rule_file(suite: str, found: Proposals, runs: int) -> str:
     """Return a rule file with the proposed rules and their reasons."""
     chosen = (
-        f"These are the main metrics of {_counted(runs)}, at most {MOST}, and at most {MOST_OF_A_UNIT} with the same"
-        " unit. The order is: samples before sums, whole steps before single kernels and calls, times before rates and"
+        f"These are the main metrics of {plural(runs, 'run')}, at most {MOST}, and at most {MOST_OF_A_UNIT} with the"
+        " same unit. The order is: samples before sums, whole steps before single kernels and calls, times before rates and"
         " bytes, large values first.",
         "",
         "A tolerance is the smallest round value with which one new run of an unchanged program most likely passes. It"
@@ -63,8 +64,8 @@ def _reasons(rule: Proposal) -> list[str]:
     found = noisiest.detectable
     seen = "" if found is None else f"; a change of {format_change(found)} fails with {100 * noisiest.power:g}% power"
     return [
-        f"{noisiest.statistic or 'the value'}, {_counted(noisiest.base_runs or 0)}: one run differs from the next by"
-        f" {100 * _noise(noisiest):.2g}% ({prior})."
+        f"{noisiest.statistic or 'the value'}, {plural(noisiest.base_runs or 0, 'run')}: one run differs from the next"
+        f" by {100 * _noise(noisiest):.2g}% ({prior})."
         f" An unchanged program most likely passes with {rule.tolerance}%{seen}."
     ]
 
@@ -81,10 +82,6 @@ def _without(found: Proposals) -> list[str]:
         more = f" and {len(metrics) - _NAMED} more" if len(metrics) > _NAMED else ""
         lines.append(f"Without a rule ({why}): {', '.join(metrics[:_NAMED])}{more}.")
     return ["", *lines] if lines else []
-
-
-def _counted(runs: int) -> str:
-    return f"{runs} run" if runs == 1 else f"{runs} runs"
 
 
 #: The workflow of docs/github-actions.md, with comments.

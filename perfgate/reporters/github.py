@@ -46,22 +46,11 @@ def render(report: Report) -> str:
 def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
     for verdict in sorted(phrases.worst_first(verdicts), key=lambda verdict: verdict.exit_code == 0):
         if phrases.needs_attention(verdict) or verdict.improved:
-            yield _Annotation(_level(verdict), _title(verdict), _lines(verdict), verdict.at)
-
-
-def _level(verdict: Verdict) -> _Level:
-    if verdict.exit_code:
-        return "error"
-    return "warning" if phrases.needs_attention(verdict) else "notice"
-
-
-def _title(verdict: Verdict) -> str:
-    return f"{verdict.outcome}: {phrases.what(verdict)}"
-
-
-def _lines(verdict: Verdict) -> list[str]:
-    step = [f"→ {verdict.next_step}"] if verdict.next_step else []
-    return [verdict.message or verdict.outcome, *step, *phrases.explanation(verdict)]
+            level: _Level = "warning" if phrases.needs_attention(verdict) else "notice"
+            step = [f"→ {verdict.next_step}"] if verdict.next_step else []
+            lines = [verdict.message or verdict.outcome, *step, *phrases.explanation(verdict)]
+            title = f"{verdict.outcome}: {phrases.what(verdict)}"
+            yield _Annotation("error" if verdict.exit_code else level, title, lines, verdict.at)
 
 
 def _of_problem(problem: Problem) -> _Annotation:
@@ -70,7 +59,6 @@ def _of_problem(problem: Problem) -> _Annotation:
 
 
 def _first(level: _Level, found: Iterable[_Annotation]) -> list[_Annotation]:
-    """The annotations of one level that a step shows."""
     same = [annotation for annotation in found if annotation.level == level]
     rest = len(same) - MOST_ANNOTATIONS
     counted = [_Annotation(level, "perfgate", [f"{rest} more: see the report"])] if rest > 0 else []

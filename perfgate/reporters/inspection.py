@@ -61,7 +61,7 @@ def _table(run: RunSummary, ascii_only: bool) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in run.environment.items())
     part = "" if run.part is None else f" (run {run.part})"
     title = f"{run.source}{part}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
-    lines = [one_line(title)] + ([one_line(f"environment: {facts}")] if facts else [])
+    lines = [one_line(title), *([one_line(f"environment: {facts}")] if facts else [])]
     listed = [one for one in run.series if run.trace is None or not one.key.metric.startswith(_FAMILIES)]
     shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in listed)]
     rows = [["metric", "n", *shown, "distribution"]]
@@ -134,8 +134,6 @@ def _portion_rows(shares: Iterable[Portion], full: str) -> list[str]:
     for one in shares:
         count = [] if one.count is None else [f"{one.count}x"]
         percent = f"{format_number(100 * one.share, 3)}%"
-        name = one_line(clip(one.name, _LONGEST_NAME))
-        rows.append(
-            [f"  {name}", *count, format_value(one.seconds, "s"), percent, full * round(_LONGEST_BAR * one.share)]
-        )
+        name, drawn = one_line(clip(one.name, _LONGEST_NAME)), full * round(_LONGEST_BAR * one.share)
+        rows.append([f"  {name}", *count, format_value(one.seconds, "s"), percent, drawn])
     return aligned(rows)

@@ -29,13 +29,18 @@ def chart(report: Report) -> list[str]:
 def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
     values = [run.estimate or 0.0 for run in runs]
     unit = display_unit(max(values, key=abs), verdict.unit or "1")
-    limit = _limit(verdict)
+    base = verdict.base.estimate if verdict.base else None
+    limit: float | None = None  # the value at which the tolerance ends, in the worse direction
+    if base is not None and verdict.tolerance is not None:
+        limit = base * (1 - verdict.tolerance if verdict.better == "higher" else 1 + verdict.tolerance)
     first_new = sum(run.side == "base" for run in runs)
     names = ", ".join(f'"{run.side} {1 + (i if i < first_new else i - first_new)}"' for i, run in enumerate(runs))
     drawn = [[format_number(value / unit.factor) for value in values]]
     drawn += [[format_number(limit / unit.factor)] * len(runs)] if limit is not None else []
-    low, high = _range([*values, *([] if limit is None else [limit])])
-    axis = [format_number(end / unit.factor) for end in (low, high)]
+    ends = [*values, *([] if limit is None else [limit])]
+    # A quarter more on each side, so that differences are visible.
+    room = (max(ends) - min(ends)) / 4 or abs(max(ends)) / 4 or 1.0
+    axis = [format_number(end / unit.factor) for end in (min(ends) - room, max(ends) + room)]
     if not all(_DECIMAL.fullmatch(number) for line in (*drawn, axis) for number in line):
         return []  # Mermaid cannot read exponents
     return [
@@ -48,20 +53,6 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
         *(f"  line [{', '.join(line)}]" for line in drawn[1:]),
         "```",
     ]
-
-
-def _limit(verdict: Verdict) -> float | None:
-    """The value at which the tolerance ends, in the worse direction."""
-    base = verdict.base.estimate if verdict.base else None
-    if base is None or verdict.tolerance is None:
-        return None
-    return base * (1 - verdict.tolerance if verdict.better == "higher" else 1 + verdict.tolerance)
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """A range that is wider than the values by a quarter on each side, so that differences are visible."""
-    room = (max(values) - min(values)) / 4 or abs(max(values)) / 4 or 1.0
-    return min(values) - room, max(values) + room
 
 
 def _safe(text: str) -> str:

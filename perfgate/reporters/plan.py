@@ -25,7 +25,10 @@ def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = F
     """Return a table with one row per clause and metric, and the advice below each row."""
     page = Page(width, ascii_only=ascii_only)
     cells = [_cells(plan) for plan in plans]
-    widths = _widths(page, [list(_HEADS), *cells])
+    longest = [max(map(page.cells, column)) for column in zip(_HEADS, *cells, strict=True)]
+    # Numbers are as wide as the widest. The first column gets the rest, and wraps.
+    room = page.width - sum(longest[1:]) - GAP * (len(longest) - 1)
+    widths = [max(_LEAST_ROOM, min(longest[0], room)), *longest[1:]]
     for place in dict.fromkeys(plan.baseline for plan in plans):
         page.paragraph(f"planned with the runs of {place}", "dim")
         page.blank()
@@ -40,13 +43,6 @@ def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = F
         "next run detects with the requested power. needs: the runs with which an unchanged program passes."
     )
     return page.finished()
-
-
-def _widths(page: Page, rows: Sequence[Sequence[str]]) -> list[int]:
-    """The widths of the columns: numbers as wide as the widest, and the rest for the first column, which wraps."""
-    longest = [max(page.cells(cell) for cell in column) for column in zip(*rows, strict=True)]
-    room = page.width - sum(longest[1:]) - GAP * (len(longest) - 1)
-    return [max(_LEAST_ROOM, min(longest[0], room)), *longest[1:]]
 
 
 def _cells(plan: Plan) -> list[str]:

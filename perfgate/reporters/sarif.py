@@ -67,22 +67,22 @@ def _result(verdict: Verdict) -> dict[str, Any]:
     causes = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
     text = f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{step}{causes}"
     identity = (verdict.rule, verdict.asks, phrases.name_of(verdict), verdict.source or "")
-    return {
-        "ruleId": _id(verdict),
-        "level": "error" if verdict.exit_code else "warning",
-        "message": _message(text),
-        "locations": [_location(verdict.at)],
-        "partialFingerprints": {"perfgateVerdict/v1": _hash(*identity)},
-    }
+    return _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
 
 
 def _problem_result(problem: Problem) -> dict[str, Any]:
+    identity = (_PROBLEM, problem.at.file, problem.message)
+    return _entry(_PROBLEM, "error", phrases.problem_text(problem), problem.at, identity)
+
+
+def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[str]) -> dict[str, Any]:
+    digest = hashlib.sha256("\0".join(identity).encode("utf-8", "backslashreplace")).hexdigest()
     return {
-        "ruleId": _PROBLEM,
-        "level": "error",
-        "message": _message(phrases.problem_text(problem)),
-        "locations": [_location(problem.at)],
-        "partialFingerprints": {"perfgateVerdict/v1": _hash(_PROBLEM, problem.at.file, problem.message)},
+        "ruleId": rule,
+        "level": level,
+        "message": _message(text),
+        "locations": [_location(at)],
+        "partialFingerprints": {"perfgateVerdict/v1": digest},
     }
 
 
@@ -115,7 +115,3 @@ def _message(text: str) -> dict[str, str]:
     """Plain text without links."""
     lines = [one_line(line) for line in text.split("\n")]
     return {"text": clip("\n".join(lines), _LONGEST_TEXT).replace("](", "] (") or "(empty)"}
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()

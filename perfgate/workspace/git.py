@@ -42,7 +42,11 @@ class Commit:
 
         Raises Refused (3) for a path outside of the repository, and if git fails.
         """
-        top = self._inside(path)
+        # Links of the working tree do not matter for the commit.
+        absolute = os.path.normpath(os.path.join(os.path.realpath(os.curdir), path))
+        top = Path(os.path.relpath(absolute, self.top)).as_posix()
+        if top.startswith(".."):
+            raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
         listed = git("ls-tree", "-r", "-l", "-z", "--full-tree", self.sha, "--", top, what=f"{self.ref} cannot be read")
         wanted: dict[str, str] = {}
         refused: dict[str, str] = {}
@@ -58,14 +62,6 @@ class Commit:
                 wanted[name] = blob
         contents = self._contents(list(wanted.values()))
         return CommitFiles(dict(zip(wanted, contents, strict=True)), refused)
-
-    def _inside(self, path: str) -> str:
-        """Return a path relative to the top; links of the working tree do not matter for the commit."""
-        absolute = os.path.normpath(os.path.join(os.path.realpath(os.curdir), path))
-        relative = os.path.relpath(absolute, self.top)
-        if relative.startswith(".."):
-            raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
-        return Path(relative).as_posix()
 
     def _contents(self, blobs: list[str]) -> list[bytes]:
         asked = "".join(f"{blob}\n" for blob in blobs).encode()

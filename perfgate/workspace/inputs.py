@@ -28,6 +28,10 @@ from perfgate.workspace.options import Refused, shown_path
 CHUNK = 1 << 18
 #: The largest file of `--env`, in characters.
 LONGEST_FACTS = 1 << 20
+_DIFFERENT = "the runs are of different environments: {} is {}"
+_CONTRADICTED = (
+    "--env and the run contradict each other: {} is {}; the run is judged with --env: leave it out if it is wrong"
+)
 
 #: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
 Watcher = Callable[[str, int, int], None]
@@ -219,19 +223,11 @@ def merge_facts(
             other = given.get(name, facts.get(name, value))
             counts = name in identity or (name in given and name != THROTTLE)  # both readings of it count
             if counts and fact_text(other) != fact_text(value):
-                problems.setdefault((name, fact_text(value)), _conflict(run, name, other, name in given))
+                values = f"{fact_text(other)} and {fact_text(value)}"
+                problem = Problem("error", _DIFFERENT.format(name, values), Location(run.source))
+                if name in given:
+                    problem = Problem("warning", _CONTRADICTED.format(name, values), Location(run.source))
+                problems.setdefault((name, fact_text(value)), problem)
             facts.setdefault(name, value)
     slowed = _throttling(facts, given)
     return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())
-
-
-def _conflict(run: Run, name: str, other: Fact, is_given: bool) -> Problem:
-    values = f"{fact_text(other)} and {fact_text(run.environment[name])}"
-    if not is_given:
-        message = f"the runs are of different environments: {name} is {values}"
-        return Problem("error", message, Location(run.source))
-    message = (
-        f"--env and the run contradict each other: {name} is {values}; the run is judged with --env: "
-        "leave it out if it is wrong"
-    )
-    return Problem("warning", message, Location(run.source))

@@ -29,25 +29,19 @@ _VERSIONS = {
     "lightning": ("lightning", "pytorch-lightning"),
     "transformers": ("transformers",),
 }
-#: The bits of NVML's clocks event reasons in nvml.h.
-_EVENT_REASONS = {
-    0x1: "gpu_idle",
-    0x2: "applications_clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal_slowdown",
-    0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake",
-    0x100: "display_clock_setting",
-}
+#: NVML's clocks event reasons in nvml.h, from bit 0 on.
+_EVENT_REASONS = (
+    *("gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown"),
+    *("hw_thermal_slowdown", "hw_power_brake", "display_clock_setting"),
+)
 
 
 def machine_facts() -> tuple[dict[str, Fact], list[str]]:
     """Return the facts of this machine, sorted by name, and hints how to learn more of them."""
+    may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     facts: dict[str, Fact] = {
         "cpu": _cpu(),
-        "cpu_count": _cpu_count(),
+        "cpu_count": may_use,
         "host": platform.node(),
         "os": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -56,7 +50,7 @@ def machine_facts() -> tuple[dict[str, Fact], list[str]]:
     world = os.environ.get("WORLD_SIZE", "")
     if world.isdecimal():
         facts["world_size"] = int(world)
-    if _in_container():
+    if any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")):
         facts["container"] = True
     gpus, hints = _gpus()
     return dict(sorted({**facts, **gpus}.items())), hints
@@ -68,15 +62,6 @@ def _cpu() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def _cpu_count() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _in_container() -> bool:
-    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
 
 
 def _versions() -> dict[str, Fact]:
@@ -135,17 +120,14 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     facts: dict[str, Fact] = {name: _joined(values) for name, values in names.items() if values}
     heat = each(lambda d: nvml.nvmlDeviceGetTemperature(d, nvml.NVML_TEMPERATURE_GPU))
     facts |= {"gpu_temperature_c": max(heat)} if heat else {}
-    reasons = {word for bits in each(_event_reasons(nvml)) for bit, word in _EVENT_REASONS.items() if bits & bit}
+    # NVML renamed the query for throttling in 2023.
+    query = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    answers = each(query or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
+    reasons = {word for bits in answers for i, word in enumerate(_EVENT_REASONS) if bits >> i & 1}
     facts[THROTTLE] = ",".join(sorted(reasons)) or "none"
     version = nvml.nvmlSystemGetCudaDriverVersion()
     facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"
     return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
-
-
-def _event_reasons(nvml: Any) -> Callable[[Any], int]:
-    """Return the query for throttling, which NVML renamed in 2023 to event reasons."""
-    new = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-    return new or nvml.nvmlDeviceGetCurrentClocksThrottleReasons  # type: ignore[no-any-return]
 
 
 def _joined(values: Iterable[Any]) -> Fact:

@@ -38,14 +38,8 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {
-        "phrases": phrases,
-        "sections": sections,
-        "plural": plural,
-        "format_change": format_change,
-        "format_number": format_number,
-        "format_value": format_value,
-    }
+    environment.globals.update(phrases=phrases, sections=sections, plural=plural)
+    environment.globals.update(format_change=format_change, format_number=format_number, format_value=format_value)
     environment.filters["picture"] = Markup
     environment.filters["whole"] = lambda text: escape(one_line(text))  # a clipped command does not run
     return environment.get_template("page.html.j2")

@@ -84,7 +84,6 @@ def verdicts(report: Report) -> list[VerdictSection]:
 
 
 def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSection:
-    """The section with its pictures."""
     section, details = replace(section, interval=_interval(section.verdict)), section.details
     if details is None:
         return section
@@ -95,7 +94,8 @@ def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSe
     runs = plots.run_by_run(details.runs, unit.factor, unit.symbol, allowed, breaks)
     # A total or a count is not on the scale of the values, and neither is its allowed range.
     is_place = any(run.quantiles for run in details.runs)
-    values = unit if is_place else _unit_of_values(details)
+    largest = max((abs(value) for run in details.runs for value in run.values), default=0.0)
+    values = unit if is_place else display_unit(largest, details.unit)
     line = plots.timeline(details.runs, values.factor, values.symbol, allowed if is_place else (None, None))
     return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
 
@@ -105,11 +105,6 @@ def _breaks(judged: Sequence[RunDetails], levels: Sequence[LevelDetails]) -> lis
     kinds = [(run.standing, level_of(run, levels)) for run in judged]
     pairs = enumerate(pairwise(kinds), 1)
     return [i for i, (one, next_one) in pairs if one[0] == next_one[0] and one[1] != next_one[1]]
-
-
-def _unit_of_values(details: VerdictDetails) -> Unit:
-    largest = max((abs(value) for run in details.runs for value in run.values), default=0.0)
-    return display_unit(largest, details.unit)
 
 
 def _interval(verdict: Verdict) -> str:
@@ -127,9 +122,8 @@ def _interval(verdict: Verdict) -> str:
 
 def worst(report: Report) -> list[VerdictSection]:
     """Return the verdicts that need attention, the worst first; the head of the page shows MOST_NAMED of them."""
-    news = [(i, verdict) for i, verdict in enumerate(report.verdicts) if phrases.needs_attention(verdict)]
-    news.sort(key=lambda pair: OUTCOMES.index(pair[1].outcome))
-    return [VerdictSection(verdict, i, None) for i, verdict in news]
+    found = [VerdictSection(verdict, i, None) for i, verdict in enumerate(report.verdicts)]
+    return sorted((one for one in found if one.is_open), key=lambda one: OUTCOMES.index(one.verdict.outcome))
 
 
 def ranks(section: VerdictSection) -> str:
