@@ -40,8 +40,8 @@ def rule_file(suite: str, found: Proposals, runs: int) -> str:
     """Return a rule file with the proposed rules and their reasons."""
     chosen = (
         f"These are the main metrics of {plural(runs, 'run')}, at most {MOST}, and at most {MOST_OF_A_UNIT} with the"
-        " same unit. The order is: samples before sums, whole steps before single kernels and calls, times before rates and"
-        " bytes, large values first.",
+        " same unit. The order is: samples before sums, whole steps before single kernels and calls, times before rates"
+        " and bytes, large values first.",
         "",
         "A tolerance is the smallest round value with which one new run of an unchanged program most likely passes. It"
         f" is at least {TOLERANCES[0]}%: many rules then need no correction. When more runs are stored, you can use"
