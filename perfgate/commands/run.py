@@ -10,8 +10,7 @@ from perfgate.commands.check import CheckRequest, check
 from perfgate.core import Report
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Stopped, stopped_by_signals
-from perfgate.measuring.reruns import run_again_if_suspect
-from perfgate.measuring.until_settled import MeasuringOptions, Tell, run_until_settled
+from perfgate.measuring.until_settled import MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
 from perfgate.workspace.options import Refused, typed_path
 from perfgate.workspace.rule_source import policy_source, read_rules
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from perfgate.core.runs import Fact
-from perfgate.recorder.recorder import Recorder
-from perfgate.recorder.spans import TimedSpan
+from perfgate.recorder.recorder import Recorder, TimedSpan
 
 
 class RecordingCallback:

@@ -7,21 +7,29 @@ device. Then whole runs alternate, in the order base, new, new, base, and the re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import ExitStack
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from socket import socket
+from tempfile import TemporaryDirectory
 
 from perfgate.core import Key, Report, Run, Series
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, Patience, listening, play
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, end_all, new_run, ran_out_of_memory, run_once
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
-from perfgate.measuring.worktrees import checked_out
 from perfgate.recorder.turns import SIDE, TURN
+from perfgate.workspace.git import Commit
 from perfgate.workspace.inputs import read_runs
+from perfgate.workspace.options import Refused
 from perfgate.workspace.output_files import replace_file
+from perfgate.workspace.surroundings import git
+
+#: The longest time to check out the base, in seconds.
+_CHECKOUT_TIMEOUT_S = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +52,7 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
     with ExitStack() as stack:
         base, new = ProgramSide(pairs.base), ProgramSide(pairs.new)
         if pairs.base_ref is not None:
-            tree = stack.enter_context(checked_out(pairs.base_ref))
-            base = ProgramSide(pairs.base, tree.folder, tree.environment)
+            base = stack.enter_context(_checked_out(pairs.base_ref, pairs.base))
         listener = stack.enter_context(listening())
         maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, [])
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
@@ -137,6 +144,30 @@ class _PairMaker:
             except RunFailed as error:
                 raise RunFailed(f"the {name} side: {error}") from None
         return found
+
+
+@contextmanager
+def _checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
+    """Check out a ref for a command, and remove the worktree in the end. Raises Refused (3) if that fails.
+
+    In PYTHONPATH, the repository's own folders are those of the worktree, so that base imports its own modules.
+    """
+    commit = Commit.of(ref)
+    in_repository = partial(git, what=f"{ref} cannot be checked out", cwd=commit.top, timeout_s=_CHECKOUT_TIMEOUT_S)
+    with TemporaryDirectory(prefix="perfgate-base-", ignore_cleanup_errors=True) as place:
+        own, top = commit.top.resolve(), Path(place).resolve() / "base"
+        in_repository("worktree", "add", "--detach", "--quiet", str(top), commit.sha)
+        try:
+            inside = Path.cwd().resolve().relative_to(own)
+            if not (top / inside).is_dir():
+                raise Refused(f"{ref} has no folder {inside.as_posix()}: run the command from one that both have", 3)
+            paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+            for number, path in enumerate(paths):
+                if path and (real := Path(path).resolve()).is_relative_to(own):
+                    paths[number] = str(top / real.relative_to(own))
+            yield ProgramSide(words, top / inside, {"PYTHONPATH": os.pathsep.join(paths)} if any(paths) else {})
+        finally:
+            in_repository("worktree", "remove", "--force", str(top))
 
 
 # --- the file of a pair ------------------------------------------------------------------------------------------
