@@ -26,8 +26,8 @@ import numpy as np
 from workloads import WORKLOADS, slower_step
 
 from perfgate import judge_pairs, pair
-from perfgate.measuring.lockstep import Patience, listening, play
-from perfgate.measuring.programs import Command, Program, end_all
+from perfgate.measuring.lockstep import listening, play
+from perfgate.measuring.programs import Program, end_all
 
 PROGRAM = Path(__file__).with_name("workloads.py")
 #: Both are asked of six pairs of processes; of a single pair in one process, only the smallest that there is.
@@ -45,8 +45,8 @@ def pair_of_processes(workload: str, slower: float, number: int) -> Steps:
                 place.mkdir()
                 words = (sys.executable, str(PROGRAM), workload, str(place), str(change))
                 told = {"PERFGATE_TURN": listener.getsockname(), "PERFGATE_SIDE": side}
-                programs[side] = Program(Command(words, Path.cwd(), told, place.with_suffix(".log")))
-            played = play(listener, programs, number % 2 == 1, Patience())
+                programs[side] = Program(words, Path.cwd(), told, place.with_suffix(".log"))
+            played = play(listener, programs, number % 2 == 1)
         finally:
             end_all(programs.values())
         if played.fault or not played.by_turns:
@@ -117,9 +117,9 @@ def hook_cost() -> float:
                     place = Path(folder) / f"{side}{len(told)}"
                     words = (sys.executable, "-W", "ignore", "-c", _STEPS, f"{place}.json", str(steps))
                     told_side = {**told, "PERFGATE_SIDE": side}
-                    programs[side] = Program(Command(words, Path.cwd(), told_side, place.with_suffix(".log")))
+                    programs[side] = Program(words, Path.cwd(), told_side, place.with_suffix(".log"))
                 if told:
-                    play(listener, programs, True, Patience())
+                    play(listener, programs, True)
                 for program in programs.values():
                     program.process.wait(60)
             finally:

@@ -29,14 +29,6 @@ _LONGEST_HELLO = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait, in seconds: for the first messages of both programs, and for any message."""
-
-    hook: float = 60.0
-    silence: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
 class Played:
     """How a pair went: whether both sides took turns, the steps of each, and what went wrong, in words."""
 
@@ -55,13 +47,24 @@ def listening() -> Iterator[socket.socket]:
         yield listener
 
 
-def play(listener: socket.socket, programs: dict[str, Program], base_first: bool, patience: Patience) -> Played:
-    """Let two programs, `base` and `new`, take turns until both have ended. A fault ends the watch, not them."""
+def play(
+    listener: socket.socket,
+    programs: dict[str, Program],
+    base_first: bool,
+    hook_s: float = 60.0,
+    silence_s: float = 600,
+) -> Played:
+    """Let two programs, `base` and `new`, take turns until both have ended. A fault ends the watch, not them.
+
+    Parameters
+        hook_s: how long to wait for the first messages of both programs, in seconds.
+        silence_s: how long to wait for any message, in seconds.
+    """
     sides = {name: _SideState(name, programs[name]) for name in SIDES}
     fault, looked = None, time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
-        game = _Game(selector, listener, sides, base_first, patience)
+        game = _Game(selector, listener, sides, base_first, hook_s, silence_s)
         try:
             while fault is None and any(side.code is None for side in sides.values()):
                 for key, _ in selector.select(_LOOK_EVERY_S):
@@ -118,7 +121,8 @@ class _Game:
     listener: socket.socket
     sides: dict[str, _SideState]
     base_first: bool
-    patience: Patience
+    hook_s: float
+    silence_s: float
     #: The time of the last message.
     heard: float = field(default_factory=time.monotonic)
     #: The number of turns so far; None before both sides were ready.
@@ -136,11 +140,11 @@ class _Game:
                 return f"the {side.name} side {ending(side.code, side.program.log)}"
         now = time.monotonic()
         silent = [side for side in sides if not side.has_joined]
-        if self.turn is None and any(s.code == 0 or now - s.program.began > self.patience.hook for s in silent):
+        if self.turn is None and any(s.code == 0 or now - s.program.began > self.hook_s for s in silent):
             return NO_HOOK
-        if now - self.heard > self.patience.silence:
+        if now - self.heard > self.silence_s:
             side = self.current or next(s for s in sides if s.code is None)
-            return f"the {side.name} side hangs: nothing for {self.patience.silence:g} s after step {side.steps}"
+            return f"the {side.name} side hangs: nothing for {self.silence_s:g} s after step {side.steps}"
         return None
 
     def hear(self, key: selectors.SelectorKey) -> None:

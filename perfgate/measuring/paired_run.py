@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 
 from perfgate.core import Key, Report, Run, Series
 from perfgate.judge.pairs import Pairing, base_goes_first
-from perfgate.measuring.lockstep import NO_HOOK, SIDES, Patience, listening, play
-from perfgate.measuring.programs import Program, ProgramSide, RunFailed, end_all, new_run, ran_out_of_memory, run_once
+from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
+from perfgate.measuring.programs import Program, ProgramSide, RunFailed, end_all, finish, new_run, ran_out_of_memory
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.recorder.turns import SIDE, TURN
 from perfgate.workspace.git import Commit
@@ -100,7 +100,7 @@ class _PairMaker:
             build = ProgramSide(self.pairs.build, side.folder, side.environment)
             try:
                 with new_run(self.folder / f"build-{name}", build, 0) as run:
-                    run_once(run.command(), self.options.timeout)
+                    finish(run.start(), self.options.timeout)
             except RunFailed as error:
                 raise RunFailed(f"the {name} side does not build: {error}; see build-{name}.log") from None
 
@@ -115,9 +115,9 @@ class _PairMaker:
             programs: dict[str, Program] = {}
             stack.callback(lambda: end_all(programs.values()))
             for name, run in runs.items():
-                programs[name] = Program(run.command({TURN: address, SIDE: name}))
-            patience = Patience(self.pairs.hook_timeout, self.options.timeout)
-            played = play(self.listener, programs, base_goes_first(str(number)), patience)
+                programs[name] = run.start({TURN: address, SIDE: name})
+            base_first = base_goes_first(str(number))
+            played = play(self.listener, programs, base_first, self.pairs.hook_timeout, self.options.timeout)
             if not played.by_turns and played.fault in (None, NO_HOOK):
                 raise _NoTurns(NO_HOOK)
             if played.fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
@@ -139,7 +139,7 @@ class _PairMaker:
         for name in SIDES if base_goes_first(str(number)) else SIDES[::-1]:
             try:
                 with new_run(top / name, self.sides[name], number, self.options.results) as run:
-                    run_once(run.command(), self.options.timeout)
+                    finish(run.start(), self.options.timeout)
                     found[name] = run.collect()
             except RunFailed as error:
                 raise RunFailed(f"the {name} side: {error}") from None

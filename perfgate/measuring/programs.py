@@ -62,17 +62,6 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command to start: its words, its folder, and further environment variables."""
-
-    words: tuple[str, ...]
-    folder: Path
-    environment: Mapping[str, str]
-    #: The file for its output; None to show it.
-    log: Path | None
-
-
-@dataclass(frozen=True, slots=True)
 class ProgramSide:
     """The program of one side: a command with the placeholders `{run}` and `{results}`, and where it runs."""
 
@@ -93,12 +82,12 @@ class NewRun:
     globs: Sequence[str]
     before: Collection[_Stamp]
 
-    def command(self, more: Mapping[str, str] | None = None) -> Command:
-        """Return the command; `more` are further environment variables."""
+    def start(self, more: Mapping[str, str] | None = None) -> Program:
+        """Start the command; `more` are further environment variables. Raises RunFailed."""
         side, run, results = self.side, str(self.number), str(self.results)
         words = tuple(word.replace("{run}", run).replace("{results}", results) for word in side.words)
         environment = {"PERFGATE_RUN": run, "PERFGATE_RESULTS": results, **side.environment, **(more or {})}
-        return Command(words, side.folder, environment, self.log)
+        return Program(words, side.folder, environment, self.log)
 
     def collect(self) -> Path:
         """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
@@ -149,13 +138,12 @@ def _stamps(folder: Path, globs: Sequence[str]) -> list[_Stamp]:
     return [(path, stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items()]
 
 
-def run_once(command: Command, timeout: float) -> None:
-    """Run a command to its end, and end the processes that it leaves. Raises RunFailed if it fails or hangs."""
-    program = Program(command)
+def finish(program: Program, timeout: float) -> None:
+    """Wait for the end of a program, and end the processes that it leaves. Raises RunFailed if it fails or hangs."""
     try:
         code = program.process.wait(timeout)
         if code:
-            raise RunFailed(f"the command {ending(code, command.log)}")
+            raise RunFailed(f"the command {ending(code, program.log)}")
     except subprocess.TimeoutExpired:
         raise RunFailed(f"the command hangs: it was ended after {timeout:g} s") from None
     finally:
@@ -168,25 +156,27 @@ def run_once(command: Command, timeout: float) -> None:
 class Program:
     """A running command, in a process group of its own."""
 
-    def __init__(self, command: Command) -> None:
-        """Start it. Raises RunFailed if that is impossible."""
+    def __init__(
+        self, words: tuple[str, ...], folder: Path, environment: Mapping[str, str], log: Path | None = None
+    ) -> None:
+        """Start it, with further environment variables. Without a log, its output is shown. Raises RunFailed."""
         self.mark = uuid4().hex
         self.has_ended = False
-        self.log = command.log
+        self.log = log
         self.began = time.monotonic()
         try:
-            with nullcontext() if command.log is None else command.log.open("wb") as log:
+            with nullcontext() if log is None else log.open("wb") as output:
                 self.process = subprocess.Popen(
-                    command.words,
-                    cwd=command.folder,
-                    env={**os.environ, **command.environment, _MARK: self.mark},
+                    words,
+                    cwd=folder,
+                    env={**os.environ, **environment, _MARK: self.mark},
                     stdin=subprocess.DEVNULL,
-                    stdout=log,
+                    stdout=output,
                     stderr=None if log is None else subprocess.STDOUT,
                     start_new_session=True,
                 )
         except OSError as error:
-            raise RunFailed(f"{command.words[0]} cannot be started: {error.strerror or error}") from None
+            raise RunFailed(f"{words[0]} cannot be started: {error.strerror or error}") from None
 
 
 def end_all(programs: Iterable[Program]) -> None:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.judge.report import with_problems
-from perfgate.measuring.programs import Command, ProgramSide, RunFailed, new_run, run_once
+from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
 from perfgate.workspace.machine import machine_facts
 from perfgate.workspace.options import Refused, shown_path
 
@@ -78,7 +78,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
 
     def measure(number: int) -> list[Path]:
         with new_run(folder / f"run-{number:03d}", side, number, options.results) as run:
-            run_once(run.command(), options.timeout)
+            finish(run.start(), options.timeout)
             made.append(run.collect())
         return made
 
@@ -127,7 +127,7 @@ class _RunsInPlace:
             self._move(old, "before")
         self.earlier += self._move(self.latest, str(number - 1))
         self.latest = []
-        run_once(Command(self.words, Path.cwd(), {"PERFGATE_RUN": str(number)}, log=None), self.options.timeout)
+        finish(Program(self.words, Path.cwd(), {"PERFGATE_RUN": str(number)}), self.options.timeout)
         for pattern in self.options.results:
             found = self._matches(pattern)
             if not found:
