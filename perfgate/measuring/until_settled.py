@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Literal
@@ -101,55 +101,46 @@ def run_again_if_suspect(
         words: the command. PERFGATE_RUN is the number of the run.
         measured: the results of the first run, if it was made already.
     """
-    Path(options.keep).mkdir(parents=True, exist_ok=True)
-    runs = _RunsInPlace(options, words, tell, [Path(path) for path in measured])
-    return until_settled(options, runs.measure, judge_runs, "run", tell)
+    keep = Path(options.keep)
+    keep.mkdir(parents=True, exist_ok=True)
+    latest, earlier = [Path(path) for path in measured], list[Path]()
 
-
-@dataclass(slots=True)
-class _RunsInPlace:
-    """Makes runs whose results stay in place until the next run."""
-
-    options: MeasuringOptions
-    words: tuple[str, ...]
-    tell: Tell
-    latest: list[Path]
-    earlier: list[Path] = field(default_factory=list)
-
-    def measure(self, number: int) -> list[Path]:
-        """Make the run of a number; return all runs so far. Raises RunFailed."""
-        if number == 1 and self.latest:
-            return self.latest
+    def measure(number: int) -> list[Path]:
+        nonlocal latest
+        if number == 1 and latest:
+            return latest
         if number > 1:
-            self.tell(f"suspect: measuring again, {number - 1} of {self.options.most_runs - 1}")
-        old = [path for pattern in self.options.results for path in self._matches(pattern) if path not in self.latest]
+            tell(f"suspect: measuring again, {number - 1} of {options.most_runs - 1}")
+        old = [path for pattern in options.results for path in _matches(pattern, keep) if path not in latest]
         if old and number <= 2:
-            self._move(old, "before")
-        self.earlier += self._move(self.latest, str(number - 1))
-        self.latest = []
-        finish(Program(self.words, Path.cwd(), {"PERFGATE_RUN": str(number)}), self.options.timeout)
-        for pattern in self.options.results:
-            found = self._matches(pattern)
+            _move(old, keep / "before")
+        earlier.extend(_move(latest, keep / str(number - 1)))
+        latest = []
+        finish(Program(words, Path.cwd(), {"PERFGATE_RUN": str(number)}), options.timeout)
+        for pattern in options.results:
+            found = _matches(pattern, keep)
             if not found:
                 raise RunFailed(f"the command wrote nothing that matches {pattern}")
-            self.latest += [path for path in found if path not in self.latest]
-        return [*self.earlier, *self.latest]
+            latest += [path for path in found if path not in latest]
+        return [*earlier, *latest]
 
-    def _matches(self, pattern: str) -> list[Path]:
-        """Return the files and folders that a glob matches, outside of the folder of the runs."""
-        found = (Path(name) for name in sorted(glob(pattern, recursive=True)))
-        return [path for path in found if Path(self.options.keep) not in path.parents]
+    return until_settled(options, measure, judge_runs, "run", tell)
 
-    def _move(self, paths: Sequence[Path], name: str) -> list[Path]:
-        """Move results into a folder of the runs; return where they are now."""
-        folder = Path(self.options.keep) / name
-        shutil.rmtree(folder, ignore_errors=True)
-        moved = []
-        for path in paths:
-            target = folder / Path(*(part for part in Path(os.path.relpath(path)).parts if part != ".."))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            moved.append(Path(shutil.move(path, target)))
-        return moved
+
+def _matches(pattern: str, keep: Path) -> list[Path]:
+    """Return the files and folders that a glob matches, outside of the folder of the runs."""
+    return [path for name in sorted(glob(pattern, recursive=True)) if keep not in (path := Path(name)).parents]
+
+
+def _move(paths: Sequence[Path], folder: Path) -> list[Path]:
+    """Move results into a new folder; return where they are now."""
+    shutil.rmtree(folder, ignore_errors=True)
+    moved = []
+    for path in paths:
+        target = folder / Path(*(part for part in Path(os.path.relpath(path)).parts if part != ".."))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        moved.append(Path(shutil.move(path, target)))
+    return moved
 
 
 # --- for runs and pairs -----------------------------------------------------------------------------------------------

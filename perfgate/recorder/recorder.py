@@ -270,7 +270,7 @@ class CudaSpan(TimedSpan):
 
     def start(self: Timed) -> Timed:
         """Mark the beginning in the current stream."""
-        self._event = self._writer.cuda.now()
+        self._event = self._writer.cuda_event()
         return self
 
     def stop(self) -> None:

@@ -40,7 +40,9 @@ class Writer:
         #: The values that are not written yet, and when to write them (perf_counter_ns).
         self.pending: list[Entry] = []
         self.due = perf_counter_ns() + _WRITE_EVERY
-        self.cuda = _CudaClock()
+        #: Spans on the GPU: series, step and two CUDA events. Their time is known after the GPU has passed both events.
+        self._on_gpu: deque[tuple[RecordedSeries, int, Any, Any]] = deque()
+        self._event: Callable[..., Any] | None = None
         self._lost = 0
         self._warned = False
         self._writing = threading.RLock()  # a signal handler may close the recorder during a write
@@ -53,17 +55,26 @@ class Writer:
         _recorded.add(os.path.realpath(path))
         _open.add(self)
 
-    # --- while the program runs ------------------------------------------------------------------------------------
-
     def add(self, series: RecordedSeries, number: float, step: int | None = None) -> None:
         """Add the next value of a series; the default is the current step."""
         self.pending.append((series, self.step if step is None else step, number))
         self.write_if_due()
 
+    def cuda_event(self) -> object:
+        """An event that marks this place in the current CUDA stream. Raises RecorderError without a GPU."""
+        if self._event is None:
+            torch = sys.modules.get("torch")
+            if torch is None or not torch.cuda.is_available():
+                raise RecorderError("cuda_span needs torch (imported) and a CUDA device: use span on the CPU")
+            self._event = torch.cuda.Event
+        event = self._event(enable_timing=True)
+        event.record()
+        return event
+
     def add_cuda(self, series: RecordedSeries, began: object) -> None:
         """Add a span on the GPU that ends here in the stream."""
         self.check_open()
-        self.cuda.waiting.append((series, self.step, began, self.cuda.now()))
+        self._on_gpu.append((series, self.step, began, self.cuda_event()))
         self.write_if_due()
 
     def write_if_due(self) -> None:
@@ -83,12 +94,17 @@ class Writer:
             self._writing.release()
 
     def _append(self, *, wait: bool) -> None:
-        """Append the values, with the finished spans on the GPU; with `wait`, with all of these."""
+        """Append the values and the finished spans on the GPU, in nanoseconds; with `wait`, all spans."""
         try:
-            self.cuda.fetch(self.pending, wait=wait)
-        except RuntimeError as error:
-            lost = len(self.cuda.waiting)
-            self.cuda.waiting.clear()
+            while self._on_gpu and (wait or self._on_gpu[0][3].query()):
+                series, step, began, ended = self._on_gpu[0]
+                if wait:
+                    ended.synchronize()
+                self.pending.append((series, step, began.elapsed_time(ended) * 1e6))
+                self._on_gpu.popleft()
+        except RuntimeError as error:  # CUDA has failed
+            lost = len(self._on_gpu)
+            self._on_gpu.clear()
             self._lost += lost
             self._warn_once(f"CUDA failed, so {lost} spans on the GPU are lost: {error}")
         taken = self.pending[:]  # other threads may append meanwhile
@@ -106,8 +122,6 @@ class Writer:
         if not self._warned:
             self._warned = True
             warn(f"{self.path}: {message}")
-
-    # --- the end ---------------------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
@@ -171,41 +185,6 @@ class _Ended(list[Entry]):
 
     def refuse(self) -> NoReturn:
         raise RecorderError(self._why)
-
-
-class _CudaClock:
-    """Time on the GPU from pairs of CUDA events.
-
-    An event marks a place in the stream that is current when it is recorded (torch.cuda.Event). The time between two
-    events is known after the GPU has passed both. It is fetched then, in order, without waiting for the GPU.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[RecordedSeries, int, Any, Any]] = deque()
-        self._event: Callable[..., Any] | None = None
-
-    def now(self) -> object:
-        """An event in the current stream. Raises RecorderError without a GPU, because no other clock is comparable."""
-        if self._event is None:
-            torch = sys.modules.get("torch")
-            if torch is None or not torch.cuda.is_available():
-                raise RecorderError("cuda_span needs torch (imported) and a CUDA device: use span on the CPU")
-            self._event = torch.cuda.Event
-        event = self._event(enable_timing=True)
-        event.record()
-        return event
-
-    def fetch(self, into: list[Entry], *, wait: bool) -> None:
-        """Move finished spans to a list, in nanoseconds; with `wait`, all of them.
-
-        Raises RuntimeError if CUDA has failed: then the waiting spans are lost.
-        """
-        while self.waiting and (wait or self.waiting[0][3].query()):
-            series, step, began, ended = self.waiting[0]
-            if wait:
-                ended.synchronize()
-            into.append((series, step, began.elapsed_time(ended) * 1e6))
-            self.waiting.popleft()
 
 
 def warn(message: str) -> None:
