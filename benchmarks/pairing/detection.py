@@ -46,11 +46,11 @@ def pair_of_processes(workload: str, slower: float, number: int) -> Steps:
                 words = (sys.executable, str(PROGRAM), workload, str(place), str(change))
                 told = {"PERFGATE_TURN": listener.getsockname(), "PERFGATE_SIDE": side}
                 programs[side] = Program(words, Path.cwd(), told, place.with_suffix(".log"))
-            played = play(listener, programs, number % 2 == 1)
+            by_turns, fault = play(listener, programs, number % 2 == 1)
         finally:
             end_all(programs.values())
-        if played.fault or not played.by_turns:
-            raise SystemExit(f"no pair: {played}")
+        if fault or not by_turns:
+            raise SystemExit(f"no pair: {fault}")
         return _times(Path(folder) / "base"), _times(Path(folder) / "new")
 
 

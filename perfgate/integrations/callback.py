@@ -37,8 +37,7 @@ class RecordingCallback:
         for metric in drop:
             self._begun.pop(metric, None)
         for metric in end:
-            span = self._begun.pop(metric, None)
-            if span is not None:
+            if span := self._begun.pop(metric, None):
                 span.stop()
         for metric in (*begin, *(metric for metric in restart if metric in self._begun)):
             make = self.recorder.cuda_span if metric in self._on_gpu else self.recorder.span

@@ -28,15 +28,6 @@ _LOOK_EVERY_S = 0.05
 _LONGEST_HELLO = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """How a pair went: whether both sides took turns, the steps of each, and what went wrong, in words."""
-
-    by_turns: bool
-    steps: dict[str, int]
-    fault: str | None = None
-
-
 @contextmanager
 def listening() -> Iterator[socket.socket]:
     """Open a socket, at an address of the file system, at which programs take turns."""
@@ -53,8 +44,10 @@ def play(
     base_first: bool,
     hook_s: float = 60.0,
     silence_s: float = 600,
-) -> Played:
-    """Let two programs, `base` and `new`, take turns until both have ended. A fault ends the watch, not them.
+) -> tuple[bool, str | None]:
+    """Let two programs, `base` and `new`, take turns until both have ended or there is a fault.
+
+    Returns whether both sides took turns, and what went wrong, in words. A fault ends the watch, not the programs.
 
     Parameters
         hook_s: how long to wait for the first messages of both programs, in seconds.
@@ -76,7 +69,7 @@ def play(
         finally:
             for connection in [one for side in sides.values() for one in side.members.values()]:
                 connection.close()
-    return Played(game.turn is not None, {name: side.steps for name, side in sides.items()}, fault)
+    return game.turn is not None, fault
 
 
 def whose(turn: int, base_first: bool) -> str:

@@ -117,13 +117,13 @@ class _PairMaker:
             for name, run in runs.items():
                 programs[name] = run.start({TURN: address, SIDE: name})
             base_first = base_goes_first(str(number))
-            played = play(self.listener, programs, base_first, self.pairs.hook_timeout, self.options.timeout)
-            if not played.by_turns and played.fault in (None, NO_HOOK):
+            by_turns, fault = play(self.listener, programs, base_first, self.pairs.hook_timeout, self.options.timeout)
+            if not by_turns and fault in (None, NO_HOOK):
                 raise _NoTurns(NO_HOOK)
-            if played.fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
-                raise _NoTurns(f"both sides do not fit into memory at once ({played.fault})")
-            if played.fault is not None:
-                raise RunFailed(played.fault)
+            if fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
+                raise _NoTurns(f"both sides do not fit into memory at once ({fault})")
+            if fault is not None:
+                raise RunFailed(fault)
             end_all(programs.values())  # processes that they started may still write
             found = {}
             for name, run in runs.items():

@@ -121,10 +121,9 @@ def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = (
     except OSError as error:
         raise Refused(f"{shown_path(str(path))}: cannot keep runs there: {error.strerror}") from None
     results = path.resolve()
+    log = results.with_name(f"{results.name}.log")
     try:
-        yield NewRun(
-            side, number, results, results.with_name(f"{results.name}.log"), globs, _stamps(side.folder, globs)
-        )
+        yield NewRun(side, number, results, log, globs, before=_stamps(side.folder, globs))
     except BaseException as error:
         why = str(error) or type(error).__name__
         results.with_name(f"{results.name}.FAILED.txt").write_text(why + "\n", encoding="utf-8")

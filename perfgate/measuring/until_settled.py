@@ -85,9 +85,6 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
     return until_settled(options, measure, judge_runs, "run", tell)
 
 
-# --- `perfgate run --reruns N` ----------------------------------------------------------------------------------------
-
-
 def run_again_if_suspect(
     options: MeasuringOptions, words: tuple[str, ...], measured: Sequence[str], judge_runs: JudgeRuns, tell: Tell
 ) -> Report:
@@ -118,8 +115,7 @@ def run_again_if_suspect(
         latest = []
         finish(Program(words, Path.cwd(), {"PERFGATE_RUN": str(number)}), options.timeout)
         for pattern in options.results:
-            found = _matches(pattern, keep)
-            if not found:
+            if not (found := _matches(pattern, keep)):
                 raise RunFailed(f"the command wrote nothing that matches {pattern}")
             latest += [path for path in found if path not in latest]
         return [*earlier, *latest]
@@ -141,9 +137,6 @@ def _move(paths: Sequence[Path], folder: Path) -> list[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         moved.append(Path(shutil.move(path, target)))
     return moved
-
-
-# --- for runs and pairs -----------------------------------------------------------------------------------------------
 
 
 def until_settled(

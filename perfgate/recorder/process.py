@@ -36,8 +36,7 @@ def _distributed() -> tuple[int, int] | None:
 def _number(*names: str) -> int | None:
     """The value of the first of these environment variables that is set."""
     for name in names:
-        text = os.environ.get(name, "").strip()
-        if text:
+        if text := os.environ.get(name, "").strip():
             if not (text.isascii() and text.isdigit()):
                 raise RecorderError(f"{name} is {text!r}, not a number: give rank=... and world_size=...")
             return int(text)

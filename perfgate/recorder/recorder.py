@@ -174,8 +174,7 @@ class Recorder:
 
     def step_span(self) -> TimedSpan:
         """Time a whole step as `step.time`, in nanoseconds; the step ends with the block."""
-        series = self._times.get(STEP_TIME) or self._series.find(STEP_TIME, SPAN_UNIT)
-        return StepSpan(self._writer, series, self.step, takes_turns=self._turns.are_taken)
+        return StepSpan(self, self._times.get(STEP_TIME) or self._series.find(STEP_TIME, SPAN_UNIT))
 
     def close(self) -> None:
         """Wait for the spans on the GPU, and make the file a results document. Does nothing again, or in a fork.
@@ -244,23 +243,20 @@ class TimedSpan:
 
 
 class StepSpan(TimedSpan):
-    """A whole step; `boundary` begins the next one. With `takes_turns` it waits for the GPU before it ends."""
+    """A whole step; its end begins the next one. In a program that takes turns it waits for the GPU before it ends."""
 
-    __slots__ = ("_boundary", "_takes_turns")
+    __slots__ = ("_recorder",)
 
-    def __init__(
-        self, writer: Writer, series: RecordedSeries, boundary: Callable[[], None], *, takes_turns: bool
-    ) -> None:
-        super().__init__(writer, series)
-        self._boundary = boundary
-        self._takes_turns = takes_turns
+    def __init__(self, recorder: Recorder, series: RecordedSeries) -> None:
+        super().__init__(recorder._writer, series)
+        self._recorder = recorder
 
     def stop(self) -> None:
         """End now, record the time since `start`, and begin the next step."""
-        if self._takes_turns:
+        if self._recorder._turns.are_taken:
             wait_for_gpu()
         super().stop()
-        self._boundary()
+        self._recorder.step()
 
 
 class CudaSpan(TimedSpan):

@@ -10,6 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from time import perf_counter_ns
 from typing import Any, NoReturn
 
@@ -195,16 +196,11 @@ def warn(message: str) -> None:
     warnings.warn(message, RecorderWarning, stacklevel=level)
 
 
-def _abort_all() -> None:
+def _for_all(end: Callable[[Writer], None]) -> None:
     for writer in [*_open]:
-        writer.abort()
+        end(writer)
 
 
-def _forget_all() -> None:
-    for writer in [*_open]:
-        writer.in_child()
-
-
-atexit.register(_abort_all)
+atexit.register(_for_all, Writer.abort)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(after_in_child=partial(_for_all, Writer.in_child))
