@@ -87,29 +87,22 @@ class AllReduceBench:
             run.facts.setdefault("world_size", len(ranks))
 
     def _value(self, run: RunBuilder, number: int, at: int, text: str) -> None:
-        """Add a value to a block that waits for it; a complete block becomes samples."""
+        """Add a value to the waiting block that matches it best, else to the last; a complete block becomes samples."""
         waiting = [block for block in self._open if len(block.texts) == at]
         if not waiting:
             run.say("error", "the rank of a value of the all_reduce benchmark is lost", number)
             return
         block = waiting[-1]
         if at and not fault_of(text):
-            block = self._matching(waiting, at, float(text))
+            sound, known = [each for each in waiting if each.is_sound], self._known.get(at)
+            if known is not None and sound:
+                block = min(sound, key=lambda each: abs(each.match(float(text)) - known))
             if len(waiting) == 1 and block.is_sound:
                 self._known.setdefault(at, block.match(float(text)))
         block.texts.append(text)
         if len(block.texts) == len(_FIELDS):
             self._open.remove(block)
-            labels = {"rank": block.rank}
-            if block.rank in self._sizes:
-                labels["size"] = self._sizes[block.rank]
+            size = self._sizes.get(block.rank)
+            labels = {"rank": block.rank, "size": size} if size else {"rank": block.rank}
             for (name, unit, per, _), printed in zip(_FIELDS, block.texts, strict=True):
                 run.sample(Key.of(f"all_reduce.{name}", **labels), unit, printed, number, per=per)
-
-    def _matching(self, waiting: list[_Block], at: int, value: float) -> _Block:
-        """The block whose numbers match a value best; the last one if there is nothing to compare."""
-        sound = [block for block in waiting if block.is_sound]
-        known = self._known.get(at)
-        if known is None or not sound:
-            return waiting[-1]
-        return min(sound, key=lambda block: abs(block.match(value) - known))

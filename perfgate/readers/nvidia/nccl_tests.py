@@ -167,7 +167,10 @@ def _of_json(document: InputFile) -> Run:
     loaded = load_json(document.whole() or "{}", document.name, document.limits)
     run = RunBuilder(document, NAME, JsonSource(loaded))
     data = mapping(loaded.data)
-    collective = _collective(data.get("args"))
+    args, config = data.get("args"), mapping(data.get("config"))
+    program = str(args[0]) if isinstance(args, list) and args else ""
+    found = _PROGRAM.search(program.rpartition("/")[2])
+    collective = found[1] if found else "collective"
     _add(run, collective, [*_json_values(data.get("results"))])
     average, bounds = mapping(data.get("average_bus_bandwidth")), mapping(data.get("out_of_bounds"))
     if "bandwidth" in average:
@@ -175,7 +178,14 @@ def _of_json(document: InputFile) -> Run:
         run.value(Key(f"{collective}.avg_busbw"), "B/s", average["bandwidth"], path, per=1e-9)
     if checked(bounds.get("count"), "1")[0]:
         run.say("error", f"{bounds['count']} values are out of bounds", ("out_of_bounds",))
-    _json_facts(run, mapping(data.get("config")))
+    # `devices` has one entry for each process, and each process has `nthreads` times `ngpus` GPUs.
+    devices = config.get("devices")
+    named = [mapping(device).get("device_info") for device in devices] if isinstance(devices, list) else []
+    threads, gpus = checked(config.get("nthreads"), "s")[0], checked(config.get("ngpus"), "s")[0]
+    if named and isinstance(named[0], str):
+        run.facts["gpu"] = named[0]
+    if named and 0 < threads * gpus < 1 << 20:
+        run.facts["gpu_count"] = run.facts["world_size"] = len(named) * int(threads * gpus)
     run.report_json_faults()
     return run.run()
 
@@ -192,21 +202,3 @@ def _json_values(results: object) -> Iterator[_Value]:
                     per = 1e6 if metric.endswith("time") else 1e-9
                     place, size = side.partition("_")[0], str(row.get("size"))
                     yield _Value(size, details, place, metric, cells[name], per, path, wrong)
-
-
-def _json_facts(run: RunBuilder, config: Mapping[str, object]) -> None:
-    """The GPUs: `devices` has one entry for each process, and each process has `nthreads` times `ngpus` GPUs."""
-    devices = config.get("devices")
-    named = [mapping(device).get("device_info") for device in devices] if isinstance(devices, list) else []
-    threads, gpus = checked(config.get("nthreads"), "s")[0], checked(config.get("ngpus"), "s")[0]
-    if named and isinstance(named[0], str):
-        run.facts["gpu"] = named[0]
-    if named and 0 < threads * gpus < 1 << 20:
-        run.facts["gpu_count"] = run.facts["world_size"] = len(named) * int(threads * gpus)
-
-
-def _collective(args: object) -> str:
-    """The collective, from the name of the program, which is the first argument."""
-    program = str(args[0]) if isinstance(args, list) and args else ""
-    found = _PROGRAM.search(program.rpartition("/")[2])
-    return found[1] if found else "collective"

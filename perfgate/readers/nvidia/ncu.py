@@ -46,8 +46,6 @@ _DETAILS = ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value")
 #: Metadata of the device, not measurements. Only its name is used, as a fact.
 _DEVICE = "device__attribute_"
 _GPU = f"{_DEVICE}display_name"
-#: The rollup of a counter that is a whole number.
-_SUM = ".sum"
 
 #: Reports a problem: a severity, a message and a line.
 Say = Callable[[Severity, str, int], None]
@@ -66,12 +64,6 @@ class Value(NamedTuple):
     metric: str
     unit: str
     text: str
-
-    def decimal_mark(self) -> Mark | None:
-        """The decimal mark that the value shows."""
-        if self.metric.startswith(_DEVICE):
-            return None
-        return decimal_mark(self.text, whole=self.metric.endswith(_SUM) and scale_of(self.unit).counts)
 
 
 class Tables:
@@ -168,14 +160,11 @@ class _Profile(RunBuilder):
             self._absent += 1
             self._first_absent = self._first_absent or value.line
         elif _NUMBER.match(value.text):  # other values are words
-            self._measured(value, self._key(value), scale_of(value.unit))
-
-    def _key(self, value: Value) -> Key:
-        """The key of a value; the same metric in a second section is another one."""
-        place = (value.kernel, value.section, value.metric, self._seen[value.section, value.metric])
-        if place not in self._keys:
-            self._keys[place] = self.unique(Key(f"kernel.{value.kernel}.{value.metric}"), value.line)
-        return self._keys[place]
+            # The same metric in a second section is another one.
+            place = (value.kernel, value.section, value.metric, self._seen[value.section, value.metric])
+            if place not in self._keys:
+                self._keys[place] = self.unique(Key(f"kernel.{value.kernel}.{value.metric}"), value.line)
+            self._measured(value, self._keys[place], scale_of(value.unit))
 
     def _measured(self, value: Value, key: Key, scale: Scale) -> None:
         found = readings(value.text)
@@ -204,12 +193,9 @@ def read(document: InputFile) -> tuple[Run, ...]:
     """One run for each invocation of ncu; each has at least one series or an error."""
     mark = _mark_of(document)
     runs = Runs(lambda: _Profile(document, mark))
-
-    def say(severity: Severity, message: str, line: int) -> None:
-        runs.run.say(severity, message, line)
-
+    tables = Tables(lambda severity, message, line: runs.run.say(severity, message, line))  # noqa: PLW0108
     header = 0
-    for value in Tables(say).values(_lines(document, runs)):
+    for value in tables.values(_lines(document, runs)):
         if value.header != header:
             header = value.header
             runs.banner(value.line)
@@ -230,5 +216,9 @@ def _mark_of(document: InputFile) -> Mark | None:
     """The decimal mark of the first number near the beginning that shows one."""
     lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]
     numbered = ((number, line.rstrip("\r"), True) for number, line in enumerate(lines, 1))
-    values = Tables(lambda severity, message, line: None).values(numbered)
-    return next((mark for value in values if (mark := value.decimal_mark())), None)
+    for value in Tables(lambda severity, message, line: None).values(numbered):
+        # The rollup `.sum` of a counter is a whole number.
+        whole = value.metric.endswith(".sum") and scale_of(value.unit).counts
+        if not value.metric.startswith(_DEVICE) and (mark := decimal_mark(value.text, whole=whole)):
+            return mark
+    return None

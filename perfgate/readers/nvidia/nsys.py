@@ -23,7 +23,7 @@ from perfgate.documents.json_tokens import cut_back, walk
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nvidia import nsys_sqlite
-from perfgate.readers.nvidia.nsys_tables import Notice, Table, notice_of, table_of
+from perfgate.readers.nvidia.nsys_tables import KINDS, Notice, Table, notice_of, table_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.table_rows import Split, header_of, split_row
 from perfgate.readers.text import SQLITE, InputFile
@@ -142,7 +142,7 @@ class _Reports:
             return
         skipped = _SKIPPED.search(line)
         if skipped:
-            if self._notice is None or self._notice.is_read:
+            if self._notice is None or self._notice.report in KINDS:
                 self.runs.run.say("warning", "nsys skipped a report", number, f": no {skipped[1]} data")
             self._notice = None
             return
@@ -159,14 +159,14 @@ class _Reports:
         rows = [row if isinstance(row, dict) else {} for row in data]
         for fault in document.faults:
             # `row` refuses a number of a row that is not finite.
-            inside = len(fault.path) == 2 and "finite" in fault.problem.message
-            if not inside:
+            if len(fault.path) != 2 or "finite" not in fault.problem.message:
                 self.runs.run.say("error", fault.problem.message, (fault.problem.at.line or 1) + first - 1)
         names = [*next(filter(None, rows), {})]
         if not self.table(names, first) or self._table is None:
             return
         for row, line in zip(rows, _lines_of_rows(document.text), strict=False):
-            cells = [_text(row.get(name)) for name in names]
+            values = [row.get(name) for name in names]
+            cells = ["" if value is None else value if isinstance(value, str) else repr(value) for value in values]
             if cells[self._table.name]:
                 self.row(self._table, cells, first + line - 1)
             else:
@@ -179,26 +179,18 @@ def read(document: InputFile) -> tuple[Run, ...]:
     if document.head(len(SQLITE)) == SQLITE:
         return nsys_sqlite.read(document)
     reports = _Reports(document)
-    if document.is_json():
-        _read_json(reports, document)
-    else:
+    if not document.is_json():
         _read_text(reports, ((number, line, ended) for number, line, _, ended in document.lines()), document)
+    elif (text := document.whole()) is not None:
+        loaded = load_json(text, document.name, document.limits)
+        if any("Extra data" in problem.message for problem in loaded.problems):  # several documents
+            _read_text(reports, ((number, line, True) for number, line in enumerate(text.split("\n"), 1)), document)
+        else:
+            reports.json(loaded, 1)
+            kept = cut_back(text) if loaded.data is None else None
+            if kept is not None:  # the document is cut off: these are the rows before the cut
+                reports.json(load_json(kept, document.name, document.limits), 1)
     return reports.runs.finish()
-
-
-def _read_json(reports: _Reports, document: InputFile) -> None:
-    """Read a file of one or several JSON documents; if one is cut off, read the rows before the cut."""
-    text = document.whole()
-    if text is None:
-        return
-    loaded = load_json(text, document.name, document.limits)
-    if any("Extra data" in problem.message for problem in loaded.problems):
-        _read_text(reports, ((number, line, True) for number, line in enumerate(text.split("\n"), 1)), document)
-        return
-    reports.json(loaded, 1)
-    kept = cut_back(text) if loaded.data is None else None
-    if kept is not None:
-        reports.json(load_json(kept, document.name, document.limits), 1)
 
 
 def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: InputFile) -> None:
@@ -225,8 +217,3 @@ def _lines_of_rows(text: str) -> Iterator[int]:
             line += text.count("\n", at, offset)
             at = offset
             yield line
-
-
-def _text(value: object) -> str:
-    """A JSON value as a table would print it; null is an empty cell."""
-    return "" if value is None else value if isinstance(value, str) else repr(value)

@@ -92,10 +92,8 @@ class _Export(RunBuilder):
         if not database.tables.intersection(_ACTIVITIES):
             self.say("error", f"an SQLite database without the tables of Nsight Systems: {', '.join(_ACTIVITIES)}")
         for table, (kind, name) in _NAMED.items():
-            if table not in database.tables:
-                continue
-            rows = database.rows(table, ("start", "end", name, "deviceId", "bytes"))
-            self._collect(table, kind, rows)
+            if table in database.tables:
+                self._collect(table, kind, database.rows(table, ("start", "end", name, "deviceId", "bytes")))
         if _SETS in database.tables:
             rows = database.rows(_SETS, ("start", "end", "deviceId", "bytes"))
             self._collect(_SETS, "memcpy", ((start, end, "[CUDA memset]", *rest) for start, end, *rest in rows))
@@ -148,15 +146,11 @@ class _Export(RunBuilder):
             if nameless:
                 self.say("error", f"{table}: {nameless} activities without a name in the file are left out")
         for key, spans in series.items():
-            self._series(key, spans)
-
-    def _series(self, key: Key, spans: _Spans) -> None:
-        """Add the times of a group, and its sizes if every activity has one."""
-        times = in_base(spans.ordered(spans.lengths), 1e9)
-        self.finished[key] = Series(key, "s", "samples", read_only(times))
-        if len(spans.sizes) == len(spans.starts):
-            size = Key(f"{key.metric}.size", key.labels)
-            self.finished[size] = Series(size, "B", "samples", read_only(spans.ordered(spans.sizes)))
+            times = in_base(spans.ordered(spans.lengths), 1e9)
+            self.finished[key] = Series(key, "s", "samples", read_only(times))
+            if len(spans.sizes) == len(spans.starts):  # every activity has a size
+                size = Key(f"{key.metric}.size", key.labels)
+                self.finished[size] = Series(size, "B", "samples", read_only(spans.ordered(spans.sizes)))
 
 
 def _text(id: object, names: Mapping[object, str]) -> str | None:

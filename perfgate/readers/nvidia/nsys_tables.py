@@ -66,11 +66,6 @@ class Notice:
     #: The unit of sizes, which the tables of 2020 and 2021 have in their title.
     unit: str | None = None
 
-    @property
-    def is_read(self) -> bool:
-        """True if perfgate reads this report."""
-        return self.report in KINDS
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -114,7 +109,7 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
     found = {statistic: index for index, (statistic, _) in enumerate(parts) if statistic}
     if len(names) != 1 or "total" not in found or len(found) < 2:
         return None
-    if notice and not notice.is_read:
+    if notice and notice.report not in KINDS:
         return f"the report {notice.report} is not read"
     for text, (statistic, _) in zip(header, parts, strict=True):
         if not statistic and text not in _OTHERS:

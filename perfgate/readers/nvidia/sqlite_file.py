@@ -20,8 +20,6 @@ MAX_BYTES = 4 << 30
 #: Steps of SQLite's virtual machine. A scan takes less than one step for each byte of a table.
 _STEPS_PER_BYTE, _LEAST_STEPS, _STEPS_AT_ONCE = 16, 1 << 24, 1 << 16
 _SCHEMA, _COLUMNS = "sqlite_master", "table_xinfo"
-#: The errors that a damaged file causes. The module decodes names strictly as UTF-8.
-_ERRORS = (sqlite3.Error, UnicodeError)
 
 
 class DatabaseFault(Exception):
@@ -47,45 +45,39 @@ class Database:
         return self._rows(f"SELECT {', '.join(name if name in have else 'NULL' for name in columns)} FROM {table}")
 
     def _rows(self, query: str) -> Iterator[tuple[object, ...]]:
-        try:
+        with _faults():
             yield from self._connection.execute(query)
-        except _ERRORS as error:
-            raise DatabaseFault(_words(error)) from None
 
 
-def _words(error: Exception) -> str:
-    if str(error) == "interrupted":
-        return "reading it takes too much work for a file of its size"
-    return f"the database is damaged ({error})"
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turn the errors of SQLite into DatabaseFault; a damaged file causes also errors of decoding: names are UTF-8."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeError) as error:
+        work = "reading it takes too much work for a file of its size"
+        raise DatabaseFault(work if str(error) == "interrupted" else f"the database is damaged ({error})") from None
 
 
 @contextmanager
 def opened(blocks: Iterable[bytes], tables: Sequence[str]) -> Iterator[Database]:
     """Open the database with these bytes for a `with` block. Raises DatabaseFault, and OSError of the disk."""
     with tempfile.TemporaryDirectory(prefix="perfgate-") as folder:
-        path = Path(folder) / "database"
-        size = _write(path, blocks)
-        try:
+        path, size = Path(folder) / "database", 0
+        with path.open("xb") as file:
+            for block in blocks:
+                size += len(block)
+                if size > MAX_BYTES:
+                    most = f"{MAX_BYTES >> 30} GiB"
+                    raise DatabaseFault(f"a database of more than {most} is not read: profile fewer steps")
+                file.write(block)
+        with _faults():
             connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
-        except _ERRORS as error:
-            raise DatabaseFault(_words(error)) from None
         try:
             _shut_off(connection, tables, size)
             yield Database(connection, tables)
         finally:
             connection.close()
-
-
-def _write(path: Path, blocks: Iterable[bytes]) -> int:
-    """Write the bytes to a private file; return their number."""
-    size = 0
-    with path.open("xb") as file:
-        for block in blocks:
-            size += len(block)
-            if size > MAX_BYTES:
-                raise DatabaseFault(f"a database of more than {MAX_BYTES >> 30} GiB is not read: profile fewer steps")
-            file.write(block)
-    return size
 
 
 def _shut_off(connection: sqlite3.Connection, tables: Sequence[str], size: int) -> None:
@@ -104,11 +96,9 @@ def _shut_off(connection: sqlite3.Connection, tables: Sequence[str], size: int) 
         left -= 1
         return left < 0
 
-    for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
-        try:
+    with _faults():
+        for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
             connection.execute(f"PRAGMA {pragma}")
-        except _ERRORS as error:
-            raise DatabaseFault(_words(error)) from None
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.set_authorizer(authorise)
     connection.set_progress_handler(interrupt, _STEPS_AT_ONCE)
