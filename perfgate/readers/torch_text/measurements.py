@@ -54,7 +54,7 @@ class _Measurement:
     text: list[str] = field(default_factory=list)
     median: tuple[str, str] | None = None
 
-    def names(self) -> tuple[str, str | None]:
+    def names(self) -> tuple[str, str]:
         """Return the title and the description, from the text above `setup:`."""
         lines = self.text[:]
         if re.fullmatch(r"stmt:(?: \(.*\))?", lines[0]):
@@ -63,8 +63,7 @@ class _Measurement:
             lines = ["", *lines[end + 1 :]]
         else:
             title = lines[0]
-        description = lines[1] if len(lines) > 1 and not lines[1].startswith("setup:") else ""
-        return title, description or None
+        return title, lines[1] if len(lines) > 1 and not lines[1].startswith("setup:") else ""
 
 
 @dataclass(slots=True)
@@ -116,10 +115,10 @@ class _Text:
         if self.measurement and not (begun and not self.measurement.median):
             self._measured(self.measurement, number, text)
         if begun:
-            self._abandon(number)
+            self.abandon(number)
             self.measurement = _Measurement(number)
         elif threads and (header := _header(self.before[0])) and _SEPARATOR in self.before[1]:
-            self._abandon(number)
+            self.abandon(number)
             columns = [column.strip() for column in self.before[1].split(_SEPARATOR)[1:]]
             self.table = _Table(number - 2, *header, columns, threads[1])
         elif self.table and threads:
@@ -132,20 +131,16 @@ class _Text:
         stripped = _PREFIX.sub("", text).rstrip()
         counts = _COUNTS.search(text) if "measurement" in text else None
         if counts and open_one.median and open_one.text:
-            self._add_measurement(open_one, counts[1], counts[2])
+            title, description = open_one.names()
+            labels = {"threads": counts[2], "description": description}
+            self._add(title, labels, *open_one.median, open_one.line, counts[1])
             self.measurement = None
         elif open_one.text and open_one.median is None and (found := _TIME.fullmatch(stripped)):
             open_one.median = (found[1], found[2])
         elif open_one.median is None and (open_one.text or stripped):
             open_one.text.append(stripped)
         if len(open_one.text) > _MAX_LINES:
-            self._abandon(number)
-
-    def _add_measurement(self, done: _Measurement, count: str, threads: str) -> None:
-        title, description = done.names()
-        assert done.median is not None
-        key = self._key(title, {"threads": threads, "description": description or ""}, done.line)
-        self._add(key, done.median[0], done.median[1], done.line, count)
+            self.abandon(number)
 
     def _tabled(self, table: _Table, number: int, text: str, whole: bool) -> None:
         """Read the rows of a table, the blank line behind them, and the unit."""
@@ -155,21 +150,20 @@ class _Text:
         if unit:
             for line, metric, labels, cell in table.cells:
                 found = _CELL.fullmatch(cell)
-                self._add(self._key(metric, labels, line), found[1] if found else cell, unit[1], line)
+                self._add(metric, labels, found[1] if found else cell, unit[1], line)
             self.table = None
         elif not _PREFIX.sub("", inside):
             table.ended = True
         elif whole and (table.ended or not table.row(number, inside)):
-            self._abandon(number)
+            self.abandon(number)
 
-    def _key(self, metric: str, labels: dict[str, str], line: int) -> Key:
-        present = sorted((name, value) for name, value in labels.items() if value)
-        return self.run.unique(Key(metric, tuple(present)), line)
-
-    def _add(self, key: Key, median: str, unit: str, line: int, count: str | None = None) -> None:
+    def _add(
+        self, metric: str, labels: dict[str, str], median: str, unit: str, line: int, count: str | None = None
+    ) -> None:
         """Add one median as printed."""
-        fault = fault_of(median)
-        if fault:
+        present = sorted((name, value) for name, value in labels.items() if value)
+        key = self.run.unique(Key(metric, tuple(present)), line)
+        if fault := fault_of(median):
             self.run.refuse(key, fault, line)
             return
         value = float(median) / _PER[unit]
@@ -178,19 +172,14 @@ class _Text:
         else:
             self.run.aggregate(key, "s", {"median": value} | ({"count": float(count)} if count else {}))
 
-    def _abandon(self, number: int) -> None:
-        """Give up what is open, because something else begins here."""
+    def abandon(self, number: int | None = None) -> None:
+        """Give up what is open, because something else begins on this line, or because the text ends."""
         for open_one, what in ((self.measurement, "measurement"), (self.table, "table")):
-            if open_one is not None:
+            if open_one is not None and number is None:
+                self.run.say("warning", f"the {what} that begins here is cut off; left out", open_one.line)
+            elif open_one is not None:
                 self.run.say("error", f"this {what} is broken off on line {number}; left out", open_one.line)
         self.measurement = self.table = None
-
-    def finish(self) -> Run:
-        """Return the run; what is still open was cut off."""
-        for open_one, what in ((self.measurement, "measurement"), (self.table, "table")):
-            if open_one is not None:
-                self.run.say("warning", f"the {what} that begins here is cut off; left out", open_one.line)
-        return self.run.run()
 
 
 def _header(text: str) -> tuple[str, str] | None:
@@ -205,4 +194,5 @@ def read(file: InputFile) -> tuple[Run, ...]:
     text = _Text(file)
     for number, line, _, ended in file.lines():
         text.line(number, line, ended)
-    return (text.finish(),)
+    text.abandon()
+    return (text.run.run(),)

@@ -105,11 +105,6 @@ class OpColumn:
     #: For FLOPs, the scale in the header as a power of 10.
     exponent: int = 0
 
-    @property
-    def printed_metric(self) -> str:
-        """The metric with the device of the header: `self_cuda_time`."""
-        return self.metric.replace("device", self.device.lower()) if self.device else self.metric
-
     def amount(self, cell: str) -> Amount | None:
         """Return the number in a cell; None if the cell is not of this kind."""
         found = _CELL.fullmatch(cell)
@@ -149,8 +144,7 @@ def rule_spans(line: str) -> list[Span]:
 
 def cut(line: str, spans: Sequence[Span]) -> list[str]:
     """Return the cells of a row; a cell that is wider than its column moves the cells behind it."""
-    cells = []
-    shift = 0
+    cells, shift = [], 0
     for start, end in spans[:-1]:
         begin, stop = start + shift, end + shift
         if line[stop : stop + 2].strip():
@@ -208,8 +202,3 @@ class OpHeader:
         """Return whether a line was a row before it was damaged: it has two times or percentages."""
         parts = re.split(r"\s{2,}", line.strip())
         return sum(part[-1:] in ("s", "%") and _CELL.fullmatch(part) is not None for part in parts) > 1
-
-    def name(self, cells: Sequence[str]) -> str:
-        """Return the name of a row, followed by the overload: `aten::add.Tensor`."""
-        overload = cells[1] if self.names[1] == "Overload Name" else ""
-        return f"{cells[0]}.{overload}" if overload else cells[0]

@@ -113,7 +113,8 @@ class OpTable:
                 self._run.say("error", "a row of the table cannot be read", number)
             return
         self._last_row = number
-        printed = header.name(cells)
+        overload = cells[1] if header.names[1] == "Overload Name" else ""
+        printed = f"{cells[0]}.{overload}" if overload else cells[0]  # `aten::add.Tensor`
         name = self._run.unique(Key.of(printed, **self._labels), number).metric
         found: dict[OpColumn, Amount] = {}
         for column, cell in numbers:
@@ -121,9 +122,8 @@ class OpTable:
             if amount:
                 found[column] = amount
             elif not column.fits(cell):
-                self._run.refuse(
-                    self._key(name, column), f"{cell!r} is not in a unit of {column.kind}; left out", number
-                )
+                why = f"{cell!r} is not in a unit of {column.kind}; left out"
+                self._run.refuse(self._key(name, column), why, number)
         first = header.devices[:1]
         read = {column: amount for column, amount in found.items() if not column.device or [column.device] == first}
         self._keep(name, printed, read, number)
@@ -146,7 +146,8 @@ class OpTable:
             elif column.kind != "percent":
                 series.setdefault(self._key(name, column), (column, {}))[1][column.statistic] = amount
         for key, (column, statistics) in series.items():
-            printed_as = f"{printed}.{column.printed_metric}" if column.device else None
+            own_name = column.metric.replace("device", column.device.lower())  # `self_cuda_time`
+            printed_as = f"{printed}.{own_name}" if column.device else None
             add_amounts(self._run, key, _BASE[column.kind], {**statistics, **count}, number, printed_as)
 
 
