@@ -7,7 +7,6 @@ leave a last line that is cut short.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from perfgate.core import Key, Run
 from perfgate.core.units import Unit
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.recorded.results import SeriesForm, per_base, unit_of
+from perfgate.readers.recorded.results import SeriesForm, is_possible, per_base, unit_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
@@ -101,7 +100,7 @@ class _Recording(RunBuilder):
         """Add the next values of a series, or its one value."""
         per = per_base(unit)
         if isinstance(piece.value, float):
-            if self._is_possible(key, piece.value, unit, number):
+            if is_possible(self, key, piece.value, unit, number):
                 self.one_value(key, unit.base, in_base(piece.value, per))
             return
         values = piece.values or []
@@ -111,13 +110,6 @@ class _Recording(RunBuilder):
             return
         column = self.column(key, unit.base, per)
         for value, step in zip(values, steps, strict=True):
-            if self._is_possible(key, value, unit, number):
+            if is_possible(self, key, value, unit, number):
                 column.values.append(value)
                 column.steps.append(step)
-
-    def _is_possible(self, key: Key, value: float, unit: Unit, number: int) -> bool:
-        """Return whether a value can be a measurement; it is refused if not."""
-        possible = math.isfinite(value) and (unit.base != "s" or value >= 0)
-        if not possible:
-            self.refuse(key, f"{value} {unit.symbol} is not a measurement; left out", number)
-        return possible

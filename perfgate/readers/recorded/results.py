@@ -13,19 +13,19 @@ strict: this format is written for perfgate, so whatever is unknown in it is a m
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+import math
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from perfgate.core import Key, Problem, Run
+from perfgate.core import Key, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit, find_unit
 from perfgate.documents.json import Path, load_json
 from perfgate.documents.struct_errors import violation
-from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import in_base, measured
+from perfgate.readers.values import in_base
 
 NAME = "perfgate"
 TITLE = "perfgate results (perfgate.results/1)"
@@ -101,17 +101,19 @@ def read(file: InputFile) -> tuple[Run, ...]:
     several = _convert(first, SeveralForm, data, ())
     members = enumerate(several.runs) if several else ()
     runs = [_read_run(file, source, RunForm, run, ("runs", index)) for index, run in members]
-    if not runs:
-        return (first.run(),)
-    return tuple(run.run(part) for part, run in enumerate(runs, 1))
+    return tuple(run.run(part) for part, run in enumerate(runs, 1)) or (first.run(),)
 
 
 def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: object, path: Path) -> RunBuilder:
     """Return one run of a document, with the problems of its JSON."""
     file.count("runs")
     run = RunBuilder(file, NAME, source)
-    for problem in _json_problems(source, path):
-        run.say(problem.severity, problem.message, problem.at)
+    for fault in source.loaded.faults:
+        # Values that are not finite are refused with their series.
+        is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
+        elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
+        if not elsewhere and not is_value:
+            run.say(fault.problem.severity, fault.problem.message, fault.problem.at)
     written = _convert(run, form, data, path)
     if written:
         for name, value in written.environment.items():
@@ -120,19 +122,9 @@ def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: ob
         run.commit = written.commit
         for index, member in enumerate(written.series):
             place = (*path, "series", index)
-            series = _convert(run, SeriesForm, member, place)
-            if series:
+            if series := _convert(run, SeriesForm, member, place):
                 _add(run, series, place)
     return run
-
-
-def _json_problems(source: JsonSource, path: Path) -> Iterator[Problem]:
-    """Yield the problems of the JSON in this run; values that are not finite are refused with their series."""
-    for fault in source.loaded.faults:
-        is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
-        elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
-        if not elsewhere and not is_value:
-            yield fault.problem
 
 
 def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> Form | None:
@@ -158,32 +150,25 @@ def _add(run: RunBuilder, written: SeriesForm, path: Path) -> None:
     elif fault := _mismatch(written):
         run.say("error", f"{key}: {fault}", path)
     elif written.aggregate:
-        _add_aggregate(run, key, unit, written.aggregate, path)
+        kept = {}
+        for name, number in _statistics(written.aggregate).items():
+            if name == "count":
+                kept[name] = float(number)
+            elif is_possible(run, key, number, unit, (*path, "aggregate", name)):
+                kept[name] = in_base(float(number), per_base(unit))
+        run.aggregate(key, unit.base, kept)
     elif written.values:
-        place = (*path, "values")
-        run.samples(
-            key, unit.base, written.values, lambda at: (*place, at), per=per_base(unit), steps=written.steps or ()
-        )
-    elif isinstance(written.value, float) and _is_possible(run, key, unit, written.value, (*path, "value")):
+        per, steps = per_base(unit), written.steps or ()
+        run.samples(key, unit.base, written.values, lambda at: (*path, "values", at), per=per, steps=steps)
+    elif isinstance(written.value, float) and is_possible(run, key, written.value, unit, (*path, "value")):
         run.one_value(key, unit.base, in_base(written.value, per_base(unit)))
 
 
-def _add_aggregate(run: RunBuilder, key: Key, unit: Unit, written: Aggregate, path: Path) -> None:
-    """Add statistics in base units; `count` has no unit."""
-    kept = {}
-    for name, number in _statistics(written).items():
-        if name == "count":
-            kept[name] = float(number)
-        elif _is_possible(run, key, unit, number, (*path, "aggregate", name)):
-            kept[name] = in_base(float(number), per_base(unit))
-    run.aggregate(key, unit.base, kept)
-
-
-def _is_possible(run: RunBuilder, key: Key, unit: Unit, number: float, path: Path) -> bool:
+def is_possible(run: RunBuilder, key: Key, number: float, unit: Unit, at: Place) -> bool:
     """Return whether a number can be a measurement; it is refused if not."""
-    possible = bool(measured([number], unit.base)[1][0])
+    possible = math.isfinite(number) and (unit.base != "s" or number >= 0)
     if not possible:
-        run.refuse(key, f"{number} {unit.symbol} is not a measurement; left out", path)
+        run.refuse(key, f"{number} {unit.symbol} is not a measurement; left out", at)
     return possible
 
 
