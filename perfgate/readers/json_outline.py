@@ -5,7 +5,7 @@ Each rule returns why a document with this outline is of its format, or None. Th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from perfgate.documents.json_tokens import walk
@@ -84,35 +84,36 @@ def timing(outline: JsonOutline) -> str | None:
     return "a JSON document with 'times'" if found else None
 
 
-def pytest_benchmark(outline: JsonOutline) -> str | None:
-    """`{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order."""
-    named = outline.has("machine_info") or outline.has("benchmarks", "*", "fullname")
-    found = named and outline.is_object("benchmarks", "*", "stats")
-    return "a JSON document with the 'stats' of pytest-benchmark" if found else None
+def _rule(what: str, *values: str) -> Callable[[JsonOutline], str | None]:
+    """Return the rule for documents with all of these values: `PATH`, or `PATH=TOKEN` (its first token); `|` is or."""
+    parts = [[one.partition("=") for one in value.split("|")] for value in values]
+    needed = [[(tuple(path.split(".")), token) for path, _, token in choice] for choice in parts]
+
+    def rule(outline: JsonOutline) -> str | None:
+        tokens = outline.tokens
+        found = all(any(path in tokens and tokens[path].startswith(one) for path, one in any_of) for any_of in needed)
+        return f"a JSON document {what}" if found else None
+
+    return rule
 
 
-def pyperf(outline: JsonOutline) -> str | None:
-    """`{"benchmarks": [{"runs": [...]}], "version": "1.0"}`."""
-    return "a JSON document with the 'runs' of pyperf" if outline.is_list("benchmarks", "*", "runs") else None
-
-
-def google_benchmark(outline: JsonOutline) -> str | None:
-    """`{"context": {...}, "benchmarks": [{"real_time": ...}]}`; before 1.5 a row that failed has no time."""
-    rows = any(outline.has("benchmarks", "*", name) for name in ("real_time", "run_type", "error_occurred"))
-    return "a JSON document with the 'context' of Google Benchmark" if rows and outline.is_object("context") else None
-
-
-def hyperfine(outline: JsonOutline) -> str | None:
-    """`{"results": [{"command": ..., "mean": ...}]}`."""
-    times = any(outline.has("results", "*", name) for name in ("mean", "times"))
-    found = times and outline.text("results", "*", "command") is not None
-    return "a JSON document with the 'command' of hyperfine" if found else None
-
-
-def asv(outline: JsonOutline) -> str | None:
-    """`{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2."""
-    found = outline.has("commit_hash") and outline.is_object("results")
-    return "a JSON document with the 'commit_hash' and 'results' of asv" if found else None
+#: `{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order.
+pytest_benchmark = _rule(
+    "with the 'stats' of pytest-benchmark", "machine_info|benchmarks.*.fullname", "benchmarks.*.stats={"
+)
+#: `{"benchmarks": [{"runs": [...]}], "version": "1.0"}`.
+pyperf = _rule("with the 'runs' of pyperf", "benchmarks.*.runs=[")
+#: `{"context": {...}, "benchmarks": [{"real_time": ...}]}`; before 1.5 a row that failed has no time.
+google_benchmark = _rule(
+    "with the 'context' of Google Benchmark",
+    *("context={", "benchmarks.*.real_time|benchmarks.*.run_type|benchmarks.*.error_occurred"),
+)
+#: `{"results": [{"command": ..., "mean": ...}]}`.
+hyperfine = _rule("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
+#: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
+asv = _rule("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={")
+#: `results` of nccl-tests: sizes, measured out of place and in place.
+nccl_tests = _rule("of nccl-tests results", "results.*.size", "results.*.out_of_place|results.*.in_place")
 
 
 def nsys(outline: JsonOutline) -> str | None:
@@ -154,9 +155,3 @@ def vllm(outline: JsonOutline) -> str | None:
     if outline.has("*", "metric", "benchmark_values") and outline.has("*", "benchmark"):
         return "a JSON document with 'benchmark_values'"
     return None
-
-
-def nccl_tests(outline: JsonOutline) -> str | None:
-    """`results` of sizes, measured out of place and in place."""
-    places = any(outline.has("results", "*", place) for place in ("out_of_place", "in_place"))
-    return "a JSON document of nccl-tests results" if places and outline.has("results", "*", "size") else None
