@@ -32,10 +32,15 @@ _JSON_WORDS = re.compile(rf"(?:(?=({_JSON_WORD}))\1){{0,64}}(?:\s*[\[\]{{}}])?")
 _CALL_WORDS = re.compile(rf"(?:(?=({_CALL_WORD}))\1){{0,64}}(?:\s*[\[\](){{}}])?")
 #: A printed object whose fields are neither lists nor objects.
 _FLAT_CALL = re.compile(rf"[A-Z]\w*\((?:(?=({_CALL_WORD}))\1){{0,64}}\s*\)")
-
-
 #: Printed numbers; source code has names there.
 _PRINTED_TIMES = re.compile(r"\btimes=\[\s*[-+.\d]")
+#: A document begins with one of these.
+_MARKS = re.compile(r"[\[{(]")
+_BLANKS = re.compile(r"\s*")
+
+_CUT = "the document that begins here is cut off at the end of the file"
+_UNREADABLE = "the printed result that begins here cannot be read"
+BROKEN = "the document that begins here is broken off by another line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +68,6 @@ class Embedded:
         return bool(shown) or (self.fault == _CUT and self.text[:1] in "{[")
 
 
-#: A document begins with one of these.
-_MARKS = re.compile(r"[\[{(]")
-
-_BLANKS = re.compile(r"\s*")
-
-_CUT = "the document that begins here is cut off at the end of the file"
-_UNREADABLE = "the printed result that begins here cannot be read"
-BROKEN = "the document that begins here is broken off by another line"
-
-
 class _Open:
     """A document that has begun."""
 
@@ -83,7 +78,7 @@ class _Open:
         self._limits = limits
         self._parts: list[str] = []
         self._size = 0
-        self._depth = 0
+        self.depth = 0
         #: Why the document is given up, if it is too large.
         self.beyond: str | None = None
 
@@ -97,33 +92,25 @@ class _Open:
         while (words := self._words.match(line, at)) and words.end() > at:
             at = words.end()
             if line[at - 1] in "[{(":
-                self._depth += 1
+                self.depth += 1
             elif line[at - 1] in "]})":
-                self._depth -= 1
-                if self._depth == 0:
+                self.depth -= 1
+                if self.depth == 0:
                     break
-            if self._depth > self._limits.depth:
+            if self.depth > self._limits.depth:
                 break
         self._size += at - begin
-        self.beyond = self._too_much()
-        foreign = self._depth and not _BLANKS.fullmatch(line, at)
+        most = self._limits.document_bytes if self._is_json else self._limits.printed_bytes
+        if self.depth > self._limits.depth:
+            self.beyond = self._limits.beyond("depth", "the document that begins here is nested deeper")
+        elif self._size > most:
+            limit = "document_bytes" if self._is_json else "printed_bytes"
+            self.beyond = self._limits.beyond(limit, "the document that begins here is larger")
+        foreign = self.depth and not _BLANKS.fullmatch(line, at)
         if foreign and self._parts:
             return None
         self._parts.append(line[begin:at])  # of the first line in any case, because it may be the cut one
         return None if foreign or self.beyond else at
-
-    def _too_much(self) -> str | None:
-        if self._depth > self._limits.depth:
-            return self._limits.beyond("depth", "the document that begins here is nested deeper")
-        most = self._limits.document_bytes if self._is_json else self._limits.printed_bytes
-        if self._size > most:
-            limit = "document_bytes" if self._is_json else "printed_bytes"
-            return self._limits.beyond(limit, "the document that begins here is larger")
-        return None
-
-    @property
-    def ended(self) -> bool:
-        return self._depth == 0
 
     def result(self) -> Embedded | None:
         """Return the whole document; None for an object without times, or for source code."""
@@ -213,7 +200,7 @@ def embedded(
                 broken.append(document)
                 line.at = len(line.text) if number == document.line else line.at
                 document = None
-            elif document.ended:
+            elif document.depth == 0:
                 if whole := document.result():
                     yield whole
                 line.at, document = used, None
@@ -226,23 +213,20 @@ def embedded(
 
 def parse_call(text: str) -> Call | None:
     """Parse `Name(field=literal, ...)`; return None for anything else."""
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    if not isinstance(node, ast.Call) or node.args:
-        return None
     fields: dict[str, Any] = {}
     lines: list[int] = []
-    for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg in fields:
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(node, ast.Call) or node.args:
             return None
-        try:
+        for keyword in node.keywords:
+            if keyword.arg is None or keyword.arg in fields:
+                return None
             fields[keyword.arg] = _literal(keyword.value)
-        except RecursionError:
-            return None
-        if keyword.arg == "times" and isinstance(keyword.value, ast.List):
-            lines = [element.lineno for element in keyword.value.elts]
+            if keyword.arg == "times" and isinstance(keyword.value, ast.List):
+                lines = [element.lineno for element in keyword.value.elts]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
     return Call(fields, lines)
 
 

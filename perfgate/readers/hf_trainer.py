@@ -26,8 +26,8 @@ a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TypeGuard
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import load_json
@@ -78,33 +78,26 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run = RunBuilder(file, NAME, JsonSource(loaded))
     data = mapping(loaded.data)
     history = data.get("log_history")
-    if isinstance(history, list):
-        _add_history(run, history)
-    else:
-        for name, value in data.items():
-            if name not in _NO_METRICS and _is_metric(value):
-                run.value(Key(name), unit_of(name), value, (name,))
+    members = enumerate(history if isinstance(history, list) else ())
+    rows = [(index, row) for index, row in members if isinstance(row, dict)]
+    stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
+    for index, row in rows:
+        step = max(row["step"] - 1, 0) if stepped else None
+        for name, value in _metrics(row):
+            run.sample(Key(name), unit_of(name), value, ("log_history", index, name), step=step)
+    run.single_values(_SUMMARY)
+    for name, value in _metrics({} if isinstance(history, list) else data):
+        run.value(Key(name), unit_of(name), value, (name,))
     run.report_json_faults()
     return (run.run(),)
 
 
-def _add_history(run: RunBuilder, history: list[object]) -> None:
-    """Add the rows of a trainer state."""
-    rows = [(index, row) for index, row in enumerate(history) if isinstance(row, dict)]
-    stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
-    for index, row in rows:
-        for name, value in row.items():
-            if name not in _NO_METRICS and _is_metric(value):
-                step = max(row["step"] - 1, 0) if stepped else None
-                run.sample(Key(name), unit_of(name), value, ("log_history", index, name), step=step)
-    run.single_values(_SUMMARY)
-
-
-def _is_metric(value: object) -> TypeGuard[int | float | str]:
-    """Return whether a value is a number, perhaps in quotes; words and truth values are not metrics."""
-    if isinstance(value, str):
-        return number(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _metrics(row: Mapping[str, Any]) -> Iterator[tuple[str, int | float | str]]:
+    """Yield the numbers of a row, perhaps in quotes; words and truth values are not metrics."""
+    for name, value in row.items():
+        is_number = number(value) is not None if isinstance(value, str) else type(value) in (int, float)
+        if name not in _NO_METRICS and is_number:
+            yield name, value
 
 
 def _table_row(line: str) -> tuple[str, str] | None:
@@ -113,8 +106,7 @@ def _table_row(line: str) -> tuple[str, str] | None:
     if not found:
         return None
     name, text = found.groups()
-    time = _TIME.fullmatch(text)
-    if time:
+    if time := _TIME.fullmatch(text):
         days, hours, minutes, seconds = time.groups()
         return name, repr(86400 * int(days or 0) + 3600 * int(hours) + 60 * int(minutes) + float(seconds))
     factor = _SUFFIXES.get(text[-2:])

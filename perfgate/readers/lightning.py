@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
@@ -69,20 +68,12 @@ _FUNCTIONS = "ncalls  tottime"
 _FUNCTION_CELLS = 6
 
 
-class _Part(Protocol):
-    """A reader of the lines of one table."""
-
-    def line(self, number: int, line: str, ended: bool) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class _Reports:
     """The reports of a file while it is read."""
 
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: RunBuilder(file, NAME))
-        self._parts: list[_Part] = []
+        self._parts: list[_SimpleTable | _FunctionStats | OpTable] = []
         #: The stage and rank of each report of this run.
         self._seen: set[tuple[tuple[str, str], ...]] = set()
         #: The labels of the last title, and its line until something follows it.
@@ -97,8 +88,12 @@ class _Reports:
             self.close()
             self._labels = _labels(stage=(title[1] or "").lower(), rank=title[2])
             self._title_line, self._has_sections = number, False
-        elif _MEAN in line and ended:
-            self._table(number, line)
+        elif _MEAN in line and ended:  # a table of SimpleProfiler, which is a report of its own
+            self.close()
+            labels = self._labels if self._title_line else {}
+            self._begin(number, labels)
+            self._parts = [_SimpleTable(self.runs.run, labels, line)]
+            self._has_sections = False
         elif _SECTION_WORDS in line and ended:
             self._section(number, line.partition(_SECTION_WORDS)[2].strip())
         else:
@@ -110,14 +105,6 @@ class _Reports:
         for part in self._parts:
             part.close()
         self._parts = []
-
-    def _table(self, number: int, header: str) -> None:
-        """Begin a table of SimpleProfiler, which is a report of its own."""
-        self.close()
-        labels = self._labels if self._title_line else {}
-        self._begin(number, labels)
-        self._parts = [_SimpleTable(self.runs.run, labels, header)]
-        self._has_sections = False
 
     def _section(self, number: int, action: str) -> None:
         """Begin a section of a report: text of pstats, or a table of operators."""
@@ -189,13 +176,11 @@ class _SimpleTable:
 
     def _row(self, number: int, text: str) -> None:
         """Read one row; what another writer printed in between is passed over."""
-        name, *cells = (text.removesuffix("|") if self._closed else text).rsplit("|", len(self._statistics))
-        numbers = {
-            statistic: _plain(cell.strip(), statistic)
-            for statistic, cell in zip(self._statistics, cells, strict=False)
-            if statistic
-        }
-        action = self._action(name)
+        printed, *cells = (text.removesuffix("|") if self._closed else text).rsplit("|", len(self._statistics))
+        numbers = {name: cell.strip() for name, cell in zip(self._statistics, cells, strict=False) if name}
+        if _COMMAS.fullmatch(numbers.get("count", "")):
+            numbers["count"] = numbers["count"].replace(",", "")
+        action = self._action(printed)
         if action == "Total" and numbers.get("mean") == "-":
             return
         if len(cells) < len(self._statistics) or all(number_of(cell) is None for cell in numbers.values()):
@@ -213,10 +198,6 @@ class _SimpleTable:
             return cell[len(lead) :].strip()
         bare = cell.strip(" \t>")
         return (bare.removeprefix("|") if self._opened else bare).strip()
-
-
-def _plain(cell: str, statistic: str) -> str:
-    return cell.replace(",", "") if statistic == "count" and _COMMAS.fullmatch(cell) else cell
 
 
 class _FunctionStats:

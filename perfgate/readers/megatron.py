@@ -63,6 +63,7 @@ _MEMORY_METRICS = ("memory.allocated", "memory.peak_allocated", "memory.reserved
 _DEEPSPEED = re.compile(r"(?:\[Rank -?\d{1,9}\]|rank=-?\d{1,9}) {0,9}time \(ms\)")
 _WORLD_SIZE = re.compile(r"(?:using world size: |\bworld_size \.{3,80} )(\d{1,9})")
 _LAUNCHER = "using world size: "
+_RECORD_WORDS = (lines.ITERATION_WORD, "time (ms)", "memory (MB)")
 
 #: Golden values with known names and units; all others are counts and losses.
 _GOLDEN = {
@@ -74,9 +75,7 @@ _GOLDEN = {
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log, or the one run of golden values."""
-    if file.is_json():
-        return (_golden(file),)
-    return _Log(file).read()
+    return (_golden(file),) if file.is_json() else _Log(file).read()
 
 
 class _LogRun(RunBuilder):
@@ -117,13 +116,9 @@ class _Log:
             if ended:
                 self._line(number, line)
                 self.usage.line(self.runs.run, number, line)
-            elif self._is_record(line):
+            elif any(word in line for word in _RECORD_WORDS) or (self.block and ": " in line):
                 self.runs.run.say("warning", "the last record is cut off; left out", number)
         return self.runs.finish()
-
-    def _is_record(self, line: str) -> bool:
-        words = (lines.ITERATION_WORD, "time (ms)", "memory (MB)")
-        return any(word in line for word in words) or bool(self.block and ": " in line)
 
     def _line(self, number: int, line: str) -> None:
         """Read one line, by the words in it."""
@@ -169,26 +164,19 @@ class _Log:
 
     def _row(self, number: int, line: str) -> None:
         """Read a row of a block; lines of other kinds, which another process may have printed, are passed over."""
-        if self.block == "times":
-            self._row_of_rank(number, line)
-            return
-        name, text = _split(line)
-        if not name:
-            return
-        if self.block == "max time":
-            self._add(Key.of(name, ranks="max"), text, number)
-            return
-        found = _PAIR.fullmatch(text)
-        for which, time in zip(("min", "max"), found.groups() if found else (text, text), strict=True):
-            self._add(Key.of(name, ranks=which), time, number)
-
-    def _row_of_rank(self, number: int, line: str) -> None:
-        of_rank = _OF_RANK.search(line)
-        if of_rank and self.timer:
-            self._add(Key.of(self.timer, rank=of_rank[1]), of_rank[2], number)
-        elif not of_rank:
-            found = _NAME.fullmatch(line.rstrip())
-            self.timer = found[1] if found else self.timer
+        if self.block != "times":
+            name, text = _split(line)
+            pair = _PAIR.fullmatch(text) if self.block != "max time" else None
+            low, high = pair.groups() if pair else (text, text)
+            if name and self.block != "max time":
+                self._add(Key.of(name, ranks="min"), low, number)
+            if name:
+                self._add(Key.of(name, ranks="max"), high, number)
+        elif of_rank := _OF_RANK.search(line):
+            if self.timer:
+                self._add(Key.of(self.timer, rank=of_rank[1]), of_rank[2], number)
+        elif found := _NAME.fullmatch(line.rstrip()):
+            self.timer = found[1]
 
     def _memory(self, number: int, line: str) -> None:
         """`[Rank 0] (after 1 iterations) memory (MB) | allocated: 1.5 | max allocated: 2.5 | ...`; MB is 1024**2."""

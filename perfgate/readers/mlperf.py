@@ -104,22 +104,16 @@ def _interval(run: _LogRun, name: str, end: str, event: dict[str, Any], line: in
     elif end == "start":
         run.begun.setdefault(name, (time, line))
     elif name in run.begun:
-        _finish(run, key, time - run.begun.pop(name)[0], mapping(event.get("metadata")).get("status"), line)
+        milliseconds, status = time - run.begun.pop(name)[0], mapping(event.get("metadata")).get("status")
+        if milliseconds < 0:
+            run.refuse(key, f"it stops {-milliseconds / 1000} s before it starts; left out", line)
+        elif key == _RUN_TIME and status != "success":
+            printed = status if isinstance(status, str) else None
+            run.refuse(key, f"the status of the run is {printed!r}, not 'success'; left out", line)
+        elif key in (_RUN_TIME, _INIT_TIME):
+            run.one_value(key, "s", milliseconds / 1000)
+        else:
+            run.column(key, "s", 1000).values.append(milliseconds)
     elif key == _RUN_TIME and not run.stopped:
         run.refuse(key, "run_stop without a run_start", line)
     run.stopped = run.stopped or (name, end) == ("run", "stop")
-
-
-def _finish(run: _LogRun, key: Key, milliseconds: float, status: object, line: int) -> None:
-    """Keep the time of an interval that has ended."""
-    if milliseconds < 0:
-        run.refuse(key, f"it stops {-milliseconds / 1000} s before it starts; left out", line)
-    elif key == _INIT_TIME:
-        run.one_value(key, "s", milliseconds / 1000)
-    elif key != _RUN_TIME:
-        run.column(key, "s", 1000).values.append(milliseconds)
-    elif status != "success":
-        printed = status if isinstance(status, str) else None
-        run.refuse(key, f"the status of the run is {printed!r}, not 'success'; left out", line)
-    else:
-        run.one_value(key, "s", milliseconds / 1000)

@@ -29,6 +29,7 @@ from perfgate.core import Key, Run
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder, finish_all
 from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping
 
 NAME = "vllm"
 TITLE = "vLLM benchmark results (JSON)"
@@ -65,7 +66,8 @@ def _runs(file: InputFile, loaded: JsonDocument, line: int) -> Iterator[RunBuild
     """Yield the runs of one JSON document."""
     data, source = loaded.data, JsonSource(loaded, line)
     several: list[tuple[object, Path]] = [(data, ())]
-    if isinstance(data, list) and not _is_pytorch(data):
+    is_pytorch = isinstance(data, list) and data and isinstance(mapping(data[0]).get("metric"), dict)
+    if isinstance(data, list) and not is_pytorch:
         several = [(member, (index,)) for index, member in enumerate(data) if isinstance(member, dict)]
     for member, path in several or [(None, ())]:
         run = RunBuilder(file, NAME, source)
@@ -77,16 +79,10 @@ def _runs(file: InputFile, loaded: JsonDocument, line: int) -> Iterator[RunBuild
         yield run
 
 
-def _is_pytorch(data: list[Any]) -> bool:
-    return bool(data) and isinstance(data[0], dict) and isinstance(data[0].get("metric"), dict)
-
-
 def _add_pytorch(run: RunBuilder, records: list[Any]) -> None:
     """`[{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}, ...]`."""
     for index, record in enumerate(records):
-        metric = record.get("metric") if isinstance(record, dict) else None
-        if not isinstance(metric, dict):
-            continue
+        metric = mapping(mapping(record).get("metric"))
         values = metric.get("benchmark_values")
         if isinstance(values, list) and len(values) == 1:
             _add_number(run, str(metric.get("name")), values[0], (index, "metric", "benchmark_values", 0))
@@ -98,41 +94,23 @@ def _add(run: RunBuilder, result: dict[str, Any], path: Path) -> None:
         _add_number(run, name, value, (*path, name))
     if result.get("completed") == 0:
         run.say("error", "no request was completed")
-    failed = _failed(result)
+    # A request failed if it has an error, or no token.
+    errors, ttfts = result.get("errors"), result.get("ttfts")
+    failed = {index for index, error in enumerate(errors if isinstance(errors, list) else ()) if error}
+    failed |= {index for index, time in enumerate(ttfts if isinstance(ttfts, list) else ()) if time == 0}
     if failed:
         run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl")
     for name, metric in _LISTS:
         members = result.get(name)
         for index, member in enumerate(members if isinstance(members, list) else ()):
-            if index not in failed or metric == "latency":
-                _add_times(run, Key(metric), member, (*path, name, index))
-
-
-def _failed(result: dict[str, Any]) -> set[int]:
-    """Return which requests failed: those with an error, and those without a token."""
-    errors, ttfts = result.get("errors"), result.get("ttfts")
-    failed = {index for index, error in enumerate(errors) if error} if isinstance(errors, list) else set()
-    if isinstance(ttfts, list):
-        failed |= {index for index, time in enumerate(ttfts) if time == 0}
-    return failed
-
-
-def _add_times(run: RunBuilder, key: Key, member: object, path: Path) -> None:
-    """Add a time in seconds, or a list of them."""
-    for index, time in enumerate(member) if isinstance(member, list) else ((None, member),):
-        run.sample(key, "s", time, path if index is None else (*path, index))
+            times = [((at,), time) for at, time in enumerate(member)] if isinstance(member, list) else [((), member)]
+            for end, time in times if index not in failed or metric == "latency" else ():
+                run.sample(Key(metric), "s", time, (*path, name, index, *end))
 
 
 def _add_number(run: RunBuilder, name: str, value: object, path: Path) -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
     in_ms = _IN_MS.fullmatch(name)
-    if value is None or isinstance(value, list | dict):
-        return
-    if in_ms:
-        run.value(Key(in_ms[1]), "s", value, path, per=1000)
-    elif name in _SECONDS:
-        run.value(Key(name), "s", value, path)
-    elif _RATE.fullmatch(name):
-        run.value(Key(name), "1/s", value, path)
-    elif name in _COUNTS:
-        run.value(Key(name), "1", value, path)
+    unit = "s" if in_ms or name in _SECONDS else "1/s" if _RATE.fullmatch(name) else "1" if name in _COUNTS else None
+    if unit and value is not None and not isinstance(value, list | dict):
+        run.value(Key(in_ms[1] if in_ms else name), unit, value, path, per=1000 if in_ms else 1)
