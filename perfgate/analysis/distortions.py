@@ -53,7 +53,7 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
     for some in [names] if plain else [[name] for name in names]:
         yield _scaled(some, up=True)
         yield _scaled(some, up=False)
-        yield _changed(some, _longer_tail)
+        yield _changed(some, lambda values, by: np.where(values > np.quantile(values, _TAIL), values * by, values))
         yield from (_lifted(some, c.asks.bound.value) for c in rule.clauses if isinstance(c.asks, LimitClause))
         for member in _members(runs, some):
             yield _scaled(some, up=True, member=member)
@@ -141,10 +141,6 @@ def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) ->
         return replace(series, values=read_only(values), steps=steps, groups=())
 
     return Way(distorted)
-
-
-def _longer_tail(values: Values, amount: float) -> Values:
-    return np.where(values > np.quantile(values, _TAIL), values * amount, values)
 
 
 def _times(series: Series, factor: float) -> Series:

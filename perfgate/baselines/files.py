@@ -58,13 +58,6 @@ class StoredSeries(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         """The name of the series."""
         return Key(self.metric, tuple(sorted(self.labels.items())))
 
-    def is_sound(self) -> bool:
-        """Return whether unit and kind are known, and each value has a step of a plausible size."""
-        steps = self.steps if self.steps is not None else [0] * len(self.values)
-        amounts = {"samples": True, "aggregate": not self.values, "value": len(self.values) == 1}
-        fits = len(steps) == len(self.values) and all(abs(step) < 1 << 62 for step in steps)
-        return self.unit in BASE_UNITS and amounts.get(self.kind, False) and fits
-
 
 class StoredLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The level of a run: the decision that opened it, as each of its runs records it."""
@@ -99,25 +92,27 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content_sha256: str = ""
 
     def fault(self) -> str | None:
-        """Return what is wrong with the series, or None."""
-        keys = {row.key for row in self.series}
-        if len(keys) < len(self.series) or not all(row.is_sound() for row in self.series):
-            return "has a series twice, or a series that contradicts itself"
-        return None
+        """Return what is wrong with the series: their names, units, kinds, lengths or steps; None if all are sound."""
+        sound = len({row.key for row in self.series}) == len(self.series)
+        for row in self.series:
+            count = {"samples": len(row.values), "aggregate": 0, "value": 1}.get(row.kind)
+            sound &= row.unit in BASE_UNITS and len(row.values) == count
+            if row.steps is not None:
+                sound &= len(row.steps) == len(row.values) and all(abs(step) < 1 << 62 for step in row.steps)
+        return None if sound else "has a series twice, or a series that contradicts itself"
 
     def run(self, name: str) -> Run:
         """Return the run as the judge sees it."""
-        series = tuple(map(_restored, self.series))
+        series = []
+        for row in self.series:
+            values = read_only(np.array(row.values, dtype=np.float64))
+            steps = np.arange(len(values)) if row.steps is None and row.kind == "samples" else row.steps
+            taken = None if steps is None else np.array(steps, dtype=np.int64)
+            one = Series(row.key, row.unit, row.kind, values, taken, row.aggregate, thinned_from=row.thinned_from)  # type: ignore[arg-type]
+            series.append(one)
         facts: dict[str, Fact] = {**self.context, **{k: v for k, v in self.identity.items() if v is not None}}
         files = tuple(SourceFile(source.path, source.format, source.sha256) for source in self.sources)
-        return Run(name, self.format, series, environment=facts, files=files, commit=self.commit)
-
-
-def _restored(row: StoredSeries) -> Series:
-    values = read_only(np.array(row.values, dtype=np.float64))
-    steps = np.arange(len(values)) if row.steps is None and row.kind == "samples" else row.steps
-    restored = None if steps is None else np.array(steps, dtype=np.int64)
-    return Series(row.key, row.unit, row.kind, values, restored, row.aggregate, thinned_from=row.thinned_from)  # type: ignore[arg-type]
+        return Run(name, self.format, tuple(series), environment=facts, files=files, commit=self.commit)
 
 
 class StoredPrior(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -124,22 +124,19 @@ class History:
         found: list[StoredRun] = []
         for name in chain:
             found += [run for run in self.levels[name] if metric in run.metrics()]
-            if self._adopts(name, metric):
+            if not (adopts := self.level(name).adopts) or metric in adopts:
                 break
         return sorted(found, key=lambda run: run.age)[-RUNS_KEPT:]
 
     def _since_anchor(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
         """Return the first runs that have a metric, in or after the nearest level that is an anchor of it."""
-        anchored = [i for i, name in enumerate(chain) if self.level(name).anchor and self._adopts(name, metric)]
+        levels = enumerate(map(self.level, chain))
+        anchored = [i for i, level in levels if level.anchor and (not level.adopts or metric in level.adopts)]
         for name in reversed(chain[: anchored[0] + 1] if anchored else ()):
             found = [run for run in self.levels[name] if metric in run.metrics()]
             if found:
                 return found[:ANCHOR_RUNS]
         return []
-
-    def _adopts(self, name: str, metric: str) -> bool:
-        adopts = self.level(name).adopts
-        return not adopts or metric in adopts
 
 
 def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from perfgate.baselines.levels import ComparedRun, History, StoredRun
-from perfgate.baselines.places import UnsafeName, folder_of, is_prior, is_run
+from perfgate.baselines.places import UnsafeName, folder_of, kind_of
 from perfgate.baselines.repository import environments, read_priors, read_stored_runs
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Key, Problem, Run, RunSummary
@@ -114,7 +114,7 @@ def read_all(store: Store, parts: Sequence[str] = ()) -> tuple[list[StoredRun], 
 
 def _suites(store: Store) -> list[str]:
     """Return the suites with a stored run or prior."""
-    return sorted({path.split("/")[0] for path in store.paths()[0] if is_run(path) or is_prior(path)})
+    return sorted({path.split("/")[0] for path in store.paths()[0] if kind_of(path) in ("run", "prior")})
 
 
 def by_folder(runs: Iterable[StoredRun]) -> dict[str, list[StoredRun]]:

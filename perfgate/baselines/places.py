@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from perfgate.core import Fact, fact_text
 
@@ -23,7 +24,6 @@ ALLOWANCES = "_allowances"
 #: A safe name of a suite, an environment, a level or a run: it cannot lead out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
-_RUN_DEPTH = 4
 
 #: The facts that identify an environment; None for a fact that is not known.
 Identity = Mapping[str, Fact | None]
@@ -43,24 +43,16 @@ def check_path(path: str) -> Iterator[str]:
         yield part
 
 
-def is_run(path: str) -> bool:
-    """Return whether a path is that of a stored run."""
-    parts = path.split("/")
-    safe = all(SAFE_NAME.fullmatch(part) for part in parts[:-1])
-    return len(parts) == _RUN_DEPTH and safe and parts[-1].endswith(".json")
-
-
-def is_prior(path: str) -> bool:
-    """Return whether a path is that of a calibrated prior."""
-    parts = path.split("/")
-    safe = all(SAFE_NAME.fullmatch(part) for part in parts)
-    return len(parts) == 3 and safe and _PRIOR.fullmatch(parts[2]) is not None
-
-
-def is_allowance(path: str) -> bool:
-    """Return whether a path is that of an allowance."""
-    parts = path.split("/")
-    return len(parts) == 3 and parts[1] == ALLOWANCES and parts[2].endswith(".json")
+def kind_of(path: str) -> Literal["run", "prior", "allowance"] | None:
+    """Return the kind of file that a path names; None if no command reads it."""
+    *folders, name = path.split("/")
+    if len(folders) == 2 and folders[1] == ALLOWANCES:
+        return "allowance" if name.endswith(".json") else None
+    if not all(SAFE_NAME.fullmatch(part) for part in folders):
+        return None
+    if len(folders) == 3:
+        return "run" if name.endswith(".json") else None
+    return "prior" if len(folders) == 2 and _PRIOR.fullmatch(name) else None
 
 
 def prior_path(suite: str, environment: str, pairing: str | None = None) -> str:
@@ -87,14 +79,11 @@ def identity_of(facts: Mapping[str, Fact], names: Sequence[str]) -> dict[str, Fa
 def environment_name(identity: Identity) -> str:
     """Return the folder name of an environment: readable, safe, and unique because of a hash of all facts."""
     facts = _texts(identity)
-    words = [_slug(f"{name} {text}" if text.isalnum() else text) for name, text in facts.items() if text is not None]
-    text = "-".join(word for word in words if word)[:60].strip("-") or "unknown"
+    words = [f"{name} {text}" if text.isalnum() else text for name, text in facts.items() if text is not None]
+    slugs = [re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.") for word in words]
+    text = "-".join(filter(None, slugs))[:60].strip("-") or "unknown"
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     return f"{text}-{digest[:8]}"
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 def differences(stored: Identity, seen: Identity) -> list[str]:

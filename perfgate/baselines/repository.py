@@ -15,9 +15,7 @@ from perfgate.baselines.places import (
     differences,
     environment_name,
     identity_of,
-    is_allowance,
-    is_prior,
-    is_run,
+    kind_of,
     pairing_of,
 )
 from perfgate.baselines.stores import Store, read_files
@@ -110,7 +108,7 @@ def _misplaced(
 def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
     """Read every stored run of an environment; returns the runs, the problems of others, and a hash of all bytes."""
     paths, problems = store.paths(f"{suite}/{environment}")
-    files, unread = read_files(store, filter(is_run, paths))
+    files, unread = read_files(store, paths, "run")
     problems += unread
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
@@ -127,7 +125,7 @@ def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[S
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:
     """Read every prior of an environment; returns them by path, the problems of others, and a hash or `""`."""
     # `read_stored_runs` returns the problems of the folder.
-    files, problems = read_files(store, filter(is_prior, store.paths(f"{suite}/{environment}")[0]))
+    files, problems = read_files(store, store.paths(f"{suite}/{environment}")[0], "prior")
     found: dict[str, PriorFile] = {}
     for path, data in files:
         at = store.location(path)
@@ -146,7 +144,7 @@ def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, P
 def read_allowances(store: Store, suite: str) -> tuple[dict[str, AllowanceFile], list[Problem]]:
     """Read every allowance of a suite; returns them by path, and the problems of others."""
     paths, problems = store.paths(f"{suite}/{ALLOWANCES}")
-    files, unread = read_files(store, filter(is_allowance, paths))
+    files, unread = read_files(store, paths, "allowance")
     problems += unread
     found: dict[str, AllowanceFile] = {}
     for path, data in files:
@@ -165,7 +163,7 @@ def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
     paths, problems = store.paths(suite)
     depth = len(str(store.location(f"{suite}/")).split("/"))
     refused = [problem for problem in problems if len(problem.at.file.split("/")) <= depth]
-    return sorted({path.split("/")[1] for path in paths if is_run(path) or is_prior(path)}), refused
+    return sorted({path.split("/")[1] for path in paths if kind_of(path) in ("run", "prior")}), refused
 
 
 def find_environment(store: Store, suite: str, identity: Identity) -> tuple[str, str | None, list[Problem]]:

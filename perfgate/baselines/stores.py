@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from perfgate.baselines.places import UnsafeName, check_path
+from perfgate.baselines.places import UnsafeName, check_path, kind_of
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
@@ -32,19 +32,15 @@ class Store(Protocol):
     @property
     def shown(self) -> str:
         """The root, as messages name it."""
-        ...
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
         """Return every file below a folder, sorted, and a problem for each link or unreadable folder."""
-        ...
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file. Raises OSError."""
-        ...
 
     def location(self, path: str) -> Location:
         """Return a stored file as messages name it."""
-        ...
 
 
 class WritableStore(Store, Protocol):
@@ -52,17 +48,15 @@ class WritableStore(Store, Protocol):
 
     def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
         """Write a whole file or nothing. Raises OSError (FileExistsError if it exists) and UnsafeName."""
-        ...
 
     def remove(self, path: str) -> None:
         """Delete a file. Raises OSError."""
-        ...
 
     def lock(self) -> AbstractContextManager[None]:
         """Let one writer work at a time, if the store has a lock. Raises OSError."""
-        ...
 
 
+@dataclass(frozen=True, slots=True)
 class DirectoryStore:
     """Baselines as files below `root`, which need not exist yet.
 
@@ -70,10 +64,9 @@ class DirectoryStore:
     writer that dies leaves nothing that is read. Writers take turns with a lock.
     """
 
-    def __init__(self, root: Path, shown: str, limits: Limits = DEFAULT) -> None:
-        self.root = root
-        self.shown = shown
-        self.limits = limits
+    root: Path
+    shown: str
+    limits: Limits = DEFAULT
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
         """Return every file below a folder, sorted, and a problem for each link. Raises UnsafeName.
@@ -191,7 +184,7 @@ class CommitStore:
 
 def open_store(path: str) -> WritableStore:
     """Open a directory, which need not exist yet, or a bucket (`s3://...`). Raises Refused."""
-    if _is_bucket(path):
+    if "://" in path:
         from perfgate.baselines.bucket import BucketStore
 
         try:
@@ -203,13 +196,9 @@ def open_store(path: str) -> WritableStore:
 
 def store_of(source: PolicySource, path: str) -> Store:
     """Open the baselines of a policy source: a bucket is the same for every commit. Raises Refused."""
-    if source.commit is None or _is_bucket(path):
+    if source.commit is None or "://" in path:
         return open_store(path)
     return CommitStore(source.commit.below(path, surroundings.limits()), f"{shown_path(path)} at {source.ref}")
-
-
-def _is_bucket(path: str) -> bool:
-    return "://" in path
 
 
 @contextmanager
@@ -231,11 +220,11 @@ def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = 
         raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
 
 
-def read_files(store: Store, paths: Iterable[str]) -> tuple[list[tuple[str, bytes]], list[Problem]]:
-    """Read files; returns each with its path, and a problem for each that cannot be read."""
+def read_files(store: Store, paths: Iterable[str], kind: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:
+    """Read the files of a kind; returns each with its path, and a problem for each that cannot be read."""
     found: list[tuple[str, bytes]] = []
     problems: list[Problem] = []
-    for path in paths:
+    for path in (path for path in paths if kind_of(path) == kind):
         try:
             found.append((path, store.read(path)))
         except (OSError, UnsafeName) as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.listing import by_folder, priors, read_all
-from perfgate.baselines.places import environment_name, is_allowance, is_prior, is_run
+from perfgate.baselines.places import environment_name, kind_of
 from perfgate.baselines.repository import read_allowances
 from perfgate.baselines.stores import Store, locked, open_store
 from perfgate.core import Problem
@@ -22,11 +22,7 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
     runs, damaged = read_all(store)
     problems += [problem for problem in damaged if problem not in problems]
     stray = "is not a baseline: no command reads a file with this path; remove it, or move it to its place"
-    problems += [
-        Problem("error", stray, store.location(path))
-        for path in paths
-        if not (is_run(path) or is_allowance(path) or is_prior(path))
-    ]
+    problems += [Problem("error", stray, store.location(path)) for path in paths if kind_of(path) is None]
     problems += [problem for suite in _folders(paths) for problem in read_allowances(store, suite)[1]]
     problems += priors(path)[1]
     environments = by_folder(runs)

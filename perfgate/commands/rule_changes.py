@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from perfgate.baselines.files import STORED_RUN
-from perfgate.baselines.places import UnsafeName, is_run
+from perfgate.baselines.places import UnsafeName, kind_of
 from perfgate.baselines.repository import load_baseline
 from perfgate.baselines.stores import Store, open_store, store_of
 from perfgate.core import OUTCOMES, ChangeKind, Location, Outcome, PolicyChange, Report, Verdict
@@ -100,7 +100,7 @@ def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
         groups.setdefault(path.rpartition("/")[0], []).append(path)
     found = []
     for folder, files in groups.items():
-        run = STORED_RUN.decode(files[0], _read(own, files[0]) or b"")[0] if is_run(files[0]) else None
+        run = STORED_RUN.decode(files[0], _read(own, files[0]) or b"")[0] if kind_of(files[0]) == "run" else None
         why = f": {run.level.reason}" if run else ""
         found.append(_stored("adds", f"adds {plural(len(files), 'file')} to {folder}{why}", own, files[0]))
     return found

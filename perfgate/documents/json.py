@@ -132,9 +132,10 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
         return _too_deep(document, limits)
     if _SURROGATE.search(text) and not _encodable(data):
         return _refused(document, "a string has half a surrogate pair")
-    paths = _faulty_paths(data, doubled, finite) if doubled or (finite and has_infinite) else iter(())
     document = replace(document, data=data)
-    return replace(document, faults=_faults(document, paths))
+    if not doubled and not (finite and has_infinite):
+        return document
+    return replace(document, faults=_faults(document, _faulty_paths(data, doubled, finite)))
 
 
 def _refused(document: JsonDocument, message: str, offset: int = 0) -> JsonDocument:

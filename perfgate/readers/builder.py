@@ -24,7 +24,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -43,27 +43,26 @@ Place = int | Path | Location | None
 _EMPTY = read_only(np.empty(0))
 
 
+@dataclass(slots=True, eq=False)
 class Column:
     """One series of samples while it is read."""
 
-    __slots__ = ("key", "per", "printed_as", "steps", "unit", "values")
-
-    def __init__(self, key: Key, unit: str, per: float, printed_as: str | None) -> None:
-        self.key = key
-        self.unit = unit
-        #: How many printed units are one base unit: 1000 for ms.
-        self.per = per
-        self.printed_as = printed_as if printed_as != key.metric else None
-        #: The values as printed.
-        self.values = array("d")
-        #: The step of each value; empty if the format has no steps.
-        self.steps = array("q")
+    key: Key
+    unit: str
+    #: How many printed units are one base unit: 1000 for ms.
+    per: float
+    printed_as: str | None
+    #: The values as printed.
+    values: array[float] = field(default_factory=lambda: array("d"))
+    #: The step of each value; empty if the format has no steps.
+    steps: array[int] = field(default_factory=lambda: array("q"))
 
     def series(self) -> Series:
         """Return the finished series."""
         values = read_only(in_base(np.frombuffer(self.values, np.float64), self.per))
         steps = read_only(np.array(self.steps, np.int64)) if self.steps else None
-        return Series(self.key, self.unit, "samples", values, steps, printed_as=self.printed_as)
+        printed_as = self.printed_as if self.printed_as != self.key.metric else None
+        return Series(self.key, self.unit, "samples", values, steps, printed_as=printed_as)
 
 
 class JsonSource:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import chain
 
 from perfgate.core import Run
@@ -13,7 +14,7 @@ from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.json_outline import JsonOutline
 from perfgate.readers.not_recognised import about, console
-from perfgate.readers.plugins import find_format, format_names, plugins
+from perfgate.readers.plugins import find_format, format_names, plugins, read_outside
 from perfgate.readers.registry import FORMATS, Format
 from perfgate.readers.text import InputFile, Source, clean, is_json
 
@@ -65,26 +66,25 @@ class Recognition:
             new = [] if any(self.why == one.message for one in known) else [self.file.problem("error", self.why)]
             return (Run(self.file.name, "unknown", (), (*known, *new)),)
         try:
-            runs = self.found.read(self.file)
-            _check_names(runs, self.file)
+            if self.found.package:
+                runs = read_outside(self.found, self.file)
+            else:
+                runs = import_module(self.found.module, __package__).read(self.file)
+            longest = self.file.limits.name_bytes
+            for run in runs:
+                texts = chain(
+                    (str(series.key) for series in run.series),
+                    (problem.message for problem in run.problems),
+                    (f"{name} {value}" for name, value in run.environment.items()),
+                    (run.commit or "",),
+                )
+                if any(len(text) > longest for text in texts):  # too long for any table
+                    message = self.file.limits.beyond("name_bytes", "a name in this file is longer")
+                    raise OverLimit(self.file.problem("error", message))
         except OverLimit as over:
             problems = (*known, *over.before[:MAX_FAULTS], over.problem)
             return (Run(self.file.name, self.found.name, (), problems, recognised_by=self.why),)
         return tuple(replace(run, recognised_by=self.why) for run in runs)
-
-
-def _check_names(runs: Iterable[Run], file: InputFile) -> None:
-    """Refuse names that are too long for any table. Raises OverLimit."""
-    for run in runs:
-        texts = chain(
-            (str(series.key) for series in run.series),
-            (problem.message for problem in run.problems),
-            (f"{name} {value}" for name, value in run.environment.items()),
-            (run.commit or "",),
-        )
-        if any(len(text) > file.limits.name_bytes for text in texts):
-            message = file.limits.beyond("name_bytes", "a name in this file is longer")
-            raise OverLimit(file.problem("error", message))
 
 
 def read(source: Source, format: str | None = None) -> tuple[Run, ...]:

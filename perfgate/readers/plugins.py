@@ -15,6 +15,7 @@ package that cannot be loaded, or whose reader fails, is reported in one line an
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -29,31 +30,26 @@ from perfgate.readers.text import InputFile
 GROUP = "perfgate.readers"
 
 
-class _OutsideFormat(Format):
-    """A format whose reader may fail."""
-
-    __slots__ = ()
-
-    def read(self, file: InputFile) -> tuple[Run, ...]:
-        """Return the runs of a file; if the reader fails, one run with the error."""
-        try:
-            runs = tuple(import_module(self.module).read(file))
-            if not runs or not all(isinstance(run, Run) for run in runs):
-                raise TypeError("read() must return at least one Run")
-        except OverLimit:
-            raise
-        except (Exception, SystemExit) as error:
-            message = _fault(f"the reader {self.name!r} of {self.package} failed", error)
-            return (Run(file.name, self.name, (), (*file.problems, file.problem("error", message))),)
-        return runs
+def read_outside(known: Format, file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a file; if the reader fails, one run with the error."""
+    try:
+        runs = tuple(import_module(known.module).read(file))
+        if not runs or not all(isinstance(run, Run) for run in runs):
+            raise TypeError("read() must return at least one Run")
+    except OverLimit:
+        raise
+    except (Exception, SystemExit) as error:
+        message = _fault(f"the reader {known.name!r} of {known.package} failed", error)
+        return (Run(file.name, known.name, (), (*file.problems, file.problem("error", message))),)
+    return runs
 
 
+@dataclass(frozen=True, slots=True)
 class Plugins:
     """The formats of installed packages, and what is wrong with such packages, one line each."""
 
-    def __init__(self) -> None:
-        self.formats: list[Format] = []
-        self.faults: list[str] = []
+    formats: list[Format] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
 
 @cache
@@ -102,9 +98,7 @@ def _checked(loaded: object, package: str, before: Plugins) -> Format:
             before.faults.append(_fault(f"the reader {found.name!r} of {package} failed", error))
             return None
 
-    return _OutsideFormat(
-        found.name, found.module, found.markers, found.hints, found.magic, outline, found.late_key, package
-    )
+    return replace(found, outline=outline, package=package)
 
 
 def _fault(what: str, error: BaseException) -> str:

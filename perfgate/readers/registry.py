@@ -21,12 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import cast
 
-from perfgate.core import Run
 from perfgate.readers import json_outline
 from perfgate.readers.json_outline import JsonOutline
-from perfgate.readers.text import SQLITE, InputFile
+from perfgate.readers.text import SQLITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +62,6 @@ class Format:
         """Which metrics rules can name, in Markdown."""
         return str(import_module(self.module, __package__).METRICS)
 
-    def read(self, file: InputFile) -> tuple[Run, ...]:
-        """Return the runs of a file, at least one."""
-        return cast("tuple[Run, ...]", import_module(self.module, __package__).read(file))
-
 
 #: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
 _MEGATRON_TIMERS = (
@@ -97,11 +91,7 @@ FORMATS: tuple[Format, ...] = (
         ".lightning",
         markers={"Mean duration (s)": r"Action[ \t]*\|[ \t]*Mean duration \(s\)", "Profile stats for: ": ""},
     ),
-    Format(
-        "torch-table",
-        ".torch_text.op_table",
-        markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"},
-    ),
+    Format("torch-table", ".torch_text.op_table", markers={"Self CPU": r"\bName {2,}(?:Overload Name {2,})?Self CPU"}),
     Format(
         "megatron",
         ".megatron",
@@ -112,12 +102,7 @@ FORMATS: tuple[Format, ...] = (
         },
         outline=json_outline.golden,
     ),
-    Format(
-        "torch-trace",
-        ".torch_trace",
-        outline=json_outline.trace,
-        late_key=r'"traceEvents"\s*:\s*\[',
-    ),
+    Format("torch-trace", ".torch_trace", outline=json_outline.trace, late_key=r'"traceEvents"\s*:\s*\['),
     Format(
         "timeit",
         ".benchmarks.timeit",
@@ -132,31 +117,11 @@ FORMATS: tuple[Format, ...] = (
             " threads: ---": r"\d threads: -{3}",
         },
     ),
-    Format(
-        "pytest-benchmark",
-        ".benchmarks.pytest_benchmark",
-        outline=json_outline.pytest_benchmark,
-    ),
-    Format(
-        "pyperf",
-        ".benchmarks.pyperf",
-        outline=json_outline.pyperf,
-    ),
-    Format(
-        "google-benchmark",
-        ".benchmarks.google_benchmark",
-        outline=json_outline.google_benchmark,
-    ),
-    Format(
-        "hyperfine",
-        ".benchmarks.hyperfine",
-        outline=json_outline.hyperfine,
-    ),
-    Format(
-        "asv",
-        ".benchmarks.asv",
-        outline=json_outline.asv,
-    ),
+    Format("pytest-benchmark", ".benchmarks.pytest_benchmark", outline=json_outline.pytest_benchmark),
+    Format("pyperf", ".benchmarks.pyperf", outline=json_outline.pyperf),
+    Format("google-benchmark", ".benchmarks.google_benchmark", outline=json_outline.google_benchmark),
+    Format("hyperfine", ".benchmarks.hyperfine", outline=json_outline.hyperfine),
+    Format("asv", ".benchmarks.asv", outline=json_outline.asv),
     Format(
         "nsys",
         ".nvidia.nsys",
@@ -185,16 +150,8 @@ FORMATS: tuple[Format, ...] = (
         },
         outline=json_outline.trainer,
     ),
-    Format(
-        "vllm",
-        ".vllm",
-        outline=json_outline.vllm,
-    ),
-    Format(
-        "mlperf",
-        ".mlperf",
-        markers={":::MLLOG": ""},
-    ),
+    Format("vllm", ".vllm", outline=json_outline.vllm),
+    Format("mlperf", ".mlperf", markers={":::MLLOG": ""}),
     Format(
         "nccl-tests",
         ".nvidia.nccl_tests",
@@ -204,14 +161,6 @@ FORMATS: tuple[Format, ...] = (
         },
         outline=json_outline.nccl_tests,
     ),
-    Format(
-        "perfgate",
-        ".recorded.results",
-        outline=json_outline.results,
-    ),
-    Format(
-        "recording",
-        ".recorded.recording",
-        outline=json_outline.recording,
-    ),
+    Format("perfgate", ".recorded.results", outline=json_outline.results),
+    Format("recording", ".recorded.recording", outline=json_outline.recording),
 )

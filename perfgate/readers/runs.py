@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series
-from perfgate.readers.builder import RunBuilder, finish_all
+from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import rank_in_name
 
 #: How many starts of runs a message names.
@@ -59,7 +59,8 @@ class Runs(Generic[AnyBuilder]):
         message = f"this file has {len(self._begun)} runs; new runs begin at line {lines}"
         for run, line in self._begun if starts else ():
             run.say("warning", message, max(line, starts[0]))
-        return finish_all([run for run, _ in self._begun])
+        several = len(self._begun) > 1
+        return tuple(run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1))
 
 
 def join_runs(name: str, runs: Sequence[Run]) -> Run:

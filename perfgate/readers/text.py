@@ -71,12 +71,8 @@ class InputFile:
         self.problems: list[Problem] = []
         self._stream = self._text_blocks()
         self._head: deque[bytes] = deque()
-        self._most = {
-            "series": limits.series,
-            "runs": limits.runs,
-            "problems": limits.problems,
-            "facts": limits.facts,
-        }
+        most = {"series": limits.series, "runs": limits.runs, "problems": limits.problems, "facts": limits.facts}
+        self._most = most
         self._counts: Counter[str] = Counter()
         #: The lines that were handed out last, and an iterator that knows how many of them were taken.
         self._handed: tuple[list[Line], Iterator[Line]] = ([], iter(()))
@@ -287,19 +283,20 @@ def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
     ]
     if "\r" not in text:
         return found
-    return [part for at, line, held, _ in found for part in _parts(line.removesuffix("\r").split("\r"), at, held, True)]
+    return [
+        (at, part, known, True)
+        for at, line, known, _ in found
+        for part in line.removesuffix("\r").split("\r")
+        if any(word in part for word in known)
+    ]
 
 
 def _last(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
     r"""Yield the parts of a line without `\n`; all parts but the last have a line end."""
     *ended, last = clean(rest.decode("utf-8", "replace")).split("\r")
-    yield from _parts(ended, number, words, True)
-    if last:
-        yield from _parts([last], number, words, False)
-
-
-def _parts(parts: list[str], number: int, words: Sequence[str], ended: bool) -> Iterator[Line]:
-    return ((number, part, words, ended) for part in parts if any(word in part for word in words))
+    yield from ((number, part, words, True) for part in ended if any(word in part for word in words))
+    if last and any(word in last for word in words):
+        yield number, last, words, False
 
 
 def clean(text: str) -> str:

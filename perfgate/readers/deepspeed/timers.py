@@ -11,7 +11,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class _Seen:
     steady: bool
 
 
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The step counters of one run beside its steps: they show which steps belong to a restart.
 
@@ -58,8 +59,7 @@ class Progress:
     ones before the line. A restart from a checkpoint has a higher counter, and is told apart at the line.
     """
 
-    def __init__(self) -> None:
-        self._seen: dict[str, _Seen] = {}
+    _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def note(self, counter: str, value: int, ended: int) -> None:
         """Keep a counter's value and the number of steps that have ended."""
@@ -92,17 +92,17 @@ class _Table:
         self.places = array("q")
 
 
+@dataclass(slots=True)
 class _Rank:
     """One rank: its tables by the printed names, and its count of steps."""
 
-    def __init__(self, label: str | None) -> None:
-        self.label = label
-        self.tables: dict[tuple[str, ...], _Table] = {}
-        self.step = 0
-        #: True if the last record was the last of its step.
-        self.ended = False
-        #: The names in the step so far; None after a record has ended a step, because then such records count steps.
-        self.names: set[str] | None = set()
+    label: str | None
+    tables: dict[tuple[str, ...], _Table] = field(default_factory=dict)
+    step: int = 0
+    #: True if the last record was the last of its step.
+    ended: bool = False
+    #: The names in the step so far; None after a record has ended a step, because then such records count steps.
+    names: set[str] | None = field(default_factory=set)
 
     def count(self, table: _Table) -> int:
         """Return the step of the next record, which belongs to this table."""
