@@ -78,7 +78,7 @@ def identity_of(facts: Mapping[str, Fact], names: Sequence[str]) -> dict[str, Fa
 
 def environment_name(identity: Identity) -> str:
     """Return the folder name of an environment: readable, safe, and unique because of a hash of all facts."""
-    facts = _texts(identity)
+    facts = {name: None if value is None else fact_text(value) for name, value in identity.items()}
     words = [f"{name} {text}" if text.isalnum() else text for name, text in facts.items() if text is not None]
     slugs = [re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.") for word in words]
     text = "-".join(filter(None, slugs))[:60].strip("-") or "unknown"
@@ -88,16 +88,14 @@ def environment_name(identity: Identity) -> str:
 
 def differences(stored: Identity, seen: Identity) -> list[str]:
     """Return a sentence for each fact that differs; a fact that only one side knows differs, too."""
-    old, new = _texts(stored), _texts(seen)
+    old, new = (
+        {name: None if value is None else fact_text(value) for name, value in side.items()} for side in (stored, seen)
+    )
     return [
         f"{name} is {_known(new.get(name))}, in the baseline {_known(old.get(name))}"
         for name in sorted({*old, *new})
         if old.get(name) != new.get(name)
     ]
-
-
-def _texts(identity: Identity) -> dict[str, str | None]:
-    return {name: None if value is None else fact_text(value) for name, value in identity.items()}
 
 
 def _known(text: str | None) -> str:
