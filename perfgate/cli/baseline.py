@@ -143,7 +143,7 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
     \b
     Example: perfgate baseline diff
     """
-    from perfgate.commands.baseline_diff import diff as command
+    from perfgate.commands.compare import compare_stored as command
     from perfgate.reporters.terminal_table import render
 
     report = command(baselines, old, new)

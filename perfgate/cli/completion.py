@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -22,17 +23,10 @@ def files(context: click.Context, parameter: click.Parameter, incomplete: str) -
     return [CompletionItem(incomplete, type="file")]
 
 
-def rule_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the ids of the rules, or nothing if the rules cannot be read."""
-    return _offered(context, incomplete, with_metrics=False)
-
-
-def rules_and_metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names of the rules and of their metrics."""
-    return _offered(context, incomplete, with_metrics=True)
-
-
-def _offered(context: click.Context, incomplete: str, *, with_metrics: bool) -> list[CompletionItem]:
+def rule_names(
+    context: click.Context, parameter: click.Parameter, incomplete: str, *, with_metrics: bool = False
+) -> list[CompletionItem]:
+    """Return the ids of the rules, or nothing if the rules cannot be read; also their metrics if asked for."""
     from click.shell_completion import CompletionItem
 
     from perfgate.commands.rules import names_of_rules
@@ -44,6 +38,9 @@ def _offered(context: click.Context, incomplete: str, *, with_metrics: bool) -> 
         words = (name for name in names if shlex.quote(name) == name)
         return [CompletionItem(name) for name in words if name.startswith(incomplete)]
     return []
+
+
+rules_and_metrics = partial(rule_names, with_metrics=True)
 
 
 @click.command()

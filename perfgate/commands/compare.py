@@ -1,4 +1,4 @@
-"""`perfgate compare`: compare two sets of runs without rules; every shared metric gets a verdict."""
+"""`perfgate compare` and `perfgate baseline diff`: compare two sets of runs without rules, metric by metric."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
+from perfgate.baselines.listing import sides
 from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
@@ -58,9 +59,18 @@ def compare_pairs(
     return _compared(baseline, new, asks, statistic, problems)
 
 
-def compare_runs(base: tuple[Run, ...], new: tuple[Run, ...], what: str) -> Report:
-    """Compare stored runs with stored runs, with the default tolerance; `what` names the baseline."""
-    return replace(_compared(Baseline(runs=base), new, _asked(None, "5%"), None), baseline=what)
+def compare_stored(path: str, old: str | None, new: str | None) -> Report:
+    """Compare two places of a store, with the default tolerance. Raises Refused.
+
+    Parameters
+    ----------
+    path: the store.
+    old: SUITE/ENVIRONMENT[/LEVEL[/RUN]]; by default the level that `new` replaced.
+    new: the same; by default the newest level.
+    """
+    (old_place, before), (new_place, after) = sides(path, old, new)
+    found = _compared(Baseline(runs=before), after, _asked(None, "5%"), None)
+    return replace(found, baseline=f"{old_place} → {new_place}")
 
 
 def _compared(

@@ -40,7 +40,10 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
     names, problems = environments(store, ruleset.suite)
     for environment in names:
         facts, wrong = _facts(store, ruleset, environment)
-        if facts is None or not _fits(given, facts, ruleset):
+        identity = identity_of(facts or {}, ruleset.identity)
+        asked = ((given[name], known) for name, known in identity.items() if name in given)
+        fits = all(known is not None and fact_text(known) == fact_text(fact) for fact, known in asked)
+        if facts is None or not fits:
             problems += wrong
             continue
         loaded = load_baseline(store, ruleset, facts, approve_command(options))
@@ -58,10 +61,3 @@ def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, 
     newest = max(stored, key=lambda run: run.age).file
     facts = {**newest.context, **newest.identity}
     return {name: value for name, value in facts.items() if value is not None}, problems
-
-
-def _fits(given: dict[str, Fact], facts: dict[str, Fact], ruleset: Ruleset) -> bool:
-    """Return whether the facts of the command line fit the identity of an environment."""
-    identity = identity_of(facts, ruleset.identity)
-    asked = ((fact_text(given[name]), identity[name]) for name in identity if name in given)
-    return all(known is not None and fact_text(known) == text for text, known in asked)

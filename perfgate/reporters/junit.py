@@ -15,7 +15,7 @@ from itertools import accumulate
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from perfgate.core import OUTCOMES, Report, Verdict
-from perfgate.core.wording import clip, one_line
+from perfgate.core.wording import clip, one_line, series_name
 from perfgate.reporters import phrases
 
 #: The largest body of a case, and the largest file, in bytes. Consumers cut or refuse larger ones.
@@ -84,8 +84,9 @@ def _classname(report: Report) -> str:
 
 
 def _case_name(verdict: Verdict) -> str:
+    """The name of a case. It does not depend on the measured values."""
     source = "" if verdict.source is None else f"{_line(verdict.source)}: "
-    return f"{source}{_line(verdict.rule)}: {_line(phrases.name_of(verdict))}"
+    return f"{source}{_line(verdict.rule)}: {_line(series_name(verdict.metric, verdict.labels))}"
 
 
 def _unique(names: Iterable[str]) -> list[str]:

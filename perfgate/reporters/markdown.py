@@ -34,7 +34,9 @@ _PLAIN = re.compile(rf"[(\[]*(?:{_WORD}|{_NUMBER}|→)?[)\].,;:!?]*")
 
 def render(report: Report, *, limit: int = LIMIT) -> str:
     """Return the report in at most `limit` bytes. A longer report loses whole rows, and the last line counts them."""
-    lines = _title(report)
+    word, counts = phrases.answer(report)
+    origin = ", ".join(f"{name} {code(value)}" for name, value in phrases.origin(report))
+    lines = [f"**{phrases.SIGNS[report.outcome]} {word}: {counts}**", "", origin, ""]
     room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
     left_out = 0
     for section in _sections(report):
@@ -79,12 +81,6 @@ def _size(lines: Iterable[str]) -> int:
     return sum(len(line.encode()) + 1 for line in lines)
 
 
-def _title(report: Report) -> list[str]:
-    word, counts = phrases.answer(report)
-    origin = ", ".join(f"{name} {code(value)}" for name, value in phrases.origin(report))
-    return [f"**{phrases.SIGNS[report.outcome]} {word}: {counts}**", "", origin, ""]
-
-
 def _sections(report: Report) -> Iterator[_Section]:
     """The sections after the title, the most important first; the last ones are left out first."""
     verdicts = phrases.worst_first(report.verdicts)
@@ -112,9 +108,8 @@ def _folded(summary: str, head: Sequence[str], rows: Sequence[str]) -> _Section:
 
 def _row(verdict: Verdict) -> str:
     """A row of the table. The notes of a pass are in its row, those of other verdicts in their item."""
-    notes = [
-        f"<br>{prose(note)}" for note in verdict.notes if verdict.outcome == "pass" and phrases.shows_notes(verdict)
-    ]
+    shows_notes = verdict.outcome == "pass" and phrases.shows_notes(verdict)
+    notes = [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
     cells = (
         f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
         code(phrases.what(verdict)) + "".join(notes),
@@ -127,10 +122,9 @@ def _row(verdict: Verdict) -> str:
 
 def _item(verdict: Verdict) -> str:
     """The details of a verdict as an item of a list. No line begins with untrusted text."""
-    warning = phrases.effect(verdict)
     details = [
         f"**next:** {prose(verdict.next_step)}" if verdict.next_step else "",
-        f"rule: {code(str(verdict.at))} {code(verdict.rule)}{warning}",
+        f"rule: {code(str(verdict.at))} {code(verdict.rule)}{phrases.effect(verdict)}",
         f"why: {prose(verdict.why)}" if verdict.why else "",
         *([f"explained by: {prose('; '.join(phrases.explanation(verdict)))}"] if verdict.explained_by else []),
         *([f"note: {prose('; '.join(verdict.notes))}"] if verdict.notes else []),

@@ -126,12 +126,9 @@ def rule_differences(policy: Policy) -> list[str]:
     lines = [f"  {difference(change)}" for change in policy.changes[:_DIFFERENCES_SHOWN]]
     more = len(policy.changes) - _DIFFERENCES_SHOWN
     lines += [f"  and {more} more differences"] if more > 0 else []
-    own = (
-        [f"  with the policy of the working tree the outcome would be: {policy.own_outcome}"]
-        if policy.own_outcome
-        else []
-    )
-    return [one_line(line) for line in (head, *lines, *own)]
+    if policy.own_outcome:
+        lines.append(f"  with the policy of the working tree the outcome would be: {policy.own_outcome}")
+    return [one_line(line) for line in (head, *lines)]
 
 
 def difference(change: PolicyChange) -> str:
@@ -148,11 +145,6 @@ def what(verdict: Verdict) -> str:
     """Return the name of a verdict: `forward{stage="train"} p95 on rank 3`, with its report if several are merged."""
     source = f" in {verdict.source}" if verdict.source is not None else ""
     return series_name(verdict.metric, verdict.labels, verdict.statistic, verdict.member) + source
-
-
-def name_of(verdict: Verdict) -> str:
-    """Return the metric with its labels: the part of a name that does not depend on the measured values."""
-    return series_name(verdict.metric, verdict.labels)
 
 
 def measured(verdict: Verdict) -> list[str]:

@@ -22,7 +22,13 @@ def encode(document: Mapping[str, Any]) -> str:
     A list of numbers is on one line, which halves the text.
     """
     text = msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()
-    return _harmless(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)) + "\n"
+    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    # Unprintable characters, and `##[`, which starts a command on GitHub, occur only in strings, where an escape has
+    # the same meaning.
+    text = re.sub(
+        r"[^\x00-\x7e]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text
+    )
+    return text.replace("##[", "#\\u0023[") + "\n"
 
 
 def problem(found: Problem) -> dict[str, Any]:
@@ -61,17 +67,3 @@ def _plain(value: Any) -> Any:
         members = {name: in_order(m) if isinstance(m, Mapping) else m for name, m in members_of(value).items()}
         return {name: _plain(member) for name, member in members.items()}
     return value
-
-
-def _harmless(json_text: str) -> str:
-    """The same JSON with escapes for unprintable characters and for `##[`, which starts a command on GitHub.
-
-    Both occur only in strings, where an escape has the same meaning.
-    """
-    escaped = re.sub(r"[^\x00-\x7e]", _escape_unprintable, json_text)
-    return escaped.replace("##[", "#\\u0023[")
-
-
-def _escape_unprintable(match: re.Match[str]) -> str:
-    char = match[0]
-    return char if char.isprintable() else json.dumps(char)[1:-1]

@@ -47,27 +47,14 @@ def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = F
 
 def _cells(plan: Plan) -> list[str]:
     name = series_name(plan.metric, plan.labels, plan.statistic)
-    return [f"{name} {plan.asks}".rstrip(), _noise(plan), _sees(plan), _needs(plan)]
-
-
-def _noise(plan: Plan) -> str:
-    if plan.noise_between is None or plan.noise_within is None:
-        return ""
-    between, within = (f"{100 * noise:.2g}%" for noise in (plan.noise_between, plan.noise_within))
-    assumed = plan.base_runs == 1 and not plan.calibrated
-    return f"{between} + {within}" + (" (assumed)" if assumed else "")
-
-
-def _sees(plan: Plan) -> str:
-    if plan.detectable is None:
-        return ""
-    change = format_change(plan.detectable)
-    return change if plan.new_runs == 1 else f"{change} ({plan.new_runs} runs)"
-
-
-def _needs(plan: Plan) -> str:
+    noise = finds = needs = ""
+    if plan.noise_between is not None and plan.noise_within is not None:
+        assumed = " (assumed)" if plan.base_runs == 1 and not plan.calibrated else ""
+        noise = f"{100 * plan.noise_between:.2g}% + {100 * plan.noise_within:.2g}%{assumed}"
+    if plan.detectable is not None:
+        finds = format_change(plan.detectable) + ("" if plan.new_runs == 1 else f" ({plan.new_runs} runs)")
     if plan.values_needed is not None and plan.values_held is not None:
-        return f"{plan.values_needed} values, has {format_number(plan.values_held, 3)}"
-    if plan.tolerance is None:
-        return ""
-    return plural(plan.runs_needed, "run") if plan.runs_needed else "over 20 runs"
+        needs = f"{plan.values_needed} values, has {format_number(plan.values_held, 3)}"
+    elif plan.tolerance is not None:
+        needs = plural(plan.runs_needed, "run") if plan.runs_needed else "over 20 runs"
+    return [f"{name} {plan.asks}".rstrip(), noise, finds, needs]

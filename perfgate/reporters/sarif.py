@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from perfgate.core import Location, Problem, Report, Verdict
-from perfgate.core.wording import clip, one_line
+from perfgate.core.wording import clip, one_line, series_name
 from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode
 
@@ -66,7 +66,7 @@ def _result(verdict: Verdict) -> dict[str, Any]:
     step = f"\nNext: {verdict.next_step}" if verdict.next_step else ""
     causes = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
     text = f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{step}{causes}"
-    identity = (verdict.rule, verdict.asks, phrases.name_of(verdict), verdict.source or "")
+    identity = (verdict.rule, verdict.asks, series_name(verdict.metric, verdict.labels), verdict.source or "")
     return _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
 
 

@@ -61,9 +61,8 @@ def _level(level: LevelSummary) -> str:
 
 def render_runs(runs: Sequence[StoredRunSummary], *, ascii_only: bool = False) -> str:
     """Return each stored run with its environment, the statistics of its metrics, its decision and its files."""
-    return without_commands("\n".join(_run(run, ascii_only) for run in runs))
-
-
-def _run(stored: StoredRunSummary, ascii_only: bool) -> str:
-    files = [one_line(f"read from {file.path} (sha256 {file.sha256[:12]})") for file in stored.files]
-    return "\n".join([render_text([stored.run], ascii_only=ascii_only), _level(stored.level), *files]) + "\n"
+    texts = []
+    for run in runs:
+        files = [one_line(f"read from {file.path} (sha256 {file.sha256[:12]})") for file in run.files]
+        texts.append("\n".join([render_text([run.run], ascii_only=ascii_only), _level(run.level), *files]) + "\n")
+    return without_commands("\n".join(texts))

@@ -107,11 +107,15 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
 
 
 def _report(form: _ReportDocument) -> Report:
+    problems = []
+    for one in form.problems:
+        key = None if one.metric is None else Key(one.metric, tuple(sorted(one.labels.items())))
+        problems.append(Problem(one.severity, one.message, Location(one.file, one.line, one.column), key, one.excerpt))
     return Report(
         outcome=form.outcome,
         exit_code=form.exit_code,
         verdicts=form.verdicts,
-        problems=tuple(map(_problem, form.problems)),
+        problems=tuple(problems),
         inputs=form.inputs,
         environment=form.environment,
         policy=form.policy,
@@ -121,11 +125,6 @@ def _report(form: _ReportDocument) -> Report:
         evidence=form.evidence,
         geometric_means=form.geometric_means,
     )
-
-
-def _problem(form: _ProblemDocument) -> Problem:
-    key = None if form.metric is None else Key(form.metric, tuple(sorted(form.labels.items())))
-    return Problem(form.severity, form.message, Location(form.file, form.line, form.column), key, form.excerpt)
 
 
 def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:

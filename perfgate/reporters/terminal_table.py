@@ -160,7 +160,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     for name, text in phrases.facts(verdict) if any(shown.values()) else ():
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=_INDENT)
-    if verbose:
+    if verbose and verdict.runs:
         _write_runs(page, verdict)
     if has_details:
         page.blank()
@@ -179,8 +179,6 @@ def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
 
 def _write_runs(page: Page, verdict: Verdict) -> None:
     """The runs behind a verdict, one a line."""
-    if not verdict.runs:
-        return
     rows = [("run", "estimate", "n", "warm-up dropped"), *(phrases.run_row(run, verdict) for run in verdict.runs)]
     widths = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], page.width - _INDENT - sum(widths[1:]) - GAP * 3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -117,7 +117,11 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
         "mig": mode(lambda d: nvml.nvmlDeviceGetMigMode(d)[0]),
         "ecc": mode(lambda d: nvml.nvmlDeviceGetEccMode(d)[0]),
     }
-    facts: dict[str, Fact] = {name: _joined(values) for name, values in names.items() if values}
+    facts: dict[str, Fact] = {}
+    for name, values in names.items():
+        distinct = sorted(set(values))
+        if distinct:
+            facts[name] = distinct[0] if len(distinct) == 1 else " + ".join(map(str, distinct))
     heat = each(lambda d: nvml.nvmlDeviceGetTemperature(d, nvml.NVML_TEMPERATURE_GPU))
     facts |= {"gpu_temperature_c": max(heat)} if heat else {}
     # NVML renamed the query for throttling in 2023.
@@ -128,11 +132,6 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     version = nvml.nvmlSystemGetCudaDriverVersion()
     facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"
     return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
-
-
-def _joined(values: Iterable[Any]) -> Fact:
-    distinct = sorted(set(values))
-    return distinct[0] if len(distinct) == 1 else " + ".join(map(str, distinct))
 
 
 def _text(value: str | bytes) -> str:
