@@ -60,12 +60,10 @@ def compare(
     Example: perfgate compare main-1.log main-2.log --new change.log
     """
     from perfgate.commands.compare import compare as command
-    from perfgate.commands.compare import compare_pairs
 
     if paired == bool(new):
         raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
     publication.check_files((*base, *new))
-    how = statistic, tolerance, options.format, options.trace_mode
     with progress():
-        report = compare_pairs(base, *how) if paired else command(base, new, *how)
+        report = command(base, new, statistic, tolerance, options.format, options.trace_mode)
     return publish(report, publication)

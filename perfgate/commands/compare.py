@@ -33,30 +33,24 @@ def compare(
     format: str | None = None,
     trace_mode: TraceMode = "corrected",
 ) -> Report:
-    """Judge new runs against base runs, metric by metric. Raises Refused for usage errors.
+    """Judge new runs against base runs, or the sides of pairs, metric by metric. Raises Refused for usage errors.
 
-    The default statistic is the median of samples and the mean of aggregates.
+    Parameters
+    ----------
+    base: the files of the base runs, or files of pairs.
+    new: the files of the new runs; empty for pairs.
+    statistic: its name; the default is the median of samples and the mean of aggregates.
+    tolerance: how much worse is accepted, such as `5%`.
     """
     asks = _asked(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
     base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
-    return _compared(Baseline(runs=base_runs), new_runs, asks, statistic)
-
-
-def compare_pairs(
-    paths: Sequence[str],
-    statistic: str | None,
-    tolerance: str,
-    format: str | None = None,
-    trace_mode: TraceMode = "corrected",
-) -> Report:
-    """Judge the new side of pairs against their base side, metric by metric. Raises Refused without pairs."""
-    asks = _asked(statistic, tolerance)
-    runs = inputs.read_runs(paths, format, trace_mode)
-    new, baseline, problems = with_pairs(runs, Baseline())
+    if new:
+        return _compared(Baseline(runs=base_runs), new_runs, asks, statistic)
+    new_runs, baseline, problems = with_pairs(base_runs, Baseline())
     if baseline.pairing is None:
         raise Refused("--paired: these runs have no pairs; make them with `perfgate run --paired`")
-    return _compared(baseline, new, asks, statistic, problems)
+    return _compared(baseline, new_runs, asks, statistic, problems)
 
 
 def compare_stored(path: str, old: str | None, new: str | None) -> Report:

@@ -47,7 +47,12 @@ def init(options: CommandOptions) -> list[str]:
     """
     suite = options.suite or SUITE
     _refuse_existing()
-    files, noticed = _from_runs(options, suite) if options.runs else (_without_runs(suite), ())
+    noticed: tuple[Problem, ...] = ()
+    if options.runs:
+        files, noticed = _from_runs(options, suite)
+    else:
+        files = {_rules_name(suite): starter(suite).encode(), WORKFLOW: WORKFLOW_TEXT.encode()}
+        sound_rules([(_rules_name(suite), files[_rules_name(suite)])], suite)
     _write(files)
     lines = [f"wrote {name}" for name in files]
     return [*map(str, noticed), *lines, "", *(_next_with_runs(options) if options.runs else _NEXT_WITHOUT_RUNS)]
@@ -71,12 +76,6 @@ def _names(place: str) -> str:
     except OSError as error:
         return f"a folder that cannot be read ({error.strerror or error})"
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _without_runs(suite: str) -> Files:
-    text = starter(suite)
-    sound_rules([(_rules_name(suite), text.encode())], suite)
-    return {_rules_name(suite): text.encode(), WORKFLOW: WORKFLOW_TEXT.encode()}
 
 
 def _rules_name(suite: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -13,7 +13,7 @@ from perfgate.reporters.rule_texts import render_next_run
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
-from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
@@ -59,11 +59,11 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
         raise Refused(f"no rule is called {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
     found, problems = _now(options, chosen)
-    return ["\n".join([explain(rule, ruleset), *render_next_run(_of(rule, found))]) for rule in chosen.rules], problems
-
-
-def _of(rule: Rule, found: Mapping[str, Sequence[Verdict]]) -> dict[str, list[Verdict]]:
-    return {place: [v for v in verdicts if v.at == rule.at] for place, verdicts in found.items()}
+    texts = []
+    for rule in chosen.rules:
+        own = {place: [verdict for verdict in verdicts if verdict.at == rule.at] for place, verdicts in found.items()}
+        texts.append("\n".join([explain(rule, ruleset), *render_next_run(own)]))
+    return texts, problems
 
 
 def _now(options: CommandOptions, ruleset: Ruleset) -> tuple[dict[str, tuple[Verdict, ...]], list[Problem]]:

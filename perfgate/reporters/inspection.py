@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfgate.core import Portion, RunSummary, SeriesSummary, Straggler, TraceView
+from perfgate.core import Portion, RunSummary, SeriesSummary, TraceView
 from perfgate.core.aliases import synonyms
 from perfgate.core.units import format_number, format_value
 from perfgate.core.wording import aligned, clip, one_line, plural, series_name, without_commands
@@ -120,13 +120,14 @@ def _trace_lines(view: TraceView, *, ascii_only: bool) -> list[str]:
         is_known = any(one.waited is not None for one in view.stragglers)
         by = "the time that other ranks waited for them in collectives" if is_known else "the time of their steps"
         lines += ["", f"slowest ranks, by {by}"]
-        lines += aligned([_straggler_row(one) for one in view.stragglers])
+        rows = []
+        for one in view.stragglers:
+            waited = "" if one.waited is None else f"others waited {format_value(one.waited, 's')}"
+            rows.append(
+                [f"  step {one.step}", f"rank {one_line(one.rank)}", f"busy {format_value(one.own, 's')}", waited]
+            )
+        lines += aligned(rows)
     return lines
-
-
-def _straggler_row(one: Straggler) -> list[str]:
-    waited = "" if one.waited is None else f"others waited {format_value(one.waited, 's')}"
-    return [f"  step {one.step}", f"rank {one_line(one.rank)}", f"busy {format_value(one.own, 's')}", waited]
 
 
 def _portion_rows(shares: Iterable[Portion], full: str) -> list[str]:

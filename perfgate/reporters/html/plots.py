@@ -72,8 +72,7 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
         on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in breaks], "muted", 0.8, dashed=True)
         on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in starts], "muted", 0.8)
         for run in runs:
-            place = places.get(run.run, 0) + (0 if run.judged else 0.3)
-            _draw_run(on, place, run, scale, ends)
+            _draw_run(on, places.get(run.run, 0) + (0 if run.judged else 0.3), run, scale, ends)
         for start, end in zip([0, *starts], [*starts, len(judged)], strict=True):
             if judged:
                 on.word((start + end + 1) / 2, judged[start].standing, _colour(judged[start]))
