@@ -229,5 +229,5 @@ def merge_facts(
                     problem = Problem("warning", _CONTRADICTED.format(name, values), Location(run.source))
                 problems.setdefault((name, fact_text(value)), problem)
             facts.setdefault(name, value)
-    slowed = _throttling(facts, given)
+    slowed = _throttling(facts, given) if given else {}
     return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())
