@@ -16,7 +16,7 @@ from pathlib import Path
 from socket import socket
 from tempfile import TemporaryDirectory
 
-from perfgate.core import Key, Report, Run, Series
+from perfgate.core import Key, Report, Run
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, end_all, finish, new_run, ran_out_of_memory
@@ -189,8 +189,17 @@ def _write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pai
     for side, run in runs.items():
         for series in run.series:
             labels = {**dict(series.key.labels), "side": side, "pair": str(number), "pairing": pairing}
-            cut = lengths[series.key] if pairing == "in-turn" else None
-            rows.append({"metric": series.key.metric, "labels": labels, "unit": series.unit, **_values(series, cut)})
+            row: dict[str, object] = {"metric": series.key.metric, "labels": labels, "unit": series.unit}
+            if series.kind == "aggregate":
+                row["aggregate"] = dict(series.aggregate)
+            elif series.kind == "value":
+                row["value"] = float(series.values[0])
+            else:
+                cut = slice(lengths[series.key] if pairing == "in-turn" else None)
+                row["values"] = series.values[cut].tolist()
+                if series.steps is not None:
+                    row["steps"] = series.steps[cut].tolist()
+            rows.append(row)
         longer = [series for series in run.series if len(series.values) > lengths[series.key]]
         if longer:
             one = longer[0]
@@ -209,13 +218,3 @@ def _read(path: Path, side: str, format: str | None) -> Run:
     if bad or not runs[0].series:
         raise RunFailed(f"the {side} side wrote nothing that can be read" + (f": {bad[0]}" if bad else ""))
     return runs[0]
-
-
-def _values(series: Series, most: int | None) -> dict[str, object]:
-    """The values of a series as `perfgate.results/1` has them; at most `most` samples."""
-    if series.kind == "aggregate":
-        return {"aggregate": dict(series.aggregate)}
-    if series.kind == "value":
-        return {"value": float(series.values[0])}
-    steps = {} if series.steps is None else {"steps": series.steps[:most].tolist()}
-    return {"values": series.values[:most].tolist(), **steps}

@@ -23,8 +23,6 @@ from perfgate.workspace.machine import machine_facts
 from perfgate.workspace.options import Refused, shown_path
 
 StopRule = Literal["final", "never", "unless-suspect"]
-#: Reasons of an error that another run may remove.
-_CURABLE = ("too-few-runs",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,7 @@ def until_settled(
 def is_open(verdict: Verdict) -> bool:
     """Return whether more runs may change a verdict. A suspect one is open until the last run."""
     if verdict.outcome == "error":
-        return verdict.reason in _CURABLE
+        return verdict.reason == "too-few-runs"
     return verdict.suspect or verdict.outcome in ("inconclusive", "suspect")
 
 

@@ -15,7 +15,11 @@ def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, 
     The variables are RANK, LOCAL_RANK and WORLD_SIZE. Raises RecorderError for an impossible rank, and if the rank is
     unknown in a job of several processes.
     """
-    known_rank, known_size = _distributed() or (_number("RANK", "LOCAL_RANK"), _number("WORLD_SIZE"))
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        known_rank, known_size = distributed.get_rank(), distributed.get_world_size()
+    else:
+        known_rank, known_size = _number("RANK", "LOCAL_RANK"), _number("WORLD_SIZE")
     rank = known_rank if rank is None else rank
     size = known_size if world_size is None else world_size
     if size is not None and size > 1 and rank is None:
@@ -24,13 +28,6 @@ def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, 
         of = "" if size is None else f" of {size} processes"
         raise RecorderError(f"rank {rank}{of} is impossible: ranks count from 0")
     return rank, size
-
-
-def _distributed() -> tuple[int, int] | None:
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return distributed.get_rank(), distributed.get_world_size()
 
 
 def _number(*names: str) -> int | None:
