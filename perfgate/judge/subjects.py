@@ -113,47 +113,49 @@ class Subject:
 
 
 def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
-    """The metrics that a sentence names, in the new runs or the baseline, sorted by name.
+    """The metrics that a sentence names, in the new runs or the baseline, sorted by name and labels.
 
     A metric that only the baseline has is included: it has disappeared.
     """
-    expression = sentence.subject
-    if isinstance(expression, Selector) and expression.is_glob:
-        names = [name for name in runs.all_names if expression.matches_metric(name)]
-        singles = [Selector(name, quoted=True, labels=expression.labels) for name in names]
-        return [subject for single in singles for subject in _subjects(single, name_of(single), runs)]
-    return _subjects(expression, name_of(expression, sentence.subject_text), runs)
+    subject = sentence.subject
+    named: list[tuple[str, Expression]] = [(name_of(subject, sentence.subject_text), subject)]
+    if isinstance(subject, Selector) and subject.is_glob:
+        names = [name for name in runs.all_names if subject.matches_metric(name)]
+        named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
+    found = []
+    for name, expression in named:
+        try:
+            new, base, anchor = (
+                [(members_by_key(name, view, expression), view) for view in side]
+                for side in (runs.new, runs.base, runs.anchor)
+            )
+        except NotAvailable as error:
+            found.append(Subject(Key(name), expression, (_NOBODY,) * len(runs.new), trouble=str(error)))
+            continue
+        components = frozenset(component_names(expression, runs.metrics))
+        for key in sorted({key for members, _ in (*new, *base) for key in members}):
+            # A partial run is compared only in the metrics that it has.
+            stored, anchored = (
+                [(members.get(key, _NOBODY), view) for members, view in side if key in members or not view.run.partial]
+                for side in (base, anchor)
+            )
+            one = Subject(
+                key,
+                expression,
+                new=tuple(members.get(key, _NOBODY) for members, _ in new),
+                base=tuple(members for members, _ in stored),
+                anchor=tuple(members for members, _ in anchored),
+                base_views=tuple(view for _, view in stored),
+                anchor_views=tuple(view for _, view in anchored),
+                components=components,
+            )
+            found.append(one)
+    return found
 
 
 def name_of(expression: Expression, text: str = "") -> str:
     """The metric name that a verdict shows: the name, or the text of an expression."""
     return expression.pattern if isinstance(expression, Selector) else text
-
-
-def _subjects(expression: Expression, name: str, runs: JudgedRuns) -> list[Subject]:
-    """The subjects of one expression: one for each set of labels without rank and device."""
-    try:
-        sides = [
-            [members_by_key(name, view, expression) for view in side] for side in (runs.new, runs.base, runs.anchor)
-        ]
-    except NotAvailable as error:
-        return [Subject(Key(name), expression, (_NOBODY,) * len(runs.new), trouble=str(error))]
-    keys = sorted({key for side in sides[:2] for run in side for key in run})
-    components = frozenset(component_names(expression, runs.metrics))
-    found = []
-    for key in keys:
-        new, base, anchor = ([run.get(key, _NOBODY) for run in side] for side in sides)
-        base_runs, base_views = _compared(base, runs.base)
-        anchor_runs, anchor_views = _compared(anchor, runs.anchor)
-        sides_of_key = (tuple(new), base_runs, anchor_runs)
-        found.append(Subject(key, expression, *sides_of_key, base_views, anchor_views, components=components))
-    return found
-
-
-def _compared(runs: Sequence[Members], views: Sequence[RunView]) -> tuple[tuple[Members, ...], tuple[RunView, ...]]:
-    """The runs of a side that are compared in this metric: their members, and the whole runs."""
-    kept = [(run, view) for run, view in zip(runs, views, strict=True) if run or not view.run.partial]
-    return tuple(run for run, _ in kept), tuple(view for _, view in kept)
 
 
 def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:

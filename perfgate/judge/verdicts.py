@@ -99,7 +99,9 @@ def _rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
 
 def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Iterator[_Judged]:
     """The verdicts of one clause: compile each question, decide it, adjust the decisions, put them into words."""
-    fitting, left_out = _fitting(rule, clause, subjects)
+    subject = rule.sentence.subject
+    is_glob = isinstance(subject, Selector) and subject.is_glob
+    fitting, left_out = _fitting(rule, clause, subjects) if is_glob else (subjects, [])
     answers = [one for subject in fitting for one in _answers(Inquiry.of(rule, clause, subject, case, runs))]
     decisions = correct_for_many([one.inquiry for one in answers], [one.decision for one in answers])
     for answer, decided in zip(answers, decisions, strict=True):
@@ -181,7 +183,7 @@ def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[S
     """The metrics of a glob whose unit fits the clause's quantity, and the names of the others."""
     sentence = rule.sentence
     wanted = clause.asks.bound if isinstance(clause.asks, LimitClause) else clause.asks.absolute
-    if not (isinstance(sentence.subject, Selector) and sentence.subject.is_glob) or wanted is None:
+    if wanted is None:
         return subjects, []
 
     def fits(subject: Subject) -> bool:
