@@ -19,9 +19,8 @@ import numpy as np
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import names
-from perfgate.readers.torch_trace.event_fields import Int64
 from perfgate.readers.torch_trace.event_tables import ANNOTATION, MEMCPY, MEMSET, OP, EventTables, Kernels, Table
-from perfgate.readers.torch_trace.names import Mask
+from perfgate.readers.torch_trace.names import Int64, Mask
 from perfgate.readers.torch_trace.steps import Steps
 
 #: The classes of a step's time. A moment in several classes belongs to the first of them; in none, to `other`.
@@ -36,9 +35,6 @@ class Intervals(NamedTuple):
 
     starts: Int64
     ends: Int64
-
-    def __len__(self) -> int:
-        return len(self.starts)
 
 
 NOTHING = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -63,7 +59,7 @@ def join(*sets: Intervals) -> Intervals:
 
 def measure_within(intervals: Intervals, starts: Int64, ends: Int64) -> Int64:
     """The length of the part of the set inside each window; (n,) for n windows."""
-    if len(intervals) == 0:
+    if len(intervals.starts) == 0:
         return np.zeros(len(starts), np.int64)
     total = np.concatenate(([0], np.cumsum(intervals.ends - intervals.starts)))
 

@@ -120,8 +120,7 @@ class Chunks:
     def __iter__(self) -> Iterator[Chunk]:
         while not self.closed and not self.has_too_many_faults:
             self.buffer.more()
-            chunk = self._fast() or self._slow()
-            if chunk:
+            if chunk := self._fast() or self._slow():
                 yield chunk
             elif self.buffer.ended or self.buffer.is_full:
                 return

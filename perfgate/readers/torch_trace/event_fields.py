@@ -13,12 +13,9 @@ from typing import Any, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from perfgate.readers.torch_trace.names import Float64, Int64
 from perfgate.readers.values import number
-
-Int64 = npt.NDArray[np.int64]
-Float64 = npt.NDArray[np.float64]
 
 #: A number that some version of the profiler wrote as a string, or left out.
 Loose = int | float | str | None

@@ -16,18 +16,8 @@ import numpy.typing as npt
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace.chunks import Chunk
-from perfgate.readers.torch_trace.event_fields import (
-    ABSENT,
-    Args,
-    Event,
-    Float64,
-    Inexact,
-    Int64,
-    decimals,
-    nanoseconds,
-    whole_numbers,
-)
-from perfgate.readers.torch_trace.names import Mask, Names, is_collective_range
+from perfgate.readers.torch_trace.event_fields import ABSENT, Args, Event, Inexact, decimals, nanoseconds, whole_numbers
+from perfgate.readers.torch_trace.names import Float64, Int64, Mask, Names, is_collective_range
 
 Ids = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.int8]
@@ -105,9 +95,6 @@ class Kernels:
     blocks: Float64
     occupancy: Float64
 
-    def __len__(self) -> int:
-        return len(self.name)
-
 
 #: Any of the tables of spans.
 Table = Host | Runtime | Device | Kernels
@@ -130,7 +117,6 @@ class _Pieces:
         self._pieces: dict[str, list[Any]] = defaultdict(list)
 
     def add(self, **columns: Any) -> None:
-        """Append a piece to each column."""
         for name, values in columns.items():
             self._pieces[name].append(values)
 
@@ -140,7 +126,6 @@ class _Pieces:
         return np.concatenate(pieces) if pieces else np.empty(0, dtype)
 
     def take_span(self) -> tuple[Int64, Int64]:
-        """Remove and return the starts and ends."""
         start = self.take("start")
         return start, start + self.take("duration")
 
@@ -163,8 +148,7 @@ class _ByCategory(dict[Any, Callable[[Event], object] | None]):
     def sort(self, events: Iterable[Event]) -> dict[_Kind, list[Event]]:
         """The kept events, by table and kind."""
         for event in events:
-            put = self[event.cat]
-            if put:
+            if put := self[event.cat]:
                 put(event)
         return self.sorted
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 #: Real traces have fewer names; a trace with more is an attack on memory, so all further names become one.

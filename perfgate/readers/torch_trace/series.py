@@ -13,9 +13,9 @@ from perfgate.core import Key, Series, read_only
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import names as kinds
 from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times, tensor_core_share
-from perfgate.readers.torch_trace.event_fields import Int64, whole_numbers
+from perfgate.readers.torch_trace.event_fields import whole_numbers
 from perfgate.readers.torch_trace.event_tables import ANNOTATION, OP, Collective, EventTables
-from perfgate.readers.torch_trace.names import OTHERS, Names
+from perfgate.readers.torch_trace.names import OTHERS, Int64, Names
 from perfgate.readers.torch_trace.steps import Steps
 
 #: Of more names in one family, those with the most time are kept.
@@ -52,8 +52,8 @@ class SeriesMaker:
         for name, part in breakdown.parts().items():
             if len(tables.device.start) or name not in ("kernel", "memcpy", "memset"):
                 yield self._per_step(f"step.{name}", steps, part)
-        if len(breakdown.sets["communication"]):
-            for name, part in breakdown.communication(has_kernels=len(tables.kernels) > 0).items():
+        if len(breakdown.sets["communication"].starts):
+            for name, part in breakdown.communication(has_kernels=len(tables.kernels.name) > 0).items():
                 yield self._per_step(f"comm.{name}", steps, part)
         kernels, is_plugin = tables.kernels, self.mode == "tensorboard"
         uses = kernels.names.which(kinds.uses_plugin_tensor_cores if is_plugin else kinds.uses_tensor_cores)
