@@ -72,9 +72,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     if not file.is_json():
         return _Console(file).read()
     text = file.whole()
-    if text is None:
-        return (RunBuilder(file, NAME).run(),)
-    loaded = load_json(text, file.name, file.limits)
+    loaded = load_json("{}" if text is None else text, file.name, file.limits)
     run = RunBuilder(file, NAME, JsonSource(loaded))
     data = mapping(loaded.data)
     history = data.get("log_history")
@@ -116,8 +114,6 @@ def _table_row(line: str) -> tuple[str, str] | None:
 
 
 class _ConsoleRun(RunBuilder):
-    """One run of a log while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: For each metric of the summary that is printed twice, the line of the second.
@@ -126,7 +122,6 @@ class _ConsoleRun(RunBuilder):
         self.rounded: set[Key] = set()
 
     def run(self, part: int | None = None) -> Run:
-        """Return the finished run."""
         for key, line in [*self.again.items()][:1]:
             count = len(self.columns[key].values)
             message = f"the summary ({key}, ...) was printed {count} times, once by each process; all are kept"
@@ -136,8 +131,6 @@ class _ConsoleRun(RunBuilder):
 
 
 class _Console:
-    """A log while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.runs = Runs(lambda: _ConsoleRun(file))

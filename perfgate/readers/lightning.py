@@ -69,8 +69,6 @@ _FUNCTION_CELLS = 6
 
 
 class _Reports:
-    """The reports of a file while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: RunBuilder(file, NAME))
         self._parts: list[_SimpleTable | _FunctionStats | OpTable] = []
@@ -101,7 +99,6 @@ class _Reports:
                 part.line(number, line, ended)
 
     def close(self) -> None:
-        """End what is open."""
         for part in self._parts:
             part.close()
         self._parts = []
@@ -139,8 +136,6 @@ def _labels(**labels: str | None) -> Labels:
 
 
 class _SimpleTable:
-    """One table of SimpleProfiler while its lines are read."""
-
     def __init__(self, run: RunBuilder, labels: Labels, header: str) -> None:
         self._run = run
         self._labels = labels

@@ -79,8 +79,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 class _LogRun(RunBuilder):
-    """One run of a log while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: DeepSpeed's records in the same log, which have a rank.
@@ -92,14 +90,11 @@ class _LogRun(RunBuilder):
         return any(not key.metric.startswith("memory.") for key in self.columns)
 
     def run(self, part: int | None = None) -> Run:
-        """Return the finished run."""
         self.timers.finish()
         return super().run(part)
 
 
 class _Log:
-    """A log while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.runs = Runs(lambda: _LogRun(file))
@@ -111,7 +106,6 @@ class _Log:
         self.timer = ""
 
     def read(self) -> tuple[Run, ...]:
-        """Read every line of the log, once."""
         for number, line, _, ended in self.file.lines():
             if ended:
                 self._line(number, line)
@@ -207,7 +201,6 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _golden(file: InputFile) -> Run:
-    """Return golden values as one run."""
     text = file.whole()
     loaded = load_json(text or "{}", file.name, file.limits)
     run = RunBuilder(file, NAME, JsonSource(loaded))

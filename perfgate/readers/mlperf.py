@@ -40,8 +40,6 @@ _DECODER = json.JSONDecoder()
 
 
 class _LogRun(RunBuilder):
-    """One run of a log while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: For each interval that has begun, its time in ms and its line.
@@ -81,7 +79,6 @@ def _event(text: str) -> dict[str, Any] | None:
 
 
 def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
-    """Read one event of the log."""
     key = event["key"]
     if key in _BEGINNINGS and runs.run.stopped:
         runs.banner(line)
@@ -96,7 +93,6 @@ def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
 
 
 def _interval(run: _LogRun, name: str, end: str, event: dict[str, Any], line: int) -> None:
-    """Read the start or the stop of an interval."""
     key = Key(f"{name}_time")
     time, fault = checked(event.get("time_ms"), "s")
     if fault:

@@ -20,42 +20,36 @@ _CONSOLE = (
 )
 
 #: Texts about a tool (a tutorial, a script, a configuration): the tool, words by which people set it up, what to give.
-_TOOLS = (
-    (
-        "torch.profiler",
+_TOOLS = {
+    "torch.profiler": (
         r"torch\.(?:autograd\.)?profiler|tensorboard_trace_handler|key_averages\(|ProfilerActivity",
         "run the script, and give the trace files that tensorboard_trace_handler or export_chrome_trace writes,"
         " or the table that key_averages().table() prints",
     ),
-    (
-        "DeepSpeed",
+    "DeepSpeed": (
         r"wall_clock_breakdown|deepspeed\.initialize\(|import deepspeed|flops_profiler|comms_logger",
         'run the job with "wall_clock_breakdown": true in its configuration, and give its log',
     ),
-    (
-        "Lightning's profilers",
+    "Lightning's profilers": (
         r"(?:Simple|Advanced|PyTorch)Profiler\b|profiler=[\"'](?:simple|advanced|pytorch)[\"']",
         "run the script, and give the report (printed, or the file of dirpath= and filename=)",
     ),
-    (
-        "torch.utils.benchmark",
+    "torch.utils.benchmark": (
         r"torch\.utils\.benchmark|\bblocked_autorange\(",
         "run the script, and give the Measurements that it prints",
     ),
-    (
-        "Nsight Systems",
+    "Nsight Systems": (
         r"\bnsys (?:profile|stats|export|launch)\b",
         "profile the job, and give what nsys stats prints or nsys export --type sqlite writes",
     ),
-    ("Nsight Compute", r"\bncu (?:-|\w)", "profile the job, and give what ncu --csv prints"),
-    (
-        "pytest-benchmark",
+    "Nsight Compute": (r"\bncu (?:-|\w)", "profile the job, and give what ncu --csv prints"),
+    "pytest-benchmark": (
         r"pytest[_-]benchmark|\bdef test_\w+\(benchmark\b",
         "run the tests with --benchmark-json FILE, and give that file",
     ),
-    ("hyperfine", r"\bhyperfine -", "run it with --export-json FILE, and give that file"),
-    ("nccl-tests", r"\b(?:all_reduce|all_gather|reduce_scatter|alltoall)_perf\b", "run it, and give what it prints"),
-)
+    "hyperfine": (r"\bhyperfine -", "run it with --export-json FILE, and give that file"),
+    "nccl-tests": (r"\b(?:all_reduce|all_gather|reduce_scatter|alltoall)_perf\b", "run it, and give what it prints"),
+}
 
 
 def console(text: str) -> str | None:
@@ -70,7 +64,7 @@ def console(text: str) -> str | None:
 
 def about(text: str) -> str | None:
     """Return which tool a text without measurements is about, and what to give instead; None if about no tool."""
-    found = [(tool, [*re.finditer(pattern, text)], advice) for tool, pattern, advice in _TOOLS]
+    found = [(tool, [*re.finditer(pattern, text)], advice) for tool, (pattern, advice) in _TOOLS.items()]
     tool, matches, advice = max(found, key=lambda one: len(one[1]))
     if not matches:
         return None

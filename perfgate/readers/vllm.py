@@ -46,9 +46,8 @@ _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a results file, one for each benchmark in it."""
     text = file.whole()
-    if text is None:
-        return (RunBuilder(file, NAME).run(),)
-    return finish_all([run for loaded, line in _documents(text, file.name) for run in _runs(file, loaded, line)])
+    documents = _documents("{}" if text is None else text, file.name)
+    return finish_all([run for loaded, line in documents for run in _runs(file, loaded, line)])
 
 
 def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
@@ -63,7 +62,6 @@ def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
 
 
 def _runs(file: InputFile, loaded: JsonDocument, line: int) -> Iterator[RunBuilder]:
-    """Yield the runs of one JSON document."""
     data, source = loaded.data, JsonSource(loaded, line)
     several: list[tuple[object, Path]] = [(data, ())]
     is_pytorch = isinstance(data, list) and data and isinstance(mapping(data[0]).get("metric"), dict)
@@ -89,7 +87,6 @@ def _add_pytorch(run: RunBuilder, records: list[Any]) -> None:
 
 
 def _add(run: RunBuilder, result: dict[str, Any], path: Path) -> None:
-    """Add everything that one benchmark measured."""
     for name, value in result.items():
         _add_number(run, name, value, (*path, name))
     if result.get("completed") == 0:

@@ -44,8 +44,6 @@ Rows = list[tuple[Path, dict[str, Any]]]
 
 @dataclass(slots=True)
 class _Benchmark:
-    """The rows of one benchmark."""
-
     path: Path
     repetitions: Rows = field(default_factory=list)
     failed: Rows = field(default_factory=list)

@@ -57,7 +57,6 @@ def _add(to: Target, row: Mapping[str, Any], path: Path) -> None:
 
 
 def _failures(to: Target, codes: object, path: Path) -> None:
-    """Refuse the measurements of a command that failed."""
     failed = [index for index, code in enumerate(codes) if code != 0] if isinstance(codes, list) else []
     if isinstance(codes, list) and failed:
         code = codes[failed[0]]

@@ -44,38 +44,31 @@ class _Process:
     cpu: object
 
 
-@dataclass(frozen=True, slots=True)
-class _Benchmark:
-    key: Key
-    path: Path
-    processes: list[_Process]
-
-
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a suite: one for each process of a benchmark."""
     data, first = load(file, NAME)
     benchmarks = _benchmarks(first, data)
-    count = min((len(benchmark.processes) for benchmark in benchmarks), default=1)
+    count = min((len(processes) for _, _, processes in benchmarks), default=1)
     runs = [first]
     for _ in range(count - 1):
         file.count("runs")
         runs.append(RunBuilder(file, NAME, first.json))
-    for benchmark in benchmarks:
-        if len(benchmark.processes) > count:
-            message = f"{benchmark.key} has {len(benchmark.processes)} processes, but another benchmark has {count}"
-            first.say("warning", f"{message}; the first {count} are read", benchmark.path)
-        for run, process in zip(runs, benchmark.processes, strict=False):
+    for key, path, processes in benchmarks:
+        if len(processes) > count:
+            message = f"{key} has {len(processes)} processes, but another benchmark has {count}"
+            first.say("warning", f"{message}; the first {count} are read", path)
+        for run, process in zip(runs, processes, strict=False):
             fact(run, "cpu", process.cpu)
             unit = _UNITS.get(process.unit) if isinstance(process.unit, str) else None
             if unit is None:
-                run.refuse(benchmark.key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
+                run.refuse(key, f"the unit {shown(process.unit)} is unknown; left out", process.path)
             else:
-                Target(run, benchmark.key, unit).samples(process.values, process.path)
+                Target(run, key, unit).samples(process.values, process.path)
     return finish_all(runs)
 
 
-def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[_Benchmark]:
-    """Return the benchmarks with values; a benchmark without values is an error."""
+def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Path, list[_Process]]]:
+    """Return the benchmarks with values, with their paths and processes; a benchmark without values is an error."""
     found = []
     suite = mapping(data.get("metadata"))
     for path, row in rows(run, data, "benchmarks"):
@@ -94,7 +87,7 @@ def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[_Benchmark]:
             continue
         key = run.unique(Key(name), path)
         if processes:
-            found.append(_Benchmark(key, path, processes))
+            found.append((key, path, processes))
         else:
             run.refuse(key, "no process has values", path)
     return found

@@ -36,8 +36,6 @@ _BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """One list of times, and its place."""
-
     fields: Mapping[str, Any]
     name: str | None
     line: int

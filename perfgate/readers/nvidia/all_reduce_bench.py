@@ -67,14 +67,12 @@ class AllReduceBench:
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
         """Read any line of the text."""
-        size = _SIZE.fullmatch(line)
-        if size:
+        if size := _SIZE.fullmatch(line):
             self._sizes[size[1]] = size[2]
         elif rank := _RANK.fullmatch(line):
             self._open = [*self._open[-_MOST_OPEN + 1 :], _Block(rank[1], number)]
         for at, (_, _, _, pattern) in enumerate(_FIELDS):
-            found = pattern.search(line)
-            if found:
+            if found := pattern.search(line):
                 self._value(run, number, at, found[1])
 
     def finish(self, run: RunBuilder) -> None:

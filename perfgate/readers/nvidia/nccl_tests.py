@@ -89,8 +89,6 @@ def _add(run: RunBuilder, collective: str, values: list[_Value]) -> None:
 
 
 class _Table:
-    """A printed table while it is read."""
-
     def __init__(self, document: InputFile) -> None:
         self.run = RunBuilder(document, NAME)
         self.collective = "collective"
@@ -102,7 +100,6 @@ class _Table:
         self.bench = all_reduce_bench.AllReduceBench()
 
     def read(self) -> Run:
-        """Read every line of the file once."""
         for line_number, line, _, ended in self.run.file.lines((*_WORDS, *all_reduce_bench.WORDS)):
             if ended:
                 self._line(line_number, line)
@@ -191,7 +188,6 @@ def _of_json(document: InputFile) -> Run:
 
 
 def _json_values(results: object) -> Iterator[_Value]:
-    """Yield every number of the results."""
     for index, row in enumerate(map(mapping, results if isinstance(results, list) else ())):
         details = {name: str(row[name]).strip() for name in _DETAILS if name in row}
         for side in ("out_of_place", "in_place"):

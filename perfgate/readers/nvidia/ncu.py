@@ -183,7 +183,6 @@ class _Profile(RunBuilder):
             column.values.append(scale.to_base(float(text)))
 
     def run(self, part: int | None = None) -> Run:
-        """The finished run."""
         if self._absent:
             self.say("warning", f"values printed as n/a (not available): {self._absent}", self._first_absent)
         return super().run(part)

@@ -45,8 +45,6 @@ _SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
 
 
 class _Reports:
-    """The reports of an output while they are read."""
-
     def __init__(self, document: InputFile) -> None:
         self.runs = Runs(lambda: RunBuilder(document, NAME))
         #: The announced report, and the export of the current one.
@@ -140,14 +138,12 @@ class _Reports:
         """Read a line outside of tables: a notice of the next table, or why it is missing."""
         if not _SHORTEST_NOTICE <= len(line) <= _LONGEST_NOTICE:
             return
-        skipped = _SKIPPED.search(line)
-        if skipped:
+        if skipped := _SKIPPED.search(line):
             if self._notice is None or self._notice.report in KINDS:
                 self.runs.run.say("warning", "nsys skipped a report", number, f": no {skipped[1]} data")
             self._notice = None
             return
-        notice = notice_of(line)
-        if notice:
+        if notice := notice_of(line):
             if notice.source and self._source and notice.source != self._source:
                 self._another_run(number)
             self._source = notice.source or self._source

@@ -94,8 +94,7 @@ class Table:
 def notice_of(line: str) -> Notice | None:
     """The notice in a line, if it is one."""
     for pattern in _NOTICES:
-        found = pattern.search(line)
-        if found:
+        if found := pattern.search(line):
             parts = found.groupdict()
             report = parts.get("report") or _TITLES[parts["old"]]
             return Notice(report, parts.get("source"), parts.get("unit"))

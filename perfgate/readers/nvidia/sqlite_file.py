@@ -35,13 +35,10 @@ class Database:
         schema = f"SELECT name FROM {_SCHEMA} WHERE type = 'table' AND rootpage > 0"
         self.tables = frozenset(name for (name,) in self._rows(schema)) & frozenset(allowed)
 
-    def columns(self, table: str) -> frozenset[str]:
-        """The names of a table's stored columns, without generated ones, which run functions. Raises DatabaseFault."""
-        return frozenset(str(name) for _, name, *_, hidden in self._rows(f"PRAGMA {_COLUMNS}({table})") if hidden == 0)
-
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
         """Yield the values of these columns, None for a column that the table lacks. Raises DatabaseFault."""
-        have = self.columns(table)
+        # Generated columns run functions, and are not read.
+        have = {name for _, name, *_, hidden in self._rows(f"PRAGMA {_COLUMNS}({table})") if hidden == 0}
         return self._rows(f"SELECT {', '.join(name if name in have else 'NULL' for name in columns)} FROM {table}")
 
     def _rows(self, query: str) -> Iterator[tuple[object, ...]]:

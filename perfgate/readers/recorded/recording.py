@@ -43,8 +43,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 class _Recording(RunBuilder):
-    """A recording while it is read."""
-
     begun = False
     closed = False
 

@@ -114,8 +114,7 @@ def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: ob
         elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
         if not elsewhere and not is_value:
             run.say(fault.problem.severity, fault.problem.message, fault.problem.at)
-    written = _convert(run, form, data, path)
-    if written:
+    if written := _convert(run, form, data, path):
         for name, value in written.environment.items():
             file.count("facts", before=run.problems)
             run.facts[name] = value
@@ -186,7 +185,6 @@ def _mismatch(written: SeriesForm) -> str | None:
 
 
 def _statistics(written: Aggregate) -> dict[str, float]:
-    """Return the statistics that were written."""
     return {name: number for name, number in msgspec.structs.asdict(written).items() if isinstance(number, int | float)}
 
 

@@ -48,8 +48,6 @@ _ENV = re.compile(r"  \((.*?)\) {2,}(\S.*)")
 
 @dataclass(slots=True)
 class _Measurement:
-    """A printed Measurement while it is read."""
-
     line: int
     text: list[str] = field(default_factory=list)
     median: tuple[str, str] | None = None
@@ -84,8 +82,7 @@ class _Table:
 
     def row(self, line: int, text: str) -> bool:
         """`      dense   |   12.8   |   141.9`; an empty cell was not measured. Return False for another line."""
-        found = _ENV.match(text)
-        if found:
+        if found := _ENV.match(text):
             self.env, text = found[1], found[2]
         name, *cells = text.rsplit(_SEPARATOR, len(self.columns))
         metric = f"{self.label}: {name.strip()}" if self.label else name.strip()
@@ -99,8 +96,6 @@ class _Table:
 
 
 class _Text:
-    """A text while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         self.run = RunBuilder(file, NAME)
         self.measurement: _Measurement | None = None
@@ -146,8 +141,7 @@ class _Text:
         """Read the rows of a table, the blank line behind them, and the unit."""
         indent = len(table.prefix)
         inside = text[indent:] if text[:indent] == table.prefix or not text[:indent].strip(" #>") else text
-        unit = _UNIT.search(inside)
-        if unit:
+        if unit := _UNIT.search(inside):
             for line, metric, labels, cell in table.cells:
                 found = _CELL.fullmatch(cell)
                 self._add(metric, labels, found[1] if found else cell, unit[1], line)

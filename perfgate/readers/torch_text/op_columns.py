@@ -84,8 +84,7 @@ def add_amounts(
     """
     statistics = {}
     for name, amount in amounts.items():
-        fault = amount.fault(signed=unit == "B" and name != "count")
-        if fault:
+        if fault := amount.fault(signed=unit == "B" and name != "count"):
             run.refuse(key, f"{name}: {fault}", line)
         else:
             statistics[name] = amount.value

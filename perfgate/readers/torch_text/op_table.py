@@ -118,8 +118,7 @@ class OpTable:
         name = self._run.unique(Key.of(printed, **self._labels), number).metric
         found: dict[OpColumn, Amount] = {}
         for column, cell in numbers:
-            amount = column.amount(cell)
-            if amount:
+            if amount := column.amount(cell):
                 found[column] = amount
             elif not column.fits(cell):
                 why = f"{cell!r} is not in a unit of {column.kind}; left out"
