@@ -93,7 +93,7 @@ class _RuleTest:
 
     @cached_property
     def notices_absence(self) -> bool:
-        """Whether runs without the metrics of the rule block."""
+        """True if runs without the metrics of the rule block."""
         reads = reading(self.rule, self.case.ruleset)
         new = (replace(run, series=tuple(s for s in run.series if not reads(s.key))) for run in self.case.new)
         return any(v.exit_code for v in judge(replace(self.case, new=tuple(new))))

@@ -21,7 +21,7 @@ from perfgate.workspace.rule_source import policy_source
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Who approves runs as the new normal, and why."""
+    """An approval of runs as the new normal."""
 
     reason: str
     by: str | None = None

@@ -1,4 +1,4 @@
-"""What is stored, for `perfgate baseline list`, `show` and `diff`."""
+"""The content of a store, for `perfgate baseline list`, `show` and `diff`."""
 
 from __future__ import annotations
 

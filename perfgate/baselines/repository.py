@@ -29,12 +29,12 @@ from perfgate.stats.history import FEWEST_RUNS
 
 @dataclass(frozen=True, slots=True)
 class LoadedBaseline:
-    """What is stored for one environment of a suite."""
+    """The stored baseline of one environment of a suite, and its problems."""
 
     baseline: Baseline = field(default_factory=Baseline)
     history: History = field(default_factory=lambda: History({}))
     problems: list[Problem] = field(default_factory=list)
-    #: Whether a stored file cannot be read or used, so that the history may be incomplete.
+    #: True if a stored file cannot be read or used, so that the history may be incomplete.
     damaged: bool = False
     sha256: str = hashlib.sha256().hexdigest()
 

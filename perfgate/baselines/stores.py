@@ -1,4 +1,4 @@
-"""Where baselines are kept: a directory, a git commit, or a bucket, all with the layout of `places`.
+"""The stores of baselines: a directory, a git commit, or a bucket, all with the layout of `places`.
 
 A store knows files, not their content. Paths are relative to its root, with `/` between their parts.
 """
