@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -79,39 +80,29 @@ def quantile_limit(
     interval always agree.
     """
     if not upper:
-        found = quantile_limit(
-            [-x for x in runs], 1 - q, -bound, upper=True, inclusive=inclusive, confidence=confidence
-        )
+        mirrored = [-x for x in runs]
+        found = quantile_limit(mirrored, 1 - q, -bound, upper=True, inclusive=inclusive, confidence=confidence)
         low, high = (None if end is None else -end for end in (found.high, found.low))
         return replace(found, estimate=-found.estimate, low=low, high=high)
     bad = [x >= bound if inclusive else x > bound for x in runs]
     n, count = sum(map(len, runs)), int(sum(b.sum() for b in bad))
     n_effective = _effective_size(runs, bad)
     allowed = 1 - q
-
-    def share_low(bad_values: int) -> float:
-        k = bad_values * n_effective / n
-        return beta_quantile(k, n_effective - k + 1, 1 - confidence) if bad_values > 0 else 0.0
-
-    def share_high(bad_values: int) -> float:
-        k = bad_values * n_effective / n
-        return beta_quantile(k + 1, n_effective - k, confidence) if bad_values < n else 1.0
-
+    bounds = cache(lambda bad_values: _share_bounds(bad_values, n, n_effective, confidence))
     ordered = np.sort(np.concatenate(runs))
     # Both bounds grow with the count: bisection finds the first count that fails, and the first that does not pass.
-    fails = bisect_left(range(n + 1), True, key=lambda c: share_low(c) > allowed)
-    unsure = bisect_left(range(n + 1), True, key=lambda c: share_high(c) > allowed)
-    return QuantileLimit(
-        estimate=sample_quantile(ordered, q),
-        low=float(ordered[n - fails]) if fails <= n else None,
-        high=float(ordered[n - unsure]) if unsure > 0 else None,
-        n=n,
-        n_effective=n_effective,
-        share=count / n,
-        share_low=share_low(count),
-        share_high=share_high(count),
-        allowed=allowed,
-    )
+    fails = bisect_left(range(n + 1), True, key=lambda c: bounds(c)[0] > allowed)
+    unsure = bisect_left(range(n + 1), True, key=lambda c: bounds(c)[1] > allowed)
+    low = float(ordered[n - fails]) if fails <= n else None
+    high = float(ordered[n - unsure]) if unsure > 0 else None
+    return QuantileLimit(sample_quantile(ordered, q), low, high, n, n_effective, count / n, *bounds(count), allowed)
+
+
+def _share_bounds(bad: float, n: float, n_effective: float, confidence: float) -> tuple[float, float]:
+    """Return the exact binomial bounds of the share `bad` / `n`, as if it were that of `n_effective` values."""
+    k = bad * n_effective / n
+    low = beta_quantile(k, n_effective - k + 1, 1 - confidence) if bad > 0 else 0.0
+    return low, beta_quantile(k + 1, n_effective - k, confidence) if bad < n else 1.0
 
 
 @np.errstate(all="ignore")
@@ -156,8 +147,12 @@ def _around_mean(
 
 def _effective_size(runs: Sequence[FloatArray], bad: Sequence[BoolArray]) -> float:
     """Return the effective sample size of all runs; it is smaller if the runs differ in their share of bad values."""
-    # If few values are bad, their autocorrelation is uncertain: that of the ranks counts, too.
-    taus = [max(time_constant(b.astype(np.float64)), time_constant(_ranks(x))) for x, b in zip(runs, bad, strict=True)]
+    taus = []
+    for x, b in zip(runs, bad, strict=True):
+        _, position, count = np.unique(x, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(count) - (count - 1) / 2)[position]  # equal values have the mean of their ranks
+        # If few values are bad, their autocorrelation is uncertain: that of the ranks counts, too.
+        taus.append(max(time_constant(b.astype(np.float64)), time_constant(ranks)))
     sizes = np.array([len(x) / tau for x, tau in zip(runs, taus, strict=True)])
     counts = np.array([b.sum() / tau for b, tau in zip(bad, taus, strict=True)])
     p = counts.sum() / sizes.sum()
@@ -166,13 +161,6 @@ def _effective_size(runs: Sequence[FloatArray], bad: Sequence[BoolArray]) -> flo
     # The overdispersion of the counts: Pearson's chi-square over its degrees of freedom.
     dispersion = np.square(counts - p * sizes) / (sizes * p * (1 - p))
     return float(sizes.sum() / max(1.0, dispersion.sum() / (len(runs) - 1)))
-
-
-def _ranks(x: FloatArray) -> FloatArray:
-    """Return the rank of each value; equal values have the mean of their ranks."""
-    _, position, count = np.unique(x, return_inverse=True, return_counts=True)
-    ranks: FloatArray = (np.cumsum(count) - (count - 1) / 2)[position]
-    return ranks
 
 
 #: More values than this are not suggested.
@@ -196,15 +184,9 @@ def values_to_settle(share: float, allowed: float, confidence: float) -> int | N
     """
     n = 1.0
     while n <= _MOST_VALUES:
-        k = share * n
-        low = beta_quantile(k, n - k + 1, 1 - confidence) if k > 0 else 0.0
-        high = beta_quantile(k + 1, n - k, confidence) if k < n else 1.0
+        low, high = _share_bounds(share, 1, n, confidence)
         if low > allowed or high <= allowed:
-            return _round_up(n)
+            unit = 10 ** max(0, len(str(int(n))) - 2)
+            return int(-(-n // unit) * unit)
         n *= 1.05
     return None
-
-
-def _round_up(n: float) -> int:
-    unit = 10 ** max(0, len(str(int(n))) - 2)
-    return int(-(-n // unit) * unit)

@@ -61,29 +61,21 @@ def time_constant(series: FloatArray) -> float:
     n = len(series)
     if n < 5 or series.max() == series.min():
         return 1.0
-    correlations = _autocorrelations(series, longest_lag=max(3, min(n // 3, 200)))
-    if not np.isfinite(correlations).all():  # the squares of the differences underflow or overflow
-        return 1.0
-    longest = n / 4 if n >= 8 else 2.0
-    return min(max(1.0, _first_order(float(correlations[0]), n), _summed(correlations, n)), longest)
-
-
-def _autocorrelations(series: FloatArray, longest_lag: int) -> FloatArray:
-    """Return the sample autocorrelations from lag 1: lagged products over the total sum of squares."""
-    size = 1 << (len(series) + longest_lag - 1).bit_length()  # padded so that the products do not wrap around
+    # The sample autocorrelations from lag 1: lagged products over the total sum of squares.
+    longest_lag = max(3, min(n // 3, 200))
+    size = 1 << (n + longest_lag - 1).bit_length()  # padded so that the products do not wrap around
     spectrum = np.fft.rfft(series - series.mean(), size)
     products = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
-    correlations: FloatArray = products[1 : longest_lag + 1] / products[0]
-    return correlations
-
-
-def _first_order(lag_one: float, n: int) -> float:
-    """Return (1 + a) / (1 - a) of a first-order autoregression, or 1 if the correlation may be chance.
-
-    The lag-one autocorrelation is biased by -(1 + 3 a) / n (Marriott and Pope 1954; Kendall 1954).
-    """
+    correlations = products[1 : longest_lag + 1] / products[0]
+    if not np.isfinite(correlations).all():  # the squares of the differences underflow or overflow
+        return 1.0
+    # A first-order autoregression has (1 + a) / (1 - a), unless the correlation may be chance. The lag-one
+    # autocorrelation is biased by -(1 + 3 a) / n (Marriott and Pope 1954; Kendall 1954).
+    lag_one = float(correlations[0])
     a = min(0.97, lag_one + (1 + 3 * max(lag_one, 0.0)) / n)
-    return (1 + a) / (1 - a) if a > 2 / math.sqrt(n) else 1.0
+    first_order = (1 + a) / (1 - a) if a > 2 / math.sqrt(n) else 1.0
+    longest = n / 4 if n >= 8 else 2.0
+    return min(max(1.0, first_order, _summed(correlations, n)), longest)
 
 
 def _summed(correlations: FloatArray, n: int) -> float:

@@ -83,7 +83,7 @@ class LogChange:
 
     def bounds(self, confidence: float) -> tuple[float, float]:
         """Return the lower and the upper one-sided bound of the logarithm, each at this confidence."""
-        margin = self._t(confidence) * self.standard_error
+        margin = t_quantile(self.degrees_of_freedom or 1.0, confidence) * self.standard_error
         return self.log_change - margin, self.log_change + margin
 
     def p_no_change(self, side: WorseSide) -> float:
@@ -98,7 +98,8 @@ class LogChange:
 
     def detectable(self, confidence: float, power: float) -> float:
         """Return how far the true logarithm must be beyond a bound to be detected with this power."""
-        return (self._t(confidence) + self._t(power)) * self.standard_error
+        df = self.degrees_of_freedom or 1.0  # without noise the standard error is 0, whatever t is
+        return (t_quantile(df, confidence) + t_quantile(df, power)) * self.standard_error
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
         """Return the fewest new runs that pass an unchanged program with this power.
@@ -110,11 +111,6 @@ class LogChange:
         noise = RunNoise(self.run_variance, 0.0, self.base_runs, self.prior_runs)
         return noise.runs_needed(margin, confidence, power)
 
-    def _t(self, probability: float) -> float:
-        if self.degrees_of_freedom is None:
-            return 0.0
-        return t_quantile(self.degrees_of_freedom, probability)
-
 
 @np.errstate(all="ignore")
 def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]) -> LogChange:
@@ -122,20 +118,15 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
 
     `prior` is (s0, d0), both positive: a relative standard deviation between runs, and its prior degrees of freedom.
     """
-    s0, d0 = prior
-    base_logs, new_logs = logs_of(base), logs_of(new)
-    base_within, new_within = _mean_within(base), _mean_within(new)
-    prior_variance = s0 * s0 + base_within
-    base_logs = _winsorised(base_logs, math.sqrt(prior_variance))
-    centre, new_centre = float(base_logs.mean()), float(new_logs.mean())
-
-    k, m = len(base), len(new)
-    squares = float(np.square(base_logs - centre).sum() + np.square(new_logs - new_centre).sum())
+    k, m, d0 = len(base), len(new), prior[1]
+    centre, base_squares, within, prior_squares = _base_noise(base, prior)
+    new_logs = logs_of(new)
+    new_centre = float(new_logs.mean())
     run_df = d0 + k + m - 2
-    run_variance = (d0 * prior_variance + squares) / run_df
+    run_variance = (prior_squares + (base_squares + float(np.square(new_logs - new_centre).sum()))) / run_df
 
     between = run_variance * (1 / k + 1 / m)
-    excess = max(new_within - base_within, 0.0) / m
+    excess = max(sum(run.within_variance or 0.0 for run in new) / m - within, 0.0) / m
     excess_df = max(sum(run.n for run in new) / m - 1, 1.0)
     share = between / (between + excess)
     df = 1 / (share**2 / run_df + (1 - share) ** 2 / excess_df)
@@ -150,14 +141,28 @@ def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[f
 
     All runs have a logarithm. The results are those of `moderated_t` with one new run.
     """
-    s0, d0 = prior
-    within = _mean_within(base)
-    expected = s0 * s0 + within
-    logs = _winsorised(logs_of(base), math.sqrt(expected))
-    centre = float(logs.mean())
-    variance = (d0 * expected + float(np.square(logs - centre).sum())) / (d0 + len(base) - 1)
+    centre, squares, within, prior_squares = _base_noise(base, prior)
+    variance = (prior_squares + squares) / (prior[1] + len(base) - 1)
     # By chance, runs may differ less than the noise within them suggests.
-    return centre, RunNoise(variance, min(within, variance), len(base), d0)
+    return centre, RunNoise(variance, min(within, variance), len(base), prior[1])
+
+
+def _base_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[float, float, float, float]:
+    """Return the mean logarithm, the sum of squares around it, the variance within a run, and the prior's squares.
+
+    Outliers are clipped if there are 4 runs or more. A single bad run in the baseline must not shift the centre, and
+    must not make the interval so wide that no change is detected.
+    """
+    s0, d0 = prior
+    within = sum(run.within_variance or 0.0 for run in base) / len(base)
+    expected = s0 * s0 + within
+    logs = logs_of(base)
+    if len(logs) >= 4:
+        median = np.median(logs)
+        reach = 3 * max(1.4826 * float(np.median(np.abs(logs - median))), math.sqrt(expected))
+        logs = np.clip(logs, median - reach, median + reach)
+    centre = float(logs.mean())
+    return centre, float(np.square(logs - centre).sum()), within, d0 * expected
 
 
 def exact_change(base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]) -> LogChange:
@@ -180,20 +185,3 @@ def geometric_mean(mean_log: float, runs: Sequence[RunMeasure]) -> float:
     """Return exp(mean_log), clipped to the range of the values, so that rounding does not change a single run."""
     values = [run.value for run in runs if run.value is not None]
     return min(max(float(np.exp(mean_log)), min(values)), max(values))
-
-
-def _mean_within(runs: Sequence[RunMeasure]) -> float:
-    return sum(run.within_variance or 0.0 for run in runs) / len(runs)
-
-
-def _winsorised(logs: FloatArray, expected_spread: float) -> FloatArray:
-    """Return the base runs with outliers clipped, if there are 4 runs or more.
-
-    A single bad run in the baseline must not shift the centre, and must not make the interval so wide that no change
-    is detected.
-    """
-    if len(logs) < 4:
-        return logs
-    centre = np.median(logs)
-    reach = 3 * max(1.4826 * float(np.median(np.abs(logs - centre))), expected_spread)
-    return np.clip(logs, centre - reach, centre + reach)

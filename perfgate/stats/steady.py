@@ -13,23 +13,6 @@ import numpy.typing as npt
 from perfgate.core import Better
 from perfgate.stats.distributions import BoolArray, FloatArray, sample_quantile
 
-
-def clock_variance(x: FloatArray) -> float:
-    """Return the variance that the clock resolution adds to the logarithm of a statistic of n >= 1 values.
-
-    A clock with ticks rounds each value by up to half a tick, which adds tick^2 / 12, relative to the median. The
-    smallest gap between values counts as a tick only if at least half of the values are repeated.
-    """
-    ordered = np.sort(x)
-    median = sample_quantile(ordered, 0.5)
-    gaps = np.diff(ordered)
-    distinct = 1 + np.count_nonzero(gaps)
-    ticks = gaps[gaps >= 1e-9 * np.abs(x).max()]  # smaller gaps are rounding errors
-    if 2 * distinct > len(x) or not median > 0 or not len(ticks):
-        return 0.0
-    return float(np.square(ticks.min() / median)) / 12
-
-
 #: A run: its values in order of time, in any unit, or a single number.
 RunValues: TypeAlias = float | Sequence[float] | FloatArray
 WarmUpRule: TypeAlias = Literal["auto"] | int
@@ -59,8 +42,19 @@ class SteadyRun:
 
     @cached_property
     def clock_variance(self) -> float:
-        """`clock_variance` of the values, which must be finite and at least one."""
-        return clock_variance(self.values)
+        """The variance that the clock resolution adds to the logarithm of a statistic of n >= 1 finite values.
+
+        A clock with ticks rounds each value by up to half a tick, which adds tick^2 / 12, relative to the median. The
+        smallest gap between values counts as a tick only if at least half of the values are repeated.
+        """
+        ordered = np.sort(self.values)
+        median = sample_quantile(ordered, 0.5)
+        gaps = np.diff(ordered)
+        distinct = 1 + np.count_nonzero(gaps)
+        ticks = gaps[gaps >= 1e-9 * np.abs(ordered).max()]  # smaller gaps are rounding errors
+        if 2 * distinct > len(ordered) or not median > 0 or not len(ticks):
+            return 0.0
+        return float(np.square(ticks.min() / median)) / 12
 
 
 def warmup_length(values: RunValues, better: Better = "lower") -> WarmUp:
@@ -97,7 +91,12 @@ def steady_run(values: RunValues, warmup: WarmUpRule = "auto", better: Better = 
     Raises ValueError for an unknown `warmup` or `better`, and for values of more than one dimension.
     """
     check_warmup(warmup, better)
-    samples = _as_samples(values)
+    try:
+        samples = np.asarray(values, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):  # one is not a number, or does not fit into a float
+        samples = np.full(np.shape(values), np.nan)
+    if samples.ndim > 1:
+        raise ValueError(f"a run must be one number or a sequence of numbers, not {samples.ndim}-dimensional")
     single = samples.ndim == 0
     samples = np.atleast_1d(samples)
     finite = bool(np.isfinite(samples).all())
@@ -118,42 +117,18 @@ def check_warmup(warmup: WarmUpRule, better: Better) -> None:
         raise ValueError(f'better must be "lower", "higher" or "neither", not {better!r}')
 
 
-def _as_samples(values: RunValues) -> FloatArray:
-    """Return the values as float64; all are NaN if one is not a number or does not fit into a float."""
-    try:
-        samples = np.asarray(values, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        samples = np.full(np.shape(values), np.nan)
-    if samples.ndim > 1:
-        raise ValueError(f"a run must be one number or a sequence of numbers, not {samples.ndim}-dimensional")
-    return samples
-
-
 def _warmup(x: FloatArray, better: Better) -> WarmUp:
     """Apply the rule of `warmup_length` to finite values."""
     n = len(x)
     if n < 3:
         return WarmUp(0, True)
     if n < 6:
-        return WarmUp(int(_stands_out(float(x[0]), float(np.median(x[1:])), better)), True)
+        first, usual = float(x[0]), float(np.median(x[1:]))
+        slow, fast = first > 1.2 * usual, first < usual / 1.2
+        return WarmUp(int((slow and better != "higher") or (fast and better != "lower")), True)
     if n < 8:
         return WarmUp(1, True)
-    # True at i if the values i, i + 1 and i + 2 are good, for i from 0 to n // 4.
-    good = _usual(x[: n // 4 + 3], x[n // 2 :], better)
-    settled = good[:-2] & good[1:-1] & good[2:]
-    if not settled.any():
-        return WarmUp(n // 4, False)
-    return WarmUp(max(1, int(settled.argmax())), True)
-
-
-def _stands_out(first: float, usual: float, better: Better) -> bool:
-    """Return whether the first value of a very short run is far worse than the median of the others."""
-    slow, fast = first > 1.2 * usual, first < usual / 1.2
-    return (slow and better != "higher") or (fast and better != "lower")
-
-
-def _usual(head: FloatArray, half: FloatArray, better: Better) -> BoolArray:
-    """Return which values of `head` are as good as the second `half` of the run."""
+    head, half = x[: n // 4 + 3], x[n // 2 :]
     centre = np.median(half)
     # The median absolute deviation is 0 if most values are equal; a thousandth allows for rounding.
     spread = max(1.4826 * np.median(np.abs(half - centre)), abs(centre) / 1000)
@@ -162,7 +137,11 @@ def _usual(head: FloatArray, half: FloatArray, better: Better) -> BoolArray:
         good &= head <= centre + 4 * spread
     if better != "lower":
         good &= head >= centre - 4 * spread
-    return good
+    # True at i if the values i, i + 1 and i + 2 are good, for i from 0 to n // 4.
+    settled = good[:-2] & good[1:-1] & good[2:]
+    if not settled.any():
+        return WarmUp(n // 4, False)
+    return WarmUp(max(1, int(settled.argmax())), True)
 
 
 #: With 20 normal values, 8 % of runs seem to have two modes; with 50 values, 0.1 %.
