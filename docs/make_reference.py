@@ -18,7 +18,7 @@ import yaml
 
 from perfgate.cli.entry import main
 from perfgate.core import resource_limits as limits
-from perfgate.core.statistic_names import STATISTICS
+from perfgate.core.names import STATISTICS
 from perfgate.core.units import BASE_UNITS, UNITS
 from perfgate.readers.registry import FORMATS, Format
 from perfgate.rules import explain

@@ -43,7 +43,7 @@ HOMES = {
     "click": {"cli"},
     "scipy": {"stats"},
     "yaml": {"documents.yaml"},
-    "jsonschema": {"rules.validate"},
+    "jsonschema": {"rules.load"},
     "junit_xml": {"reporters.junit"},
     "jinja2": {"reporters.html.page"},
     "markupsafe": {"reporters.html.page"},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfgate.core.units import BASE_UNITS, UNITS, find_unit, format_change, format_number, format_value
+from perfgate.core.units import BASE_UNITS, UNITS, format_change, format_number, format_value
 
 WORTH = {
     "s": {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600},
@@ -21,7 +21,7 @@ WORTH = {
 
 @pytest.mark.parametrize(("base", "symbol", "worth"), [(b, s, w) for b, row in WORTH.items() for s, w in row.items()])
 def test_every_unit_of_the_contract(base, symbol, worth):
-    unit = find_unit(symbol)
+    unit = UNITS.get(symbol)
     assert (unit.symbol, unit.base) == (symbol, base)
     assert unit.factor == pytest.approx(worth, rel=1e-15)
 
@@ -35,7 +35,7 @@ def test_both_micro_signs_are_known():
 
 @pytest.mark.parametrize("symbol", ["MS", "kb", "Kb", "S", "sec", "", " ms", "m", "percent", "it", "X"])
 def test_letter_case_counts_and_nothing_is_guessed(symbol):
-    assert find_unit(symbol) is None
+    assert UNITS.get(symbol) is None
 
 
 def test_every_unit_has_a_base_that_can_be_shown():

@@ -13,7 +13,7 @@ def schema(name: str) -> int:
     \b
     Example: perfgate schema rules > rules.schema.json
     """
-    from perfgate.schemas import schema_text
+    from perfgate.schemas import FOLDER
 
-    click.echo(schema_text(name), nl=False)
+    click.echo((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"), nl=False)
     return 0

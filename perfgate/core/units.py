@@ -48,30 +48,20 @@ class Quantity:
         return self.text
 
 
-def _table() -> dict[str, Unit]:
-    units = [
-        Unit("ns", "s", 1e-9),
-        Unit("us", "s", 1e-6),
-        Unit("µs", "s", 1e-6),  # U+00B5, the micro sign
-        Unit("μs", "s", 1e-6),  # U+03BC, the Greek letter on keyboards
-        Unit("ms", "s", 1e-3),
-        Unit("s", "s", 1.0),
-        Unit("min", "s", 60.0),
-        Unit("h", "s", 3600.0),
-        Unit("%", "1", 0.01),
-        Unit("pp", "1", 0.01),
-        Unit("x", "1", 1.0),
-        *(Unit(symbol, "1/s", 1.0) for symbol in ("/s", "1/s", "it/s", "samples/s", "tokens/s", "Hz")),
-    ]
-    for power, prefix in enumerate(["", "K", "M", "G", "T", "P"]):
-        units += [Unit(f"{prefix}{stem}", stem, 1000.0**power) for stem in ("B", "B/s", "FLOP", "FLOP/s")]
-        if prefix:
-            units += [Unit(f"{prefix}iB{rest}", f"B{rest}", 1024.0**power) for rest in ("", "/s")]
-    return {unit.symbol: unit for unit in units}
-
-
-#: Every unit of the rule language, by its symbol.
-UNITS = _table()
+#: The size of each unit by its base unit and its symbol. µs has the micro sign (U+00B5), and μs the Greek letter that
+#: keyboards have (U+03BC).
+_SIZES = {
+    "s": {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
+    "1": {"%": 0.01, "pp": 0.01, "x": 1.0},
+    "1/s": dict.fromkeys(("/s", "1/s", "it/s", "samples/s", "tokens/s", "Hz"), 1.0),
+}
+#: Every unit of the rule language, by its symbol; symbols are case-sensitive.
+UNITS = {symbol: Unit(symbol, base, size) for base, sizes in _SIZES.items() for symbol, size in sizes.items()}
+for _power, _prefix in enumerate(["", "K", "M", "G", "T", "P"]):
+    for _stem in ("B", "B/s", "FLOP", "FLOP/s"):
+        UNITS[_prefix + _stem] = Unit(_prefix + _stem, _stem, 1000.0**_power)
+    for _stem in ("B", "B/s") if _prefix else ():
+        UNITS[f"{_prefix}i{_stem}"] = Unit(f"{_prefix}i{_stem}", _stem, 1024.0**_power)
 
 #: The units in which a value of each base unit is printed, smallest first.
 _DISPLAY = {
@@ -84,11 +74,6 @@ _DISPLAY = {
 }
 
 BASE_UNITS = (*_DISPLAY, "1")
-
-
-def find_unit(symbol: str) -> Unit | None:
-    """Return the unit of this symbol, or None; symbols are case-sensitive."""
-    return UNITS.get(symbol)
 
 
 def display_unit(value: float, base: str) -> Unit:

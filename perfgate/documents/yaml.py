@@ -121,14 +121,9 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> YamlDocum
         line = data.count(b"\n", 0, error.start) + 1
         document.problems.append(_problem(name, "is not UTF-8 text: save it as UTF-8", line, 1))
         return document
-    _build(document, text, limits)
-    return document
-
-
-def _build(document: YamlDocument, text: str, limits: Limits) -> None:
     document.lines = lines = text.splitlines()
     try:
-        document.data = _Builder(document, lines, yaml.parse(text, Loader=_LOADER), limits).build()
+        document.data = _Builder(document, yaml.parse(text, Loader=_LOADER), limits).build()
     except _BeyondLimit:
         pass  # the problem is in the document
     except RecursionError:  # only if a user raised the limit
@@ -144,6 +139,7 @@ def _build(document: YamlDocument, text: str, limits: Limits) -> None:
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"has a character that YAML does not allow (U+{code:04X})"
         document.problems.append(document.underlined(message, line, column, 1))
+    return document
 
 
 def _problem(name: str, message: str, line: int | None = None, column: int | None = None) -> Problem:
@@ -171,25 +167,22 @@ def misread_start(text: str) -> str:
     return f"YAML reads a leading {text[0]} as {what}: wrap the whole sentence in single quotes"
 
 
+@dataclass(slots=True)
 class _Builder:
     """Builds plain data from YAML's events; a refused value becomes a problem, and building goes on."""
 
-    def __init__(self, document: YamlDocument, lines: list[str], events: Iterator[Any], limits: Limits) -> None:
-        self.document = document
-        self.lines = lines
-        self.events = events
-        self.limits = limits
+    document: YamlDocument
+    events: Iterator[Any]
+    limits: Limits
 
     def build(self) -> Any:
         data: Any = None
-        started = False
-        for event in self.events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                if started:
-                    self.refuse("a second YAML document begins here: one file is one document", event)
-                    break
-                started = True
-                data = self.value(next(self.events), ())
+        starts = (event for event in self.events if isinstance(event, yaml.DocumentStartEvent))
+        for number, event in enumerate(starts):
+            if number:
+                self.refuse("a second YAML document begins here: one file is one document", event)
+                break
+            data = self.value(next(self.events), ())
         return data
 
     def value(self, event: Any, path: Path) -> Any:
@@ -199,27 +192,26 @@ class _Builder:
         if len(self.document.values) >= self.limits.rule_values:
             self.refuse(self.limits.beyond("rule_values", "this rule file has more values"), event)
             raise _BeyondLimit
-        self.refuse_indirection(event)
+        if isinstance(event, yaml.AliasEvent):  # the same text must always mean the same
+            self.refuse("aliases (*name) are not used in rule files" + self.advice(event), event)
+        elif event.anchor is not None:
+            self.refuse("anchors (&name) are not used in rule files" + self.advice(event), event)
+        elif event.tag is not None:
+            self.refuse("tags (!name) are not used in rule files" + self.advice(event), event)
         self.document.values[path] = self.span(event)
         if isinstance(event, yaml.SequenceStartEvent):
-            return self.sequence(path)
+            items: list[Any] = []
+            while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+                items.append(self.value(event, (*path, len(items))))
+            return items
         if isinstance(event, yaml.MappingStartEvent):
-            return self.mapping(path)
-        return self.scalar(event)
-
-    def sequence(self, path: Path) -> list[Any]:
-        items: list[Any] = []
-        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            items.append(self.value(event, (*path, len(items))))
-        return items
-
-    def mapping(self, path: Path) -> dict[str, Any]:
-        items: dict[str, Any] = {}
-        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            key = self.key(event, path)
-            value = self.value(next(self.events), (*path, key))
-            items.setdefault(key, value)
-        return items
+            fields: dict[str, Any] = {}
+            while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+                key = self.key(event, path)
+                value = self.value(next(self.events), (*path, key))
+                fields.setdefault(key, value)
+            return fields
+        return None if isinstance(event, yaml.AliasEvent) else self.scalar(event)
 
     def key(self, event: Any, path: Path) -> str:
         name = self.value(event, (*path, "")) if not isinstance(event, yaml.AliasEvent) else None
@@ -234,15 +226,6 @@ class _Builder:
         self.document.keys.setdefault((*path, name), self.span(event))
         return name
 
-    def refuse_indirection(self, event: Any) -> None:
-        """Refuse aliases, anchors and tags: the same text must always mean the same."""
-        if isinstance(event, yaml.AliasEvent):
-            self.refuse("aliases (*name) are not used in rule files" + self.advice(event), event)
-        elif event.anchor is not None:
-            self.refuse("anchors (&name) are not used in rule files" + self.advice(event), event)
-        elif event.tag is not None:
-            self.refuse("tags (!name) are not used in rule files" + self.advice(event), event)
-
     def refuse(self, message: str, event: Any) -> None:
         mark = event.start_mark
         self.document.problems.append(self.document.underlined(message, mark.line + 1, mark.column + 1))
@@ -253,8 +236,6 @@ class _Builder:
         return "; " + misread_start(rest) if rest[:1] in _MISREAD_STARTS else ""
 
     def scalar(self, event: Any) -> Any:
-        if isinstance(event, yaml.AliasEvent):
-            return None
         if event.style:  # quoted or a block: always text
             return event.value
         if event.value in _WORDS:
@@ -262,11 +243,10 @@ class _Builder:
         if not _JSON_NUMBER.fullmatch(event.value):
             return event.value
         number = float(event.value)
-        if math.isinf(number):
-            return event.value
-        return int(event.value) if re.fullmatch(r"-?[0-9]{1,18}", event.value) else number
+        whole = re.fullmatch(r"-?[0-9]{1,18}", event.value)
+        return event.value if math.isinf(number) else int(event.value) if whole else number
 
     def span(self, event: Any) -> YamlSpan:
         line, column = event.start_mark.line, event.start_mark.column
-        text = self.lines[line] if line < len(self.lines) else ""
+        text = self.document.lines[line] if line < len(self.document.lines) else ""
         return YamlSpan(line + 1, column + 1, text[column:], (event.end_mark.line + 1, event.end_mark.column))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
 from perfgate.core.runs import Fact
-from perfgate.core.units import BASE_UNITS, UNITS, find_unit
+from perfgate.core.units import BASE_UNITS, UNITS
 
 Labels = Mapping[str, str]
 
@@ -36,7 +36,7 @@ class RecordedSeries:
 
     def accepts(self, number: float) -> bool:
         """True if perfgate can read the number: it is finite, and a time is not negative."""
-        unit = find_unit(self.unit)
+        unit = UNITS.get(self.unit)
         is_time = unit is not None and unit.base == "s"
         return math.isfinite(number) and not (is_time and number < 0)
 
@@ -110,7 +110,7 @@ def check_facts(facts: Mapping[str, Fact], commit: str | None) -> None:
 
 def _check_unit(unit: str) -> None:
     _check_text("the unit", unit)
-    if unit != "1" and find_unit(unit) is None:
+    if unit != "1" and unit not in UNITS:
         near = difflib.get_close_matches(unit, [*UNITS, *BASE_UNITS], 1)
         raise ValueError(f"unknown unit {unit!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeVar
+from typing import Any
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -25,8 +25,9 @@ from perfgate.rules.ruleset import (
 )
 from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
-from perfgate.rules.syntax.sentence import ChangeClause, Sentence, is_per_run, selectors
-from perfgate.rules.validate import problem_at, schema_problems
+from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
+from perfgate.rules.validate import problem_at, violation_problems
+from perfgate.schemas import schema
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget")
@@ -34,7 +35,6 @@ _PERCENTAGES = ("confidence", "power", "budget")
 MAX_CHAIN = 10
 #: How many circles of definitions are reported for one file.
 _MOST_CIRCLES = 20
-_Value = TypeVar("_Value")
 
 
 def load_rules(
@@ -76,10 +76,11 @@ def all_rules(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> l
 
 
 def _load_files(files: Iterable[tuple[str, bytes]], limits: Limits) -> tuple[list[_FileLoader], list[Problem]]:
-    loaders = [_FileLoader(load_document(name, data, limits)) for name, data in files]
-    problems = []
+    documents = [load_document(name, data, limits) for name, data in files]
+    loaders, problems = [_FileLoader(document, list(document.problems)) for document in documents], []
     for loader in loaders:
-        loader.load()
+        if not loader.problems:
+            loader.load()
         problems += sorted(loader.problems, key=lambda problem: (problem.at.line or 0, problem.at.column or 0))
     return loaders, problems
 
@@ -104,41 +105,39 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
                 message = f"{metric.name!r} has another definition at {first.at}: keep one of them"
                 problems.append(Problem("error", message, metric.at))
     identities = [(loader.document, loader.identity) for loader in loaders if loader.identity]
-    identity = _agreed(identities, "identity", ("environment",), problems)
-    pairs = _agreed(
-        [(loader.document, loader.pairs) for loader in loaders if loader.pairs], "pairs", ("pairs",), problems
-    )
+    choices = [(loader.document, loader.pairs) for loader in loaders if loader.pairs]
+    given: Sequence[tuple[YamlDocument, object]]
+    for name, key, given in (("identity", "environment", identities), ("pairs", "pairs", choices)):
+        if len({value for _, value in given}) > 1:
+            message = f"the files of one suite have different values of `{name}`: write the same value in each"
+            problems.append(Problem("error", message, given[-1][0].location((key,))))
+    identity, pairs = (identities[0][1] if identities else DEFAULT_IDENTITY), (choices[0][1] if choices else None)
     files = tuple(loader.document.name for loader in loaders)
-    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity or DEFAULT_IDENTITY, files, pairs), problems
+    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs), problems
 
 
-def _agreed(
-    given: Sequence[tuple[YamlDocument, _Value]], name: str, path: Path, problems: list[Problem]
-) -> _Value | None:
-    """Return the value that the files of a suite give once for all of them; different values are a problem."""
-    if len({value for _, value in given}) > 1:
-        message = f"the files of one suite have different values of `{name}`: write the same value in each"
-        problems.append(Problem("error", message, given[-1][0].location(path)))
-    return given[0][1] if given else None
-
-
+@dataclass
 class _FileLoader:
     """Validates one file and turns it into rules; `load` collects the problems."""
 
-    def __init__(self, document: YamlDocument) -> None:
-        self.document = document
-        self.problems: list[Problem] = list(document.problems)
-        self.suite = "default"
-        self.identity: tuple[str, ...] = ()
-        self.pairs: PairsChoice | None = None
-        self.rules: list[Rule] = []
-        self.metrics: dict[str, DerivedMetric] = {}
+    document: YamlDocument
+    problems: list[Problem]
+    suite: str = "default"
+    identity: tuple[str, ...] = ()
+    pairs: PairsChoice | None = None
+    rules: list[Rule] = field(default_factory=list)
+    metrics: dict[str, DerivedMetric] = field(default_factory=dict)
 
     def load(self) -> None:
-        if self.problems:
-            return
-        self.problems += schema_problems(self.document)
+        from jsonschema import Draft7Validator
+
         data = self.document.data
+        if data is None:
+            at = Location(self.document.name, 1, 1)
+            self.problems.append(Problem("error", "the file is empty: write `version: 1` and `rules`", at))
+            return
+        violations = list(Draft7Validator(schema("rules")).iter_errors(data))
+        self.problems += violation_problems(self.document, violations) if violations else []
         if not isinstance(data, dict):
             return
         if isinstance(data.get("suite"), str):
@@ -146,7 +145,13 @@ class _FileLoader:
         if isinstance(data.get("metrics"), dict):
             self.load_metrics(data["metrics"])
         if isinstance(data.get("rules"), list):
-            self.load_rules(data["rules"], data.get("defaults"))
+            defaults = data.get("defaults")
+            base = self.settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))
+            for index, item in enumerate(data["rules"]):
+                if isinstance(item, str):
+                    self.load_rule({"assert": item}, ("rules", index), ("rules", index), base)
+                elif isinstance(item, dict):
+                    self.load_rule(item, ("rules", index), ("rules", index, "assert"), base)
         if not self.problems:
             self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
 
@@ -192,28 +197,27 @@ class _FileLoader:
             for name in order:
                 depth[name] = 1 + max((depth[part] for part in parts[name]), default=0)
                 if depth[name] == MAX_CHAIN + 1:
-                    self.fail(
-                        f"{name!r} is a chain of more than {MAX_CHAIN} definitions: shorten it", ("metrics", name)
-                    )
+                    message = f"{name!r} is a chain of more than {MAX_CHAIN} definitions: shorten it"
+                    self.fail(message, ("metrics", name))
             return
 
     # --- rules ---------------------------------------------------------------------------------------------------
 
-    def load_rules(self, rules: Sequence[Any], defaults: Any) -> None:
-        base = self.settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))
-        for index, item in enumerate(rules):
-            if isinstance(item, str):
-                self.load_rule({"assert": item}, ("rules", index), ("rules", index), base)
-            elif isinstance(item, dict):
-                self.load_rule(item, ("rules", index), ("rules", index, "assert"), base)
-
     def load_rule(self, item: Mapping[str, Any], path: Path, sentence_path: Path, base: Settings) -> None:
-        sentence = self.sentence(item.get("assert"), sentence_path)
+        text, sentence = item.get("assert"), None
+        if isinstance(text, str) and 0 < len(text) <= MAX_LENGTH:  # otherwise the schema reports it
+            try:
+                sentence = parse_sentence(text)
+            except SentenceError as error:
+                message, line = error.message, self.document.excerpt(sentence_path)
+                if line.startswith(text) and " #" in line[len(text) :]:
+                    advice = "if it belongs to the name, wrap the sentence in single quotes"
+                    message = f"YAML ignores text after ` #` ({advice}): {message}"
+                self.fail(message, sentence_path, error.start, error.end)
         settings = self.settings(base, item, path)
-        when = self.conditions(item["when"], path) if isinstance(item.get("when"), dict) else ()
-        expected = (
-            self.expected_failure(item["expect_fail"], path) if isinstance(item.get("expect_fail"), dict) else None
-        )
+        when, expected = item.get("when"), item.get("expect_fail")
+        conditions = self.conditions(when, path) if isinstance(when, dict) else ()
+        expect_fail = self.expected_failure(expected, path) if isinstance(expected, dict) else None
         if sentence is None:
             return
         better = item.get("better")
@@ -223,43 +227,18 @@ class _FileLoader:
                 start = sentence.text.find(clause.text)
                 message = f"`{clause.text}` limits an improvement, because of `better: {better}`"
                 self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
-        rule = Rule(
-            sentence=sentence,
-            at=self.document.location(sentence_path),
-            settings=settings,
-            id=item.get("id"),
-            why=item.get("why"),
-            when=when,
-            better=better,
-            expect_fail=expected,
-            tags=tuple(item.get("tags") or ()),
-        )
+        at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
+        rule = Rule(sentence, at, settings, item.get("id"), item.get("why"), conditions, better, expect_fail, tags)
         self.rules.append(rule)
-
-    def sentence(self, text: Any, path: Path) -> Sentence | None:
-        if not isinstance(text, str) or not 0 < len(text) <= MAX_LENGTH:
-            return None  # the schema reports it
-        try:
-            return parse_sentence(text)
-        except SentenceError as error:
-            message, line = error.message, self.document.excerpt(path)
-            if line.startswith(text) and " #" in line[len(text) :]:
-                advice = "if it belongs to the name, wrap the sentence in single quotes"
-                message = f"YAML ignores text after ` #` ({advice}): {message}"
-            self.fail(message, path, error.start, error.end)
-            return None
 
     def settings(self, base: Settings, item: Mapping[str, Any], path: Path) -> Settings:
         """Return the settings written in a mapping, over those of `base`; the schema reports wrong types."""
-        found: dict[str, Any] = {}
-        for name in Settings.__dataclass_fields__:
-            if name in item:
-                value = item[name]
-                whole = isinstance(value, float) and value.is_integer() and name not in _PERCENTAGES
-                found[name] = min(int(value), 1 << 53) if whole else value
-        for name in _PERCENTAGES:
-            if name in found:
-                found[name] = self.share(found[name], (*path, name), name)
+        found = {name: item[name] for name in Settings.__dataclass_fields__ if name in item}
+        for name, value in found.items():
+            if name in _PERCENTAGES:
+                found[name] = self.share(value, (*path, name), name)
+            elif isinstance(value, float) and value.is_integer():
+                found[name] = min(int(value), 1 << 53)
         return replace(base, **found) if found else base
 
     def share(self, value: Any, path: Path, name: str) -> float:

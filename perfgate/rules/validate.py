@@ -1,13 +1,13 @@
-"""Check a rule file against `rules.schema.json`; each violation is a problem at its place, in words."""
+"""Put each violation of `rules.schema.json` by a rule file into words, as a problem at its place."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-from perfgate.core import Location, Problem
+from perfgate.core import Problem
 from perfgate.documents.yaml import Path, YamlDocument, YamlSpan, misread_start
-from perfgate.schemas import schema
 
 #: A `jsonschema.exceptions.ValidationError`. Its type stubs make every attribute optional.
 Violation = Any
@@ -85,14 +85,9 @@ def _problem_at_key(document: YamlDocument, message: str, path: Path) -> Problem
     return document.underlined(message, place.line, place.column, len(str(path[-1])))
 
 
-def schema_problems(document: YamlDocument) -> list[Problem]:
-    """Return every violation of the schema."""
-    from jsonschema import Draft7Validator
-
-    if document.data is None:
-        return [Problem("error", "the file is empty: write `version: 1` and `rules`", Location(document.name, 1, 1))]
-    errors = Draft7Validator(schema("rules")).iter_errors(document.data)
-    found = (p for error in errors for specific in _specific(error) for p in _problems(document, specific))
+def violation_problems(document: YamlDocument, violations: Iterable[Violation]) -> list[Problem]:
+    """Return the problems of the violations that jsonschema found in a rule file."""
+    found = (p for error in violations for specific in _specific(error) for p in _problems(document, specific))
     return list(dict.fromkeys(found))  # jsonschema reports each missing field, and _problems names all
 
 
@@ -103,11 +98,8 @@ def _specific(error: Violation) -> list[Violation]:
     branches: dict[Any, list[Violation]] = {}
     for inner in error.context:
         branches.setdefault(inner.schema_path[0], []).append(inner)
-    fitting = [
-        b
-        for b in branches.values()
-        if not any(e.validator in ("type", "const") and e.path == error.context[0].path for e in b)
-    ]
+    at = error.context[0].path
+    fitting = [b for b in branches.values() if not any(e.validator in ("type", "const") and e.path == at for e in b)]
     return [leaf for inner in fitting[0] for leaf in _specific(inner)] if len(fitting) == 1 else [error]
 
 

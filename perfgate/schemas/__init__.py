@@ -10,12 +10,10 @@ from typing import Any
 NAMES = ("rules", "results", "baseline", "report")
 
 
-def schema_text(name: str) -> str:
-    """The text of one schema; `name` is one of NAMES."""
-    return (files("perfgate.schemas") / f"{name}.schema.json").read_text(encoding="utf-8")
+FOLDER = files("perfgate.schemas")
 
 
 @cache
 def schema(name: str) -> Any:
-    """One schema as plain data."""
-    return json.loads(schema_text(name))
+    """Return one schema as plain data; `name` is one of NAMES."""
+    return json.loads((FOLDER / f"{name}.schema.json").read_bytes())

@@ -1,6 +1,6 @@
 """The statistics of one run, by name: each with its value and its noise within the run.
 
-A new statistic needs a name in `core.statistic_names`, a function, an influence function and a line in `ESTIMATORS`.
+A new statistic needs a name in `core.names`, a function, an influence function and a line in `ESTIMATORS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from perfgate.core import Better
-from perfgate.core.statistic_names import percent_of
+from perfgate.core.names import percent_of
 from perfgate.stats.distributions import FloatArray, sample_quantile, time_constant
 from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, steady_run
 

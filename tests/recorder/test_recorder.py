@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import perfgate
 from perfgate import Recorder, RecorderError, RecorderWarning
 from perfgate.core import Run
-from perfgate.core.units import UNITS, find_unit
+from perfgate.core.units import UNITS
 from perfgate.recorder import writer
 from perfgate.workspace.inputs import read_runs
 
@@ -345,7 +345,7 @@ def test_what_is_recorded_is_read_back_exactly(
 
 
 def in_base(value: float, symbol: str) -> float:
-    unit = find_unit(symbol)
+    unit = UNITS.get(symbol)
     factor = unit.factor if unit else 1.0
     return value * factor if factor >= 1 else value / round(1 / factor)
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from perfgate.core.units import find_unit
+from perfgate.core.units import UNITS
 
 #: The reports that are read, and the first part of their metrics. `calls` is `api` or `os`, depending on the names.
 KINDS = {
@@ -121,7 +121,7 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
     own = parts[found["total"]][1] or default
     columns = {}
     for statistic, index in found.items():
-        unit = find_unit(parts[index][1] or own or "")
+        unit = UNITS.get(parts[index][1] or own or "")
         if statistic == "count":
             columns[index] = (statistic, 1.0)
         elif unit is None or unit.base != base:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from perfgate.core import Key, Run
-from perfgate.core.units import BASE_UNITS, UNITS, Unit, find_unit
+from perfgate.core.units import BASE_UNITS, UNITS, Unit
 from perfgate.documents.json import Path, load_json
 from perfgate.documents.struct_errors import violation
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
@@ -190,7 +190,7 @@ def _statistics(written: Aggregate) -> dict[str, float]:
 
 def unit_of(text: str) -> Unit | None:
     """Return the unit with this symbol; None if there is none."""
-    return find_unit(text) or (Unit("1", "1", 1.0) if text == "1" else None)
+    return UNITS.get(text) or (Unit("1", "1", 1.0) if text == "1" else None)
 
 
 def per_base(unit: Unit) -> float:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, NoReturn
 
-from perfgate.core.statistic_names import is_statistic
-from perfgate.core.units import NUMBER, UNITS, Quantity, find_unit
+from perfgate.core.names import is_statistic
+from perfgate.core.units import NUMBER, UNITS, Quantity
 
 MAX_LENGTH = 2000
 KEYWORDS = (
@@ -165,7 +165,7 @@ class Cursor:
         if not symbol and self.token.kind == "word" and self.token.text not in _AFTER_NUMBERS:
             last = self.take()
             symbol = last.text
-        unit = find_unit(symbol) if symbol else None
+        unit = UNITS.get(symbol)
         if symbol and unit is None:
             self.fail(f"unknown unit {symbol!r}" + _suggested_unit(symbol), last)
         written = f"{found[0]}{symbol}" if symbol in ("%", "x") else f"{found[0]} {symbol}".rstrip()

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from typing import NoReturn, cast, get_args
 
 from perfgate.core import Comparator
-from perfgate.core.statistic_names import STATISTICS, is_statistic
+from perfgate.core.names import STATISTICS, is_statistic
 from perfgate.core.units import NUMBER, Quantity
 from perfgate.rules.syntax.cursor import Cursor, SentenceError, Token, meant_percentile
 from perfgate.rules.syntax.sentence import (
@@ -58,7 +59,33 @@ MAX_OPERATORS = 100
 
 def parse_sentence(text: str) -> Sentence:
     """Parse one sentence. Raises SentenceError."""
-    return _Parser(text).sentence()
+    parser = _Parser(text)
+    begin, statistic = parser.token, None
+    if is_statistic(begin.text) and parser.peek().text == "of":
+        statistic = parser.take().text
+        parser.take()
+    start = parser.token.start
+    subject = parser.sum()
+    subject_text = text[start : parser.tokens[parser.position - 1].end]
+    statistic = statistic or parser.statistic()
+    rank = parser.rank()
+    statistic = statistic or (parser.statistic() if rank else None)
+    if isinstance(subject, StatisticOf):  # `p95(x)` alone means `x p95`
+        if statistic is not None:
+            parser.fail(f"two statistics, {subject.statistic} and {statistic}: keep one", begin)
+        statistic, subject = subject.statistic, subject.of
+    elif statistic is not None and is_per_run(subject):
+        parser.fail(f"the subject already contains statistics: remove {statistic}", begin)
+    clauses = [parser.clause()]
+    while parser.accept("and"):
+        clauses.append(parser.clause())
+    rank = rank or parser.rank()
+    references = [clause.asks.reference for clause in clauses if isinstance(clause.asks, ChangeClause)]
+    if rank in ("each", "across") and any(reference.endswith("rank") for reference in references):
+        parser.fail("to compare with another rank, choose one rank: write `on the slowest rank`", begin)
+    if parser.token.kind != "end":
+        parser.fail("the sentence should end here, or continue with `and`")
+    return Sentence(text, subject, subject_text, statistic, rank, tuple(clauses))
 
 
 def parse_expression(text: str) -> Expression:
@@ -71,41 +98,10 @@ def parse_expression(text: str) -> Expression:
 
 
 class _Parser(Cursor):
-    """One method for each line of the grammar."""
+    """A method for each part of the grammar."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.operators = 0
-
-    # --- the sentence --------------------------------------------------------------------------------------------
-
-    def sentence(self) -> Sentence:
-        begin, statistic = self.token, None
-        if is_statistic(begin.text) and self.peek().text == "of":
-            statistic = self.take().text
-            self.take()
-        start = self.token.start
-        subject = self.sum()
-        subject_text = self.text[start : self.tokens[self.position - 1].end]
-        statistic = statistic or self.statistic()
-        rank = self.rank()
-        statistic = statistic or (self.statistic() if rank else None)
-        if isinstance(subject, StatisticOf):  # `p95(x)` alone means `x p95`
-            if statistic is not None:
-                self.fail(f"two statistics, {subject.statistic} and {statistic}: keep one", begin)
-            statistic, subject = subject.statistic, subject.of
-        elif statistic is not None and is_per_run(subject):
-            self.fail(f"the subject already contains statistics: remove {statistic}", begin)
-        clauses = [self.clause()]
-        while self.accept("and"):
-            clauses.append(self.clause())
-        rank = rank or self.rank()
-        references = [clause.asks.reference for clause in clauses if isinstance(clause.asks, ChangeClause)]
-        if rank in ("each", "across") and any(reference.endswith("rank") for reference in references):
-            self.fail("to compare with another rank, choose one rank: write `on the slowest rank`", begin)
-        if self.token.kind != "end":
-            self.fail("the sentence should end here, or continue with `and`")
-        return Sentence(self.text, subject, subject_text, statistic, rank, tuple(clauses))
+    #: The number of operators read so far.
+    operators = 0
 
     def statistic(self) -> str | None:
         return self.take().text if self.token.kind == "word" and is_statistic(self.token.text) else None
@@ -126,68 +122,52 @@ class _Parser(Cursor):
 
     # --- the subject ---------------------------------------------------------------------------------------------
 
-    def sum(self, depth: int = 0) -> Expression:
-        left = self.product(depth)
-        while self.token.kind == "word" and self.token.text in ("+", "-"):
-            left = self.combine(left, self.take(), self.product(depth))
+    def sum(self, depth: int = 0, operators: tuple[str, str] = ("+", "-")) -> Expression:
+        """Read a sum of products or, with the operators of a product, a product of operands."""
+        is_sum = operators == ("+", "-")
+        part = partial(self.sum, depth, ("*", "/")) if is_sum else partial(self.operand, depth)
+        left = part()
+        while self.token.kind == "word" and self.token.text in operators:
+            operator, right = self.take(), part()
+            for selector in (*selectors(left), *selectors(right)):
+                if selector.is_glob:
+                    message = f"{selector.pattern!r} may match several metrics: arithmetic needs the name of one metric"
+                    self.fail(message, operator)
+            for side, other in ((left, right), (right, left)):
+                if is_per_run(side) and not is_per_run(other) and not isinstance(other, Number):
+                    message = "one side has one number per run, the other a value per step"
+                    self.fail(f"{message}: write STAT(...) on both sides", operator)
+            self.operators += 1
+            if self.operators > MAX_OPERATORS:
+                self.fail(f"the expression has too many operators: write at most {MAX_OPERATORS}", operator)
+            left = Arithmetic(operator.text, left, right)  # type: ignore[arg-type]
         return left
-
-    def product(self, depth: int) -> Expression:
-        left = self.operand(depth)
-        while self.token.kind == "word" and self.token.text in ("*", "/"):
-            left = self.combine(left, self.take(), self.operand(depth))
-        return left
-
-    def combine(self, left: Expression, operator: Token, right: Expression) -> Expression:
-        for selector in (*selectors(left), *selectors(right)):
-            if selector.is_glob:
-                message = f"{selector.pattern!r} may match several metrics: arithmetic needs the name of one metric"
-                self.fail(message, operator)
-        for side, other in ((left, right), (right, left)):
-            if is_per_run(side) and not is_per_run(other) and not isinstance(other, Number):
-                message = "one side has one number per run, the other a value per step: write STAT(...) on both sides"
-                self.fail(message, operator)
-        self.operators += 1
-        if self.operators > MAX_OPERATORS:
-            self.fail(f"the expression has too many operators: write at most {MAX_OPERATORS}", operator)
-        return Arithmetic(operator.text, left, right)  # type: ignore[arg-type]
 
     def operand(self, depth: int) -> Expression:
         if depth > 20:
             self.fail("brackets are nested too deep: write at most 20 inside one another")
-        if self.token.kind == "sign" and self.token.text == "(":
-            return self.bracket(depth)
-        if self.token.kind == "word" and self.peek().text == "(" and self.peek().glued:
-            return self.call(depth)
-        if self.token.kind == "word" and _CONSTANT.fullmatch(self.token.text):
-            if not math.isfinite(float(self.token.text)):
-                self.fail(f"the number {self.token.text} is too large")
-            return Number(float(self.take().text))
-        return self.selector()
-
-    def bracket(self, depth: int) -> Expression:
-        self.take()
-        inside = self.sum(depth + 1)
-        if not self.accept(")"):
-            self.fail("a closing bracket is missing: add )")
-        return inside
-
-    def call(self, depth: int) -> Expression:
-        name = self.take()
-        if not is_statistic(name.text):
-            meant = meant_percentile(name.text)
-            advice = f"write `{meant}`" if meant else f"use p0 to p100, {', '.join(STATISTICS)}"
-            self.fail(f"{name.text!r} is not a statistic: {advice}", name)
-        inside = self.bracket(depth)
-        if is_per_run(inside):
-            self.fail("a statistic of a statistic is not possible: remove one of them", name)
-        return StatisticOf(name.text, inside)
-
-    def selector(self) -> Selector:
-        token = self.token
+        token, is_call = self.token, False
+        if token.kind == "word" and self.peek().text == "(" and self.peek().glued:
+            if not is_statistic(token.text):
+                meant = meant_percentile(token.text)
+                advice = f"write `{meant}`" if meant else f"use p0 to p100, {', '.join(STATISTICS)}"
+                self.fail(f"{token.text!r} is not a statistic: {advice}")
+            self.take()
+            is_call = True
+        if self.accept("("):
+            inside = self.sum(depth + 1)
+            if not self.accept(")"):
+                self.fail("a closing bracket is missing: add )")
+            if is_call and is_per_run(inside):
+                self.fail("a statistic of a statistic is not possible: remove one of them", token)
+            return StatisticOf(token.text, inside) if is_call else inside
         if token.kind not in ("word", "quoted"):
             self.fail("expected a metric" + ("" if token.kind == "end" else f", not {token.text!r}"))
         self.take()
+        if token.kind == "word" and _CONSTANT.fullmatch(token.text):
+            if not math.isfinite(float(token.text)):
+                self.fail(f"the number {token.text} is too large", token)
+            return Number(float(token.text))
         name = token.text[1:-1] if token.kind == "quoted" else token.text
         if not name:
             self.fail("the name of the metric is empty: write it between the quotes", token)
@@ -209,25 +189,22 @@ class _Parser(Cursor):
 
     def clause(self) -> Clause:
         start = self.token.start
-        asks = self.within() if self.accept("within") else self.compared(self.comparator())
+        asks: LimitClause | ChangeClause
+        if self.accept("within"):
+            both = self.accept("±") or (self.token.kind == "word" and self.token.text.startswith("±"))
+            relative, absolute = self.tolerances(self.quantity(signed=both))
+            if not self.accept("of"):
+                self.fail("expected `of baseline`, `of anchor` or `of the median rank` after the tolerance")
+            asks = ChangeClause(self.reference(), "both" if both else "worse", relative, absolute)
+        else:
+            comparator = next((found for words, found in COMPARATORS.items() if self.accept(*words)), None)
+            asks = self.compared(comparator or self.refuse_comparator())
         return Clause(asks, self.text[start : self.tokens[self.position - 1].end])
-
-    def comparator(self) -> Comparator:
-        for words, comparator in COMPARATORS.items():
-            if self.accept(*words):
-                return comparator
-        self.refuse_comparator()
-
-    def within(self) -> ChangeClause:
-        both = self.accept("±") or (self.token.kind == "word" and self.token.text.startswith("±"))
-        relative, absolute = self.tolerances(self.quantity(signed=both))
-        if not self.accept("of"):
-            self.fail("expected `of baseline`, `of anchor` or `of the median rank` after the tolerance")
-        return ChangeClause(self.reference(), "both" if both else "worse", relative, absolute)
 
     def compared(self, comparator: Comparator) -> LimitClause | ChangeClause:
         start, quantity = self.token, self.quantity()
-        if self.at_second_tolerance() or self.at("above") or self.at("below"):
+        second_tolerance = self.at("and") and NUMBER.match(self.peek().text)
+        if second_tolerance or self.at("above") or self.at("below"):
             return self.above_or_below(comparator, quantity, start)
         ahead = 1 if self.at("the") else 0
         names_reference = self.peek(ahead).text in ("baseline", "anchor")
@@ -244,9 +221,8 @@ class _Parser(Cursor):
         side = self.take().text
         reference = self.reference()
         if comparator in ("over", "at least"):
-            self.refuse_improvement(
-                start, f"`{comparator} {quantity} {side} {reference}` limits or requires an improvement"
-            )
+            message = f"`{comparator} {quantity} {side} {reference}` limits or requires an improvement"
+            self.refuse_improvement(start, message)
         return ChangeClause(reference, "upper" if side == "above" else "lower", relative, absolute)
 
     def part_of(self, comparator: Comparator, quantity: Quantity, start: Token) -> ChangeClause:
@@ -261,22 +237,18 @@ class _Parser(Cursor):
         tolerance = quantity.value - 1 if upper else 1 - quantity.value
         tolerance = round(tolerance, 12)  # 105 % - 1 is 0.05, not 0.050000000000000044
         if tolerance < 0:
-            self.refuse_improvement(
-                start, f"`{comparator} {quantity} of {reference}` requires an improvement every time"
-            )
+            message = f"`{comparator} {quantity} of {reference}` requires an improvement every time"
+            self.refuse_improvement(start, message)
         return ChangeClause(reference, "upper" if upper else "lower", tolerance)
 
     def refuse_improvement(self, start: Token, message: str) -> NoReturn:
         advice = "limit how much worse it may get, such as `within 5% of baseline`"
         raise SentenceError(f"{message}: {advice}", start.start, start.end)
 
-    def at_second_tolerance(self) -> bool:
-        return self.at("and") and self.peek().kind == "word" and NUMBER.match(self.peek().text) is not None
-
     def tolerances(self, first: Quantity) -> tuple[float | None, Quantity | None]:
         """One tolerance, or a relative and an absolute one joined by `and`."""
         found = [first]
-        while self.at_second_tolerance():
+        while self.at("and") and NUMBER.match(self.peek().text):
             self.take()
             found.append(self.quantity())
         relative = [q for q in found if q.unit is not None and q.unit.symbol == "%"]

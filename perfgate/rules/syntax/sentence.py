@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from perfgate.core import Comparator, Key
-from perfgate.core.aliases import synonyms
+from perfgate.core.names import synonyms
 from perfgate.core.units import Quantity
 
 Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowest rank"]

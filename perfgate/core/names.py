@@ -1,15 +1,42 @@
-"""Metrics that a tool renamed between versions: a rule with any of the names finds the series.
+"""Names of statistics, and other names of metrics that a tool renamed between versions.
 
-Readers give a timer of DeepSpeed and a device of torch one name for all versions, and keep the printed name in
-`Series.printed_as`. An action of Lightning keeps its printed name. Only names with the same meaning are here: since
-1.6, Lightning times some hooks for each class (`backward`, `[Strategy]DDPStrategy.backward`), which is another
-measurement.
+A rule with any name of a metric finds its series. Readers give a timer of DeepSpeed and a device of torch one name for
+all versions, and keep the printed name in `Series.printed_as`. An action of Lightning keeps its printed name. Only
+names with the same meaning are here: since 1.6, Lightning times some hooks for each class (`backward`,
+`[Strategy]DDPStrategy.backward`), which is another measurement.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+#: Every statistic except the percentiles `p0` to `p100`, with its meaning.
+STATISTICS = {
+    "median": "the median",
+    "mean": "the mean",
+    "min": "the smallest value",
+    "max": "the largest value",
+    "total": "the sum of all values",
+    "count": "the number of values",
+    "stddev": "the standard deviation",
+    "cv": "the standard deviation as a share of the mean",
+    "trimmed_mean": "the mean without the lowest and highest fifth",
+}
+_PERCENTILE = re.compile(r"p(\d{1,3}(?:\.\d+)?)", re.ASCII)
+
+
+def percent_of(name: str) -> float | None:
+    """Return the percentage in the name of a percentile (99.9 for `p99.9`), or None for every other word."""
+    found = _PERCENTILE.fullmatch(name)
+    percent = float(found[1]) if found else 101.0
+    return percent if percent <= 100 else None
+
+
+def is_statistic(word: str) -> bool:
+    """Return whether a word names a statistic: `median`, `p95`, `p99.9`, ..."""
+    return word in STATISTICS or percent_of(word) is not None
+
 
 #: DeepSpeed v0.10.1 (PR 3996) renamed these.
 _TIMERS = {"fwd": "forward", "bwd": "backward", "bwd_inner": "backward_inner", "bwd_allreduce": "backward_allreduce"}
