@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from perfgate.core.baseline import Allowance, Baseline, CalibratedPrior
 from perfgate.core.runs import (
-    MEMBER_LABELS,
     Fact,
     Key,
     Kind,
@@ -51,7 +50,6 @@ from perfgate.core.verdicts import (
 )
 
 __all__ = [
-    "MEMBER_LABELS",
     "OUTCOMES",
     "Allowance",
     "Baseline",

@@ -91,17 +91,13 @@ def parse_limits(text: str) -> Limits:
             raise ValueError(f"there is no limit {name!r}; {hint}")
         if name in given:
             raise ValueError(f"the limit {name!r} is given twice")
-        given[name] = _parsed(name, value)
+        digits = value.rstrip("KMGTiB") if name.endswith("_bytes") else value
+        unit = UNITS.get(value[len(digits) :] or "B")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 16) or unit is None:
+            example = "64MiB" if name.endswith("_bytes") else "50000"
+            raise ValueError(f"{name}={value}: a limit must be a whole number, such as {name}={example}")
+        given[name] = int(digits) * int(unit.factor)
     return replace(DEFAULT, **given)
-
-
-def _parsed(name: str, text: str) -> int:
-    digits = text.rstrip("KMGTiB") if name.endswith("_bytes") else text
-    unit = UNITS.get(text[len(digits) :] or "B")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 16) or unit is None:
-        example = "64MiB" if name.endswith("_bytes") else "50000"
-        raise ValueError(f"{name}={text}: a limit must be a whole number, such as {name}={example}")
-    return int(digits) * int(unit.factor)
 
 
 def _shown(name: str, value: int) -> str:

@@ -36,13 +36,10 @@ _MISREAD_STARTS = {
     "!": "a tag",
     "[": "a list",
     "{": "a mapping",
-    '"': "a quoted string that ends before the sentence does",
     "%": "a directive",
-    "@": "a reserved character",
-    "`": "a reserved character",
-    "'": "a quoted string that ends before the sentence does",
-    "|": "a block of text",
-    ">": "a block of text",
+    **dict.fromkeys("'\"", "a quoted string that ends before the sentence does"),
+    **dict.fromkeys("@`", "a reserved character"),
+    **dict.fromkeys("|>", "a block of text"),
 }
 #: Correct uses of these characters: a sentence in quotes, the header of a block, a list or mapping in brackets.
 _WHOLE = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[|>][-+0-9]*|\{.*\}|\[.*\])\s*(?:#.*)?""")

@@ -31,11 +31,8 @@ class WrittenRule:
 
 def sentence_of(metric: str, rest: str) -> str | None:
     """Return the sentence with this metric and the rest, the name quoted if needed; None if no quoting works."""
-    for name in (metric, f'"{metric}"', f"`{metric}`"):
-        sentence = f"{name} {rest}"
-        if _names(sentence, metric):
-            return sentence
-    return None
+    sentences = (f"{name} {rest}" for name in (metric, f'"{metric}"', f"`{metric}`"))
+    return next((sentence for sentence in sentences if _names(sentence, metric)), None)
 
 
 def _names(sentence: str, metric: str) -> bool:

@@ -31,10 +31,7 @@ DEFAULT = Prior(0.01, 2.0)
 
 
 def calibrate_prior(
-    runs: Sequence[RunValues],
-    statistic: str = "median",
-    warmup: WarmUpRule = "auto",
-    better: Better = "lower",
+    runs: Sequence[RunValues], statistic: str = "median", warmup: WarmUpRule = "auto", better: Better = "lower"
 ) -> Prior:
     """Return the prior of `judge_change` from runs of the same code on the same kind of machine.
 
@@ -138,14 +135,11 @@ def cusum(
     centre, noise = run_noise(reference, prior)
     spread = math.sqrt(noise.variance)
     deviations = [math.log(run.value) - centre for run in later if run.value is not None]
-    signs = {"up": (1,), "down": (-1,), "either": (1, -1)}[worse]
-    return max((_one_sided(deviations, spread, sign) for sign in signs), key=lambda drift: drift.score)
-
-
-def _one_sided(deviations: Sequence[float], spread: float, sign: int) -> Drift:
-    score, rising = 0.0, 0
-    for deviation in deviations:
-        score = max(0.0, score + sign * deviation / spread - _SLACK)
-        rising = rising + 1 if score > 0 else 0
-    shift = sum(deviations[-rising:]) / rising if rising else 0.0
-    return Drift(score, rising, shift)
+    drifts = []
+    for sign in {"up": (1,), "down": (-1,), "either": (1, -1)}[worse]:
+        score, rising = 0.0, 0
+        for deviation in deviations:
+            score = max(0.0, score + sign * deviation / spread - _SLACK)
+            rising = rising + 1 if score > 0 else 0
+        drifts.append(Drift(score, rising, sum(deviations[-rising:]) / rising if rising else 0.0))
+    return max(drifts, key=lambda drift: drift.score)

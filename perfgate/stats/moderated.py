@@ -108,8 +108,7 @@ class LogChange:
         """
         if self.degrees_of_freedom is None:
             return None
-        noise = RunNoise(self.run_variance, 0.0, self.base_runs, self.prior_runs)
-        return noise.runs_needed(margin, confidence, power)
+        return RunNoise(self.run_variance, 0.0, self.base_runs, self.prior_runs).runs_needed(margin, confidence, power)
 
 
 @np.errstate(all="ignore")

@@ -29,6 +29,11 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_UNEXPECTED = {
+    **{mark: f"this quote ({mark}) is not closed: add the closing {mark}" for mark in '"`'},
+    "'": 'single quotes cannot quote a name: write "name" or `name`',
+    "=": "= is not a comparator: write `under`, `at most`, `over`, `at least`, <, <=, > or >=",
+}
 #: Units in words, where the symbol with the most similar letters would be another one.
 _UNIT_WORDS = {
     **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
@@ -43,12 +48,9 @@ _UNIT_WORDS = {
 }
 #: Comparators in other words, and the comparator of the rule language.
 _COMPARATOR_WORDS: dict[tuple[str, ...], str] = {
-    **{(word, "more", "than"): "at most" for word in ("no", "not")},
-    **{(word, "less", "than"): "at least" for word in ("no", "not")},
-    ("no", "greater", "than"): "at most",
-    ("no", "fewer", "than"): "at least",
-    ("up", "to"): "at most",
-    ("maximum",): "at most",
+    **dict.fromkeys((("no", "more", "than"), ("not", "more", "than"), ("no", "greater", "than")), "at most"),
+    **dict.fromkeys((("no", "less", "than"), ("not", "less", "than"), ("no", "fewer", "than")), "at least"),
+    **dict.fromkeys((("up", "to"), ("maximum",)), "at most"),
     ("minimum",): "at least",
     **{(word, "than"): "under" for word in ("less", "lower", "smaller", "fewer", "shorter")},
     **{(word, "than"): "over" for word in ("more", "greater", "higher", "larger", "longer")},
@@ -87,21 +89,12 @@ def tokenize(text: str) -> list[Token]:
     for found in _TOKEN.finditer(text):
         kind = found.lastgroup
         if kind == "odd":
-            raise SentenceError(_unexpected(found[0]), found.start(), found.end())
+            odd = f'unexpected {found[0]}: write labels as {{rank="0"}}'
+            raise SentenceError(_UNEXPECTED.get(found[0], odd), found.start(), found.end())
         if kind != "blank":
             glued = bool(tokens) and tokens[-1].end == found.start()
             tokens.append(Token(kind, found[0], found.start(), found.end(), glued))  # type: ignore[arg-type]
     return [*tokens, Token("end", "", len(text), len(text))]
-
-
-def _unexpected(mark: str) -> str:
-    if mark in '"`':
-        return f"this quote ({mark}) is not closed: add the closing {mark}"
-    if mark == "'":
-        return 'single quotes cannot quote a name: write "name" or `name`'
-    if mark == "=":
-        return "= is not a comparator: write `under`, `at most`, `over`, `at least`, <, <=, > or >="
-    return f'unexpected {mark}: write labels as {{rank="0"}}'
 
 
 class Cursor:
@@ -166,8 +159,12 @@ class Cursor:
             last = self.take()
             symbol = last.text
         unit = UNITS.get(symbol)
-        if symbol and unit is None:
-            self.fail(f"unknown unit {symbol!r}" + _suggested_unit(symbol), last)
+        if symbol and unit is None:  # suggest one by letter case, by its name in words, or by its letters
+            same = [known for known in UNITS if known.lower() == symbol.lower()]
+            in_words = [_UNIT_WORDS[symbol]] if symbol in _UNIT_WORDS else []
+            near = same or in_words or get_close_matches(symbol, UNITS, n=1)
+            advice = f"did you mean {near[0]!r}?" if near else f"known units are {', '.join(UNITS)}"
+            self.fail(f"unknown unit {symbol!r}; {advice}", last)
         written = f"{found[0]}{symbol}" if symbol in ("%", "x") else f"{found[0]} {symbol}".rstrip()
         quantity = Quantity(float(found[0]), unit, written)
         if not math.isfinite(quantity.value):
@@ -212,14 +209,6 @@ class Cursor:
             meant = whole if number.count(",") > 1 else f"{whole}, or {meant} if the comma is the decimal point"
         message = f"a number has a decimal point and no commas: write {meant}"
         raise SentenceError(message, token.start, end.end)
-
-
-def _suggested_unit(symbol: str) -> str:
-    """Suggest a unit by letter case, by its name in words, or by its letters; otherwise list them all."""
-    same = [known for known in UNITS if known.lower() == symbol.lower()]
-    in_words = [_UNIT_WORDS[symbol]] if symbol in _UNIT_WORDS else []
-    near = same or in_words or get_close_matches(symbol, UNITS, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known units are {', '.join(UNITS)}"
 
 
 def meant_percentile(word: str) -> str | None:
