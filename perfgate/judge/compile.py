@@ -45,9 +45,6 @@ def compile_question(inquiry: Inquiry) -> Question:
     return change_question(inquiry, asks)
 
 
-# --- what must exist -------------------------------------------------------------------------------------------------
-
-
 def check_presence(inquiry: Inquiry) -> None:
     """Refuse an absent metric, a missing rank, mixed units and damaged or cut series. Raises CannotJudge."""
     subject = inquiry.subject
@@ -122,9 +119,6 @@ def _check_run_count(inquiry: Inquiry, runs: int, side: str) -> None:
         raise CannotJudge("too-few-runs", message, f"give {needed - runs} more")
 
 
-# --- limits ----------------------------------------------------------------------------------------------------------
-
-
 def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
     _check_run_count(inquiry, len(inquiry.new), "new")
     new = inquiry.measured(inquiry.new, inquiry.runs.new)
@@ -174,9 +168,6 @@ def _rank_ratio(inquiry: Inquiry, asks: ChangeClause) -> RankQuestion:
     )
     ratios = tuple(steady_run(a / b if b else math.nan) for a, b in values)
     return RankQuestion(terms, ratios, values, tolerance, new)
-
-
-# --- changes ---------------------------------------------------------------------------------------------------------
 
 
 def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:

@@ -215,9 +215,6 @@ def _compare(low: float, high: float, terms: LimitTerms) -> Outcome:
     return "inconclusive"
 
 
-# --- shared with changes ---------------------------------------------------------------------------------------------
-
-
 def missing_data(runs: Sequence[RunMeasure], min_samples: int) -> Reason | None:
     """The reason why these runs cannot be judged, or None: an empty run, NaN, or too few samples after warm-up."""
     if any(run.n + run.dropped == 0 for run in runs):

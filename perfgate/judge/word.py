@@ -90,9 +90,6 @@ def _not_judged(inquiry: Inquiry, decision: NotJudged) -> Verdict:
     )
 
 
-# --- limits ----------------------------------------------------------------------------------------------------------
-
-
 def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
     question, result, asks = decision.question, decision.result, inquiry.clause.text
     terms, member = question.terms, inquiry.shown_member(question.new)
@@ -156,9 +153,6 @@ def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
         change=RelativeChange(*bounds),
         tolerance=question.tolerance,
     )
-
-
-# --- changes ---------------------------------------------------------------------------------------------------------
 
 
 def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
@@ -276,9 +270,6 @@ def _paired_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
     if baseline.unknown_facts:
         notes.append(f"unknown on both sides: {listed(baseline.unknown_facts)}")
     return notes + _two_modes(inquiry, question.new)
-
-
-# --- both ------------------------------------------------------------------------------------------------------------
 
 
 def _two_modes(inquiry: Inquiry, side: MeasuredSide) -> list[str]:
