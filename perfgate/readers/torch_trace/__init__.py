@@ -5,7 +5,7 @@
 | module | contents |
 |---|---|
 | `trace_file`, `chunks`, `repair` | text: the outermost object, the list of events, broken JSON |
-| `event_fields`, `event_tables`, `names` | the fields of events that are read, and how they are stored |
+| `event_fields`, `event_tables` | the fields and names of events that are read, and how they are stored |
 | `steps`, `breakdown` | how the time of steps and devices was used |
 | `series` | the metrics that rules can name |
 | `ranks` | several files: cycles of one rank, ranks of one job |
@@ -21,9 +21,8 @@ from perfgate.core import Run
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.text import InputFile, rank_in_name
 from perfgate.readers.torch_trace.chunks import Buffer
-from perfgate.readers.torch_trace.event_fields import whole_numbers
+from perfgate.readers.torch_trace.event_fields import LONGEST_NAME, MOST_NAMES, OTHERS, whole_numbers
 from perfgate.readers.torch_trace.event_tables import MOST_DEVICES, EventTables
-from perfgate.readers.torch_trace.names import LONGEST_NAME, MOST_NAMES, OTHERS
 from perfgate.readers.torch_trace.series import MOST_SERIES, SeriesMaker
 from perfgate.readers.torch_trace.steps import find_steps
 from perfgate.readers.torch_trace.trace_file import TraceFile

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from perfgate.readers.text import TraceMode
-from perfgate.readers.torch_trace import names
+from perfgate.readers.torch_trace import event_fields as kinds
+from perfgate.readers.torch_trace.event_fields import Int64, Mask
 from perfgate.readers.torch_trace.event_tables import ANNOTATION, MEMCPY, MEMSET, OP, EventTables, Kernels, Table
-from perfgate.readers.torch_trace.names import Int64, Mask
 from perfgate.readers.torch_trace.steps import Steps
 
 #: The classes of a step's time. A moment in several classes belongs to the first of them; in none, to `other`.
@@ -91,15 +91,15 @@ class StepBreakdown:
         """Put the events of a trace into the classes of a mode."""
         host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
         is_plugin = mode == "tensorboard"
-        is_range = host.names.which(names.PLUGIN_COLLECTIVES.__contains__ if is_plugin else names.is_collective_range)
+        is_range = host.names.which(kinds.PLUGIN_COLLECTIVES.__contains__ if is_plugin else kinds.is_collective_range)
         by_host = is_range[host.name]
         ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
         by_kernel = np.isin(kernels.external_id, np.array(ids, np.int64))
         if not is_plugin:
-            by_kernel |= kernels.names.which(names.is_collective_kernel)[kernels.name]
-        loader = host.names.which(names.is_loader)[host.name] & ~by_host
+            by_kernel |= kernels.names.which(kinds.is_collective_kernel)[kernels.name]
+        loader = host.names.which(kinds.is_loader)[host.name] & ~by_host
         loader &= (host.kind == OP) if is_plugin else (host.kind == OP) | (host.kind == ANNOTATION)
-        step = host.names.which(names.is_step)[host.name]
+        step = host.names.which(kinds.is_step)[host.name]
         sets = {
             "kernel": _select(kernels, ~by_kernel),
             "memcpy": _select(device, device.kind == MEMCPY),

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.text import TraceMode
+from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.chunks import Chunk
-from perfgate.readers.torch_trace.event_fields import ABSENT, Args, Event, Inexact, decimals, nanoseconds, whole_numbers
-from perfgate.readers.torch_trace.names import Float64, Int64, Mask, Names, is_collective_range
+from perfgate.readers.torch_trace.event_fields import Args, Event, Float64, Int64, Mask, Names, whole_numbers
 
 Ids = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.int8]
@@ -111,8 +111,6 @@ class Collective:
 
 
 class _Pieces:
-    """The columns of one table, in pieces."""
-
     def __init__(self) -> None:
         self._pieces: dict[str, list[Any]] = defaultdict(list)
 
@@ -184,7 +182,7 @@ class EventTables:
         """Append the events of a chunk."""
         try:
             self._add(chunk, chunk.exact() if self._exact else chunk.events)
-        except Inexact:
+        except fields.Inexact:
             self._exact = True
             self._add(chunk, chunk.exact())
 
@@ -193,6 +191,7 @@ class EventTables:
         self._add_memory(kinds.pop(("instant", 0), ()))
         rows = {kind: [event for event in found if event.ph == "X"] for kind, found in kinds.items()}
         # Convert all times before any event is stored: Inexact must leave the tables unchanged.
+        nanoseconds = fields.nanoseconds
         times = {
             kind: (nanoseconds([event.ts for event in found]), nanoseconds([event.dur for event in found]))
             for kind, found in rows.items()
@@ -200,7 +199,7 @@ class EventTables:
         refused: list[Event] = []
         for (table, kind), found in rows.items():
             start, duration = times[table, kind]
-            sound = (start != ABSENT) & (duration >= 0)
+            sound = (start != fields.ABSENT) & (duration >= 0)
             if not sound.all():
                 refused += [event for event, good in zip(found, sound, strict=True) if not good]
                 found = [event for event, good in zip(found, sound, strict=True) if good]  # noqa: PLW2901
@@ -214,7 +213,7 @@ class EventTables:
         names = self.host_names
         found = np.array([names[event.name] for event in events], np.int32)
         new = range(self._names_seen, len(names.texts))
-        self._collective_names += [number for number in new if is_collective_range(names.texts[number])]
+        self._collective_names += [number for number in new if fields.is_collective_range(names.texts[number])]
         self._names_seen = len(names.texts)
         self._host.add(start=start, duration=duration, name=found, kind=kind)
         if self._collective_names:
@@ -236,8 +235,8 @@ class EventTables:
             self._device.add(
                 name=np.array([names[event.name] for event in events], np.int32),
                 external_id=_external_ids(args),
-                blocks=decimals([one.blocks_per_sm for one in args]),
-                occupancy=decimals([one.occupancy for one in args]),
+                blocks=fields.decimals([one.blocks_per_sm for one in args]),
+                occupancy=fields.decimals([one.occupancy for one in args]),
             )
             self.collectives += [
                 Collective(self._kernel_count + at, str(one.collective), f"{one.group} {one.group_ranks}", event)

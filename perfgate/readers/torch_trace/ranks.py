@@ -14,7 +14,7 @@ from itertools import chain, islice
 import numpy as np
 
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
-from perfgate.readers.torch_trace.names import Float64, Int64
+from perfgate.readers.torch_trace.event_fields import Float64, Int64
 
 #: Collectives between two ranks only: no other rank waits for them.
 _POINT_TO_POINT = ("collective.send", "collective.recv", "collective.coalesced")

@@ -86,7 +86,6 @@ class TraceFile:
                 self._read(name)
 
     def _events(self) -> Iterator[Chunk]:
-        """Yield the events of a list; its opening bracket is consumed."""
         self.lists += 1
         events = Chunks(self.buffer, self.faults)
         if self.lists == 1:
