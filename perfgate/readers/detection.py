@@ -14,8 +14,7 @@ from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.json_outline import JsonOutline
 from perfgate.readers.not_recognised import about, console
-from perfgate.readers.plugins import find_format, format_names, plugins, read_outside
-from perfgate.readers.registry import FORMATS, Format
+from perfgate.readers.registry import FORMATS, Format, find_format, format_names, plugins, read_outside
 from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: How much of a file is examined: a little first, because most files show their format at once.
@@ -127,7 +126,6 @@ def _binary(head: bytes, name: str) -> str | None:
 
 
 def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
-    """Return which of these formats a file has, and why."""
     for known in formats:
         if known.magic and file.head(len(known.magic)) == known.magic:
             return known, f"the file begins with {known.magic.decode('latin-1').rstrip(chr(0))!r}"

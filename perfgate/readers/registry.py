@@ -12,19 +12,35 @@ module has a docstring that quotes the format and cites its source, and
 with problems instead (`builder.RunBuilder` does most of it). It opens nothing, and knows no baselines, rules or clocks.
 It counts what it keeps, through `RunBuilder` or `file.count`, so that the limits of `core.resource_limits` hold.
 
-**A reader outside perfgate** has the same `read`. Its package registers a `Format` under the entry point group
-`perfgate.readers`; `plugins` shows how.
+**A reader outside perfgate** is a package with the same `read`, and an entry point that names its `Format`:
+
+    [project.entry-points."perfgate.readers"]            in the pyproject.toml of the package
+    mytool = "mytool_reader:FORMAT"
+
+    from perfgate.readers import Format                  mytool_reader.py; a module with FORMAT is as good
+    FORMAT = Format("mytool", "mytool_reader", markers={"mytool step": r"mytool step \d+: "})
+
+These packages are only searched for when no format of perfgate matches, or when --format names an unknown format. A
+package that cannot be loaded, or whose reader fails, is reported in one line and harms no other file.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
+from types import ModuleType
 
+from perfgate.core import Run
+from perfgate.core.resource_limits import OverLimit
+from perfgate.core.wording import clip, one_line
 from perfgate.readers import json_outline
 from perfgate.readers.json_outline import JsonOutline
-from perfgate.readers.text import SQLITE
+from perfgate.readers.text import SQLITE, InputFile
+
+GROUP = "perfgate.readers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +180,78 @@ FORMATS: tuple[Format, ...] = (
     Format("perfgate", ".recorded.results", outline=json_outline.results),
     Format("recording", ".recorded.recording", outline=json_outline.recording),
 )
+
+
+def read_outside(known: Format, file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a file; if the reader fails, one run with the error."""
+    try:
+        runs = tuple(import_module(known.module).read(file))
+        if not runs or not all(isinstance(run, Run) for run in runs):
+            raise TypeError("read() must return at least one Run")
+    except OverLimit:
+        raise
+    except (Exception, SystemExit) as error:
+        message = _fault(f"the reader {known.name!r} of {known.package} failed", error)
+        return (Run(file.name, known.name, (), (*file.problems, file.problem("error", message))),)
+    return runs
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """The formats of installed packages, and what is wrong with such packages, one line each."""
+
+    formats: list[Format] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+@cache
+def plugins() -> Plugins:
+    """Return the formats of installed packages; to search for the packages takes milliseconds."""
+    from importlib.metadata import entry_points
+
+    found = Plugins()
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+        try:
+            loaded = _checked(entry.load(), package, found)
+        except (Exception, SystemExit) as error:
+            found.faults.append(_fault(f"the reader {entry.name!r} of {package} cannot be loaded", error))
+        else:
+            found.formats.append(loaded)
+    return found
+
+
+def find_format(name: str) -> Format | None:
+    """Return the format of this name; packages are searched only if perfgate has none."""
+    own = next((known for known in FORMATS if known.name == name), None)
+    return own or next((known for known in plugins().formats if known.name == name), None)
+
+
+def format_names() -> list[str]:
+    """Return the names of all formats, those of installed packages last."""
+    return [known.name for known in (*FORMATS, *plugins().formats)]
+
+
+def _checked(loaded: object, package: str, before: Plugins) -> Format:
+    """Return the format that an entry point names, made safe to use. Raises an error that says what is wrong."""
+    found = vars(loaded).get("FORMAT") if isinstance(loaded, ModuleType) else loaded
+    if not isinstance(found, Format):
+        raise TypeError("the entry point names neither a Format nor a module with FORMAT")
+    if any(found.name == known.name for known in (*FORMATS, *before.formats)):
+        raise ValueError(f"the format {found.name!r} exists already")
+    for pattern in (*found.markers.values(), *found.hints.values(), found.late_key):
+        re.compile(pattern)
+    rule = found.outline
+
+    def outline(document: JsonOutline) -> str | None:
+        try:
+            return rule(document) if rule else None
+        except Exception as error:
+            before.faults.append(_fault(f"the reader {found.name!r} of {package} failed", error))
+            return None
+
+    return replace(found, outline=outline, package=package)
+
+
+def _fault(what: str, error: BaseException) -> str:
+    return clip(one_line(f"{what}: {type(error).__name__}: {error}"), 500)
