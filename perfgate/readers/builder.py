@@ -142,9 +142,7 @@ class RunBuilder:
             if step is not None:
                 column.steps.append(step)
 
-    def sample(
-        self, key: Key, unit: str, value: object, at: Place, *, per: float = 1.0, step: int | None = None
-    ) -> None:
+    def sample(self, key: Key, unit: str, value: object, at: Place, *, per: float = 1, step: int | None = None) -> None:
         """Add a value to the series of this key, or a problem; in units "1" and "B" it may be negative."""
         parsed, fault = checked(value, unit)
         if fault:
@@ -183,8 +181,10 @@ class RunBuilder:
             steps: the step of each value; empty if the format has no steps.
         """
         numbers, good = measured(values, unit)
-        bad = [int(index) for index in np.flatnonzero(~good)]
-        self._refuse_all(key, bad, lambda index: fault_in(values[index], unit), at)
+        bad: list[int] = np.flatnonzero(~good).tolist()
+        for index in bad[:MAX_FAULTS]:
+            self.refuse(key, fault_in(values[index], unit), at(index))
+        self._refused_more[key] += max(len(bad) - MAX_FAULTS, 0)
         if good.any():
             numbered = read_only(np.array(steps, np.int64)[good]) if steps else None
             self.finish(Series(key, unit, "samples", read_only(in_base(numbers[good], per)), numbered))
@@ -239,14 +239,6 @@ class RunBuilder:
         self._refused[key] += 1
         if self._refused[key] <= MAX_FAULTS:
             self.report("error", f"{key}: {why}", at, key)
-
-    def _refuse_all(
-        self, key: Key, indices: Sequence[int], why: Callable[[int], str], at: Callable[[int], Place]
-    ) -> None:
-        """Report why the values with these indices are left out; those after the first 20 are only counted."""
-        for index in indices[:MAX_FAULTS]:
-            self.refuse(key, why(index), at(index))
-        self._refused_more[key] += max(len(indices) - MAX_FAULTS, 0)
 
     def say(self, severity: Severity, message: str, at: Place = None, detail: str = "") -> None:
         """Report a problem of the whole run; problems with the same message, whatever their detail, are alike."""

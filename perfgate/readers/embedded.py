@@ -69,8 +69,6 @@ class Embedded:
 
 
 class _Open:
-    """A document that has begun."""
-
     def __init__(self, line: int, is_json: bool, limits: Limits) -> None:
         self.line = line
         self._words = _JSON_WORDS if is_json else _CALL_WORDS

@@ -155,7 +155,6 @@ class _Console:
         return self.runs.finish()
 
     def _table(self, line_number: int, line: str, ended: bool) -> bool:
-        """Read a line of a table; return False for another line."""
         if _TITLE.search(line):
             self.in_table = True
             return True
@@ -215,7 +214,6 @@ class _Console:
             self._value(key, text, line)
 
     def _value(self, key: Key, text: str, line: int) -> None:
-        """Add one printed number, or a problem."""
         run = self.runs.run
         run.sample(key, unit_of(key.metric), text, line)
         if _SUMMARY.match(key.metric) and key in run.columns and len(run.columns[key].values) == 2:

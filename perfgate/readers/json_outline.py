@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from perfgate.documents.json_tokens import walk
 
@@ -49,20 +50,15 @@ class JsonOutline:
         return self.tokens.get(path) == "{"
 
 
-def results(outline: JsonOutline) -> str | None:
-    """`{"schema": "perfgate.results/1", ...}`; also a later version, so that it can be refused by name."""
-    return _schema(outline, "perfgate.results/")
-
-
-def recording(outline: JsonOutline) -> str | None:
-    """`{"schema": "perfgate.recording/1", ...}`, and more documents on the lines after it."""
-    return _schema(outline, "perfgate.recording/")
-
-
 def _schema(outline: JsonOutline, prefix: str) -> str | None:
     schema = outline.text("schema")
     return f"a JSON document of schema {schema}" if schema and schema.startswith(prefix) else None
 
+
+#: `{"schema": "perfgate.results/1", ...}`; also a later version, so that it can be refused by name.
+results = partial(_schema, prefix="perfgate.results/")
+#: `{"schema": "perfgate.recording/1", ...}`, and more documents on the lines after it.
+recording = partial(_schema, prefix="perfgate.recording/")
 
 #: What Kineto writes at the top of a trace, before or after the events, which may come last.
 _KINETO = ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", "baseTimeNanoseconds", "trace_id")

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
@@ -104,7 +105,6 @@ class _Reports:
         self._parts = []
 
     def _section(self, number: int, action: str) -> None:
-        """Begin a section of a report: text of pstats, or a table of operators."""
         self.close()
         rank = _RANK.search(action)
         own = _labels(rank=rank[1]) if rank else {}
@@ -195,15 +195,15 @@ class _SimpleTable:
         return (bare.removeprefix("|") if self._opened else bare).strip()
 
 
+@dataclass(slots=True)
 class _FunctionStats:
     """One section of AdvancedProfiler while its lines are read."""
 
-    def __init__(self, run: RunBuilder, labels: Labels, action: str) -> None:
-        self._run = run
-        self._labels = labels
-        self._action = action
-        self._in_rows = False
-        self._rows = 0
+    _run: RunBuilder
+    _labels: Labels
+    _action: str
+    _in_rows: bool = False
+    _rows: int = 0
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""

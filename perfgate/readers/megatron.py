@@ -115,7 +115,6 @@ class _Log:
         return self.runs.finish()
 
     def _line(self, number: int, line: str) -> None:
-        """Read one line, by the words in it."""
         if lines.ITERATION_WORD in line:
             self._iterations(number, line)
         elif "time (ms)" in line:
@@ -215,7 +214,6 @@ def _golden(file: InputFile) -> Run:
 
 
 def _golden_values(series: dict[str, Any]) -> Iterator[tuple[int, object, Path]]:
-    """Yield the step, the value and the path of each value of a series."""
     values, start, interval = (series.get(name) for name in ("values", "start_step", "step_interval"))
     if isinstance(values, dict):
         for step, value in values.items():

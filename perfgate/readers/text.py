@@ -112,8 +112,7 @@ class InputFile:
 
     def whole(self) -> str | None:
         """Return all the text, for formats such as JSON; None, and a problem, if it is larger than the limit."""
-        parts = []
-        size = 0
+        parts, size = [], 0
         for block in self.blocks():
             parts.append(block)
             size += len(block)
@@ -233,7 +232,6 @@ class InputFile:
 
 
 def _reblock(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in blocks of `BLOCK`."""
     waiting: list[bytes] = []
     size = 0
     for chunk in chunks:

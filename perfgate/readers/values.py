@@ -12,9 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-_NUMBER = re.compile(
-    r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.ASCII | re.IGNORECASE
-)
+_NUMBER = re.compile(r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
 #: Units in which a negative number can be true: changes of memory; losses, rewards and the like.
 _SIGNED = ("1", "B")
 Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])

@@ -59,7 +59,6 @@ def _cells(row: object, columns: list[Any], path: Path) -> tuple[dict[str, Any],
 
 
 def _add(run: RunBuilder, name: str, cells: Mapping[str, Any], paths: Mapping[str, Path]) -> None:
-    """Add every combination of parameters of one benchmark."""
     result, place = cells.get("result"), paths.get("result", ("results", name))
     params = cells.get("params")
     lists = [values for values in params if isinstance(values, list)] if isinstance(params, list) else []

@@ -36,8 +36,6 @@ _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """The values of one process, and their path."""
-
     values: list[Any]
     unit: object
     path: Path

@@ -76,8 +76,6 @@ _FACTS = (
 
 
 class _LogRun(RunBuilder):
-    """One run of a log while it is read."""
-
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         self.timers = Timers(self)
@@ -106,8 +104,6 @@ class _LogRun(RunBuilder):
 
 
 class _Log:
-    """A log while it is read: one method for each kind of line."""
-
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: _LogRun(file))
         self.has_launcher = False

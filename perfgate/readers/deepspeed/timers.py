@@ -94,8 +94,6 @@ class _Table:
 
 @dataclass(slots=True)
 class _Rank:
-    """One rank: its tables by the printed names, and its count of steps."""
-
     label: str | None
     tables: dict[tuple[str, ...], _Table] = field(default_factory=dict)
     step: int = 0
@@ -217,7 +215,6 @@ class Timers:
         return table
 
     def _column(self, rank: _Rank, name: str) -> Column:
-        """Return the series of a timer by its printed name."""
         labels = {} if rank.label is None else {"rank": rank.label}
         return self._run.column(Key.of(canonical_timer(name), **labels), "s", 1000, name)
 
@@ -255,9 +252,8 @@ class Timers:
                 for at, column in enumerate(table.columns):
                     found.setdefault(column.key, []).append((table, at))
         for key, parts in found.items():
-            order = np.argsort(
-                np.concatenate([np.frombuffer(table.places, np.int64) for table, _ in parts]), kind="stable"
-            )
+            places = np.concatenate([np.frombuffer(table.places, np.int64) for table, _ in parts])
+            order = np.argsort(places, kind="stable")
             values = np.concatenate([np.frombuffer(table.values)[at :: len(table.columns)] for table, at in parts])
             steps = np.concatenate([np.frombuffer(table.steps, np.int64) for table, _ in parts])
             self._run.columns[key].values.frombytes(values[order].tobytes())

@@ -81,8 +81,6 @@ Groups = dict[tuple[object, object], _Spans]
 
 
 class _Export(RunBuilder):
-    """The one run of an export while it is read."""
-
     def __init__(self, document: InputFile) -> None:
         super().__init__(document, "nsys")
         self._found: list[tuple[str, str, Groups]] = []
@@ -163,7 +161,6 @@ def _text(id: object, names: Mapping[object, str]) -> str | None:
 
 
 def _labels(database: Database, table: str, column: str, wanted: set[object]) -> dict[object, str]:
-    """The texts of the wanted ids in a table of texts."""
     if table not in database.tables:
         return {}
     wanted = wanted | {id[1] for id in wanted if isinstance(id, tuple)}

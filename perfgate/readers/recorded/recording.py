@@ -95,7 +95,6 @@ class _Recording(RunBuilder):
             self._numbers(Key.of(piece.metric, **piece.labels), unit, piece, number)
 
     def _numbers(self, key: Key, unit: Unit, piece: SeriesForm, number: int) -> None:
-        """Add the next values of a series, or its one value."""
         per = per_base(unit)
         if isinstance(piece.value, float):
             if is_possible(self, key, piece.value, unit, number):

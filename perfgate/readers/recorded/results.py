@@ -105,7 +105,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: object, path: Path) -> RunBuilder:
-    """Return one run of a document, with the problems of its JSON."""
     file.count("runs")
     run = RunBuilder(file, NAME, source)
     for fault in source.loaded.faults:

@@ -151,10 +151,7 @@ class _Text:
         elif whole and (table.ended or not table.row(number, inside)):
             self.abandon(number)
 
-    def _add(
-        self, metric: str, labels: dict[str, str], median: str, unit: str, line: int, count: str | None = None
-    ) -> None:
-        """Add one median as printed."""
+    def _add(self, metric: str, labels: dict[str, str], median: str, unit: str, line: int, count: str = "") -> None:
         present = sorted((name, value) for name, value in labels.items() if value)
         key = self.run.unique(Key(metric, tuple(present)), line)
         if fault := fault_of(median):
