@@ -92,7 +92,6 @@ def _by_rank(inquiry: Inquiry) -> Iterator[tuple[list[Members], list[Members]]]:
 
 
 def _between_runs(inquiry: Inquiry, runs: Sequence[Members], levels: Sequence[str]) -> _Noise:
-    """Return the noise between the runs of each level. Raises NotAvailable."""
     present = [i for i, run in enumerate(runs) if run]
     measures = inquiry.measured([runs[i] for i in present]).measures
     by_level: dict[str, list[RunMeasure]] = {}

@@ -70,7 +70,6 @@ def reading(rule: Rule, ruleset: Ruleset) -> Callable[[Key], bool]:
 
 
 def _derived(rule: Rule, ruleset: Ruleset) -> list[DerivedMetric]:
-    """Return the derived metrics that a rule names."""
     own = selectors(rule.sentence.subject)
     return [metric for name, metric in ruleset.metrics.items() if any(one.matches_metric(name) for one in own)]
 
@@ -130,8 +129,6 @@ def _lifted(names: Sequence[str], bound: float) -> Way:
 
 
 def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:
-    """Return a way that replaces the values of some metrics."""
-
     def distorted(series: Series, amount: float) -> Series | None:
         if series.key.metric not in names or not len(series.values):
             return None

@@ -53,7 +53,6 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
 
 
 def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, why: str | None) -> Plan:
-    """Return a plan without numbers, and the reason if there will be none."""
     return Plan(
         rule=rule.name,
         metric=subject.key.metric if subject else rule.sentence.subject_text,
@@ -69,7 +68,6 @@ def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, wh
 
 
 def _planned(inquiry: Inquiry) -> Plan:
-    """Return the plan for one clause and one metric. Raises CannotJudge and NotAvailable if there is none."""
     asks, key = inquiry.clause.asks, inquiry.subject.key
     if inquiry.subject.trouble or not inquiry.base:
         raise CannotJudge("no-baseline", inquiry.subject.trouble or f"no stored run has {key}", "")

@@ -84,7 +84,6 @@ def _is_nearly(series: Sequence[Series], other: Sequence[Series]) -> bool:
 
 
 def _shared(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[str, list[Series]]:
-    """Return the series of each metric that every run has."""
     known: dict[str, list[Series]] = {}
     for run in runs:
         for series in run.series:
@@ -124,7 +123,6 @@ def _total(series: Series) -> float:
 
 
 def _proposal(metric: str, series: Sequence[Series], runs: Sequence[Run], today: date) -> Proposal | str:
-    """Return a rule for one metric, or the reason why there is none."""
     runs = [replace(run, series=tuple(one for one in run.series if one.key.metric == metric)) for run in runs]
     sentences = {percent: sentence_of(metric, f"within {percent}% of baseline") for percent in TOLERANCES}
     tolerances = {sentence: percent for percent, sentence in sentences.items() if sentence is not None}
@@ -144,7 +142,6 @@ def _proposal(metric: str, series: Sequence[Series], runs: Sequence[Run], today:
 
 
 def _passes_with_one_run(plan: Plan) -> bool:
-    """Return whether an unchanged program most likely passes with one new run."""
     return _is_exact(plan) or (plan.runs_needed is not None and plan.runs_needed <= 1)
 
 
@@ -180,7 +177,6 @@ def _limit(metric: str, series: Sequence[Series], runs: Sequence[Run], today: da
 
 
 def _worst(series: Sequence[Series], statistic: str, upper: bool) -> float | None:
-    """Return the worst value of any run, with some room; None if there is none."""
     try:
         method = Method(statistic, better="lower" if upper else "higher")
         values = [method.measure(one).value for one in series]

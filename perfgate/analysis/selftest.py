@@ -49,7 +49,6 @@ class _RuleTest:
 
     @cached_property
     def unchanged(self) -> dict[_Name, Verdict]:
-        """The verdicts on unchanged runs."""
         return _by_name(judge(self.case))
 
     @cached_property
@@ -78,7 +77,6 @@ class _RuleTest:
         return {name: v for name, v in worse.items() if v.exit_code == 1 or v.outcome == "fail"}
 
     def worse(self, way: Way, amount: float) -> dict[_Name, Verdict]:
-        """Return the verdicts on runs that were made worse."""
         new = tuple(way.applied(run, amount) for run in self.case.new)
         found = judge(replace(self.case, new=new))
         asks = (clause.asks for clause in self.rule.clauses)
@@ -126,7 +124,6 @@ class _RuleTest:
         return self.of_failing(replace(proof, reason=as_is), failing)
 
     def of_failing(self, proof: Proof, failing: Verdict) -> Proof:
-        """Return the proof of a verdict that was made to fail."""
         side = failing.change if failing.kind == "change" else failing.new
         proof = replace(proof, fails_at=side.estimate if side else None, misses=self.notices_absence)
         if not failing.exit_code:
@@ -160,7 +157,6 @@ class _RuleTest:
         return "no change of its metrics makes it fail"
 
     def all_ways(self) -> list[Way]:
-        """Return every way to make the runs worse."""
         return list(ways(self.rule, self.case.ruleset, self.case.new, list(self.unchanged.values())))
 
 

@@ -2,5 +2,5 @@
 
 `files` is the form of the files, `places` their paths and environments, `levels` the history of an environment,
 `stores` reads and writes files, and `repository` loads what `check` compares with. `approvals`, `candidates` and
-`allow` change a store, `listing` shows it, and `upkeep` checks and prunes it.
+`allow` change a store, and `listing` shows, checks and prunes it.
 """

@@ -105,7 +105,6 @@ def add(
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
-    """Add to the current level, and remove its oldest runs if that was asked for."""
     head = history.heads()[0]
     held = history.levels[head]
     room = RUNS_KEPT - len(held)
@@ -137,7 +136,6 @@ def _level(found: Candidates, approval: Approval) -> StoredLevel:
 
 
 def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
-    """Return the metrics that `--adopt` names or matches. Raises Refused for a metric that no run has."""
     held = {series.key.metric for run in found.runs for series in run.series}
     adopted: set[str] = set()
     for name in names:
@@ -169,7 +167,6 @@ def _is_beyond(verdict: Verdict) -> bool:
 
 
 def _judged(found: Candidates) -> tuple[Verdict, ...]:
-    """Return the verdicts of the runs. Raises Refused if they fail their own rules."""
     verdicts = judge(_case(found, found.loaded.baseline))
     bad = [verdict for verdict in verdicts if verdict.exit_code and verdict.reason != "no-baseline"]
     if bad:
@@ -189,7 +186,6 @@ def _widening(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def _allowed_level(found: Candidates, eased: list[Verdict]) -> StoredLevel:
-    """Return the level that allowances open, for the metrics that they were used for."""
     parent = found.loaded.history.heads()[0]
     metrics = sorted({verdict.metric for verdict in eased})
     used = [

@@ -111,7 +111,6 @@ class Candidates:
         return lines
 
     def _absent_metrics(self) -> list[str]:
-        """Return a warning for each rule without a metric in these runs, which is probably misspelt."""
         judged = JudgedRuns.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
         absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, judged)]
         return [f"warning: no run has the metric of this rule: {rule.name} ({rule.at})" for rule in absent]

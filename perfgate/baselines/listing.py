@@ -1,17 +1,20 @@
-"""The content of a store, for `perfgate baseline list`, `show` and `diff`."""
+"""The content of a store: `perfgate baseline list`, `show`, `diff`, `verify` and `prune`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from perfgate.baselines.levels import ComparedRun, History, StoredRun
-from perfgate.baselines.places import UnsafeName, folder_of, kind_of
-from perfgate.baselines.repository import environments, read_priors, read_stored_runs
-from perfgate.baselines.stores import Store, open_store
+from perfgate.baselines.places import UnsafeName, environment_name, folder_of, kind_of
+from perfgate.baselines.repository import environments, read_allowances, read_priors, read_stored_runs
+from perfgate.baselines.stores import Store, locked, open_store
 from perfgate.core import Key, Problem, Run, RunSummary
 from perfgate.core.summaries import LevelSummary, PriorSummary, StoredRunSummary
+from perfgate.core.wording import plural
 from perfgate.judge.measure import Method, NotAvailable, default_statistic, summary
+from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused
 
 #: One number for each metric of a stored run, the mean over ranks.
@@ -29,8 +32,9 @@ def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
         history = History.of(runs)
         heads = history.heads()
         for name, held in history.levels.items():
-            step = _changes_of(history, name, lambda run: values[run.path])
-            summaries.append(_level(f"{place}/{name}", held, *step, current=name in heads))
+            parent, anchor = _changes_of(history, name, lambda run: values[run.path])
+            one = _level(f"{place}/{name}", held)
+            summaries.append(replace(one, current=name in heads, since_parent=parent, since_anchor=anchor))
     return summaries, problems
 
 
@@ -113,7 +117,6 @@ def read_all(store: Store, parts: Sequence[str] = ()) -> tuple[list[StoredRun], 
 
 
 def _suites(store: Store) -> list[str]:
-    """Return the suites with a stored run or prior."""
     return sorted({path.split("/")[0] for path in store.paths()[0] if kind_of(path) in ("run", "prior")})
 
 
@@ -154,7 +157,6 @@ def _changes_of(history: History, name: str, values_of: ValuesOf) -> tuple[dict[
 
 
 def _means(runs: Iterable[ComparedRun], values_of: ValuesOf) -> dict[Key, float]:
-    """Return the mean over runs of each metric that they are compared in."""
     found: dict[Key, list[float]] = {}
     for run in runs:
         for key, value in values_of(run.stored).items():
@@ -163,29 +165,10 @@ def _means(runs: Iterable[ComparedRun], values_of: ValuesOf) -> dict[Key, float]
     return {key: sum(values) / len(values) for key, values in found.items()}
 
 
-def _level(
-    place: str,
-    runs: Sequence[StoredRun],
-    since_parent: Mapping[Key, float] | None = None,
-    since_anchor: Mapping[Key, float] | None = None,
-    *,
-    current: bool = False,
-) -> LevelSummary:
-    level = runs[0].file.level
-    return LevelSummary(
-        place=place,
-        runs=len(runs),
-        first=runs[0].file.time,
-        last=runs[-1].file.time,
-        by=level.by,
-        reason=level.reason,
-        pr=level.pr,
-        anchor=level.anchor,
-        adopts=tuple(level.adopts),
-        current=current,
-        since_parent=since_parent or {},
-        since_anchor=since_anchor or {},
-    )
+def _level(place: str, runs: Sequence[StoredRun]) -> LevelSummary:
+    level, first, last = runs[0].file.level, runs[0].file.time, runs[-1].file.time
+    adopts = tuple(level.adopts)
+    return LevelSummary(place, len(runs), first, last, level.by, level.reason, level.pr, level.anchor, adopts)
 
 
 def _summary(stored: StoredRun) -> StoredRunSummary:
@@ -194,3 +177,73 @@ def _summary(stored: StoredRun) -> StoredRunSummary:
     series = tuple(summary(one) for one in run.series)
     shown = RunSummary(stored.path, None, run.format, what, dict(sorted(run.environment.items())), series, ())
     return StoredRunSummary(shown, _level(folder_of(stored.path, 3), [stored]), run.files)
+
+
+def verify(path: str) -> tuple[list[str], list[Problem]]:
+    """Check a store; returns a line with what is stored, and everything that is wrong with it."""
+    store = open_store(path)
+    paths, problems = store.paths()
+    runs, damaged = read_all(store)
+    problems += [problem for problem in damaged if problem not in problems]
+    stray = "is not a baseline: no command reads a file with this path; remove it, or move it to its place"
+    problems += [Problem("error", stray, store.location(path)) for path in paths if kind_of(path) is None]
+    problems += [problem for suite in _folders(paths) for problem in read_allowances(store, suite)[1]]
+    problems += priors(path)[1]
+    environments = by_folder(runs)
+    for place, held in environments.items():
+        problems += _of_environment(store, place, held)
+    return [f"{plural(len(runs), 'run')} in {plural(len(environments), 'environment')} of {store.shown}"], problems
+
+
+def _folders(paths: Iterable[str]) -> list[str]:
+    return sorted({path.split("/")[0] for path in paths if "/" in path})
+
+
+def _of_environment(store: Store, place: str, runs: list[StoredRun]) -> list[Problem]:
+    first = environment_name(runs[0].file.identity)
+    problems = [
+        Problem("error", f"is of another environment than its folder: it belongs to {name}", store.location(run.path))
+        for run in runs
+        if (name := environment_name(run.file.identity)) != first
+    ]
+    heads = History.of(runs).heads()
+    if len(heads) > 1:
+        message = f"two approvals have the same parent, {' and '.join(heads)}: approve new runs to replace both"
+        problems.append(Problem("error", message, store.location(place)))
+    return problems
+
+
+def prune(path: str, *, dry_run: bool = False) -> list[str]:
+    """Remove what no command reads any more; returns the lines to print. Raises Refused if anything is damaged.
+
+    One run of each level is kept, so that the history stays complete; so are all runs of the current level, of the
+    levels that it builds on, and of anchors. Expired allowances are removed.
+    """
+    store = open_store(path)
+    with locked(store):
+        runs, problems = read_all(store)
+        allowances = {}
+        for suite in _folders(store.paths()[0]):
+            found, wrong = read_allowances(store, suite)
+            allowances.update(found)
+            problems += wrong
+        if problems:
+            raise Refused("nothing was removed: the store is damaged\n" + "\n".join(map(str, problems)), 3)
+        unneeded = [path for held in by_folder(runs).values() for path in _unneeded(History.of(held))]
+        today = surroundings.today()
+        unneeded += [path for path, file in allowances.items() if file.allowance().expires < today]
+        for stale in () if dry_run else unneeded:
+            store.remove(stale)
+    verb = "would remove" if dry_run else "removed"
+    return [f"{verb} {store.location(stale)}" for stale in unneeded] or ["there is nothing to remove"]
+
+
+def _unneeded(history: History) -> Iterator[str]:
+    """Yield the runs after the first of each level that nothing is compared with."""
+    needed: set[str] = set()
+    for head in history.heads():
+        needed |= {run.stored.path for run in (*history.compared(head), *history.anchor(head))}
+        needed |= {run.path for run in history.levels[head]}
+    for name, runs in history.levels.items():
+        is_anchor = history.level(name).anchor
+        yield from (run.path for run in runs[1:] if run.path not in needed and not is_anchor)

@@ -18,9 +18,8 @@ from perfgate.baselines.places import UnsafeName, check_path, kind_of
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
-from perfgate.workspace.git import CommitFiles
 from perfgate.workspace.options import Refused, shown_path
-from perfgate.workspace.rule_source import PolicySource
+from perfgate.workspace.rule_source import CommitFiles, PolicySource
 
 if sys.platform != "win32":
     import fcntl

@@ -159,7 +159,7 @@ def verify(baselines: str) -> int:
     \b
     Example: perfgate baseline verify
     """
-    from perfgate.baselines.upkeep import verify as command
+    from perfgate.baselines.listing import verify as command
 
     lines, problems = command(baselines)
     say(lines)
@@ -175,6 +175,6 @@ def prune(dry_run: bool, baselines: str) -> int:
     \b
     Example: perfgate baseline prune --dry-run
     """
-    from perfgate.baselines.upkeep import prune as command
+    from perfgate.baselines.listing import prune as command
 
     return say(command(baselines, dry_run=dry_run))

@@ -41,7 +41,6 @@ class _Commands(SuggestingGroup):
     """The group of all commands. It imports only the module of the command that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of `--help`."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -53,7 +52,6 @@ class _Commands(SuggestingGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 

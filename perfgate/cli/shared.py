@@ -42,9 +42,6 @@ class SuggestingGroup(click.Group):
         return found
 
 
-# --- options -----------------------------------------------------------------------------------------------------
-
-
 def command_options(
     *options: Callable[[F], F], name: str = "options", build: Callable[..., object] = CommandOptions
 ) -> Callable[[F], F]:
@@ -159,7 +156,6 @@ def _publication(
     json: str | None, junit: str | None, markdown: str | None, comment: str | None, sarif: str | None,
     html: str | None, github: bool | None, quiet: bool, verbose: bool,
 ) -> Publication:  # fmt: skip
-    """The values of `report_options`."""
     given = {"json": json, "junit": junit, "markdown": markdown, "comment": comment, "sarif": sarif, "html": html}
     outputs = {name: path for name, path in given.items() if path is not None}
     return Publication(
@@ -192,9 +188,6 @@ report_options = command_options(
     name="publication",
     build=_publication,
 )
-
-
-# --- printing ----------------------------------------------------------------------------------------------------
 
 
 def say(lines: Sequence[str]) -> int:

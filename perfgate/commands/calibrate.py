@@ -89,7 +89,6 @@ def _calibrate_stored(options: CommandOptions) -> list[str]:
 
 
 def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _Measured:
-    """Return the stored runs of one environment. Raises Refused if there are too few."""
     held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
     if len(held) < FEWEST_RUNS:
         raise Refused(f"{plural(len(held), 'run')} stored, but {FEWEST_RUNS} are needed", 3)
@@ -101,7 +100,6 @@ def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _
 
 
 def _calibrate(measured: _Measured, store: WritableStore) -> list[str]:
-    """Measure the noise and store it; return the lines to print. Raises Refused if nothing can be measured."""
     priors, complaints = calibrate(measured.case, measured.levels)
     said = [f"not calibrated: {complaint}" for complaint in complaints]
     if not priors:

@@ -13,7 +13,7 @@ from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
 from perfgate.baselines.stores import store_of
 from perfgate.commands.report_details import collected, levels, past_runs
 from perfgate.commands.rule_changes import policy_changes
-from perfgate.core import Baseline, Fact, Key, Location, MissingBaseline, Policy, Problem, Report, Run, Verdict
+from perfgate.core import Baseline, Key, Location, MissingBaseline, Policy, Problem, Report, Run, Verdict
 from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
@@ -63,7 +63,9 @@ def check(request: CheckRequest) -> Report:
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, approve, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
-    case = _case(request, ruleset, new, baseline, facts, approve)
+    asked = shared_among(ruleset, request.looks) if request.looks > 1 else ruleset
+    case = Case(asked, new, baseline, surroundings.today(), facts, request.strict, approve_command=approve)
+    case = replace(case, missing_baseline=request.missing_baseline, only=request.only, limits=surroundings.limits())
     verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
     problems += [*_reading_problems(runs, naming(ruleset)), *clashes, *loaded.problems, *unpaired]
     problems += [*_stored_already(runs, loaded), *_only_problems(request, case, verdicts), *drifting]
@@ -82,28 +84,6 @@ def check(request: CheckRequest) -> Report:
     return with_outcome(found)
 
 
-def _case(
-    request: CheckRequest,
-    ruleset: Ruleset,
-    new: tuple[Run, ...],
-    baseline: Baseline,
-    facts: dict[str, Fact],
-    approve: str,
-) -> Case:
-    return Case(
-        ruleset=shared_among(ruleset, request.looks) if request.looks > 1 else ruleset,
-        new=new,
-        baseline=baseline,
-        today=surroundings.today(),
-        facts=facts,
-        strict=request.strict,
-        missing_baseline=request.missing_baseline,
-        only=request.only,
-        approve_command=approve,
-        limits=surroundings.limits(),
-    )
-
-
 def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
     """Return the rules, each with the share of its error rate that one of several looks may use (Bonferroni)."""
 
@@ -117,7 +97,6 @@ def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
 def _judged(
     case: Case, loaded: LoadedBaseline, *, with_details: bool
 ) -> tuple[tuple[Verdict, ...], list[Problem], ReportDetails]:
-    """Return the verdicts, the warnings of slow drift, and the details that a report shows, if it shows them."""
     if with_details:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
@@ -128,9 +107,6 @@ def _judged(
         return judge(case, runs), drifting, ReportDetails()
     verdicts, found = judge_with_details(case, runs)
     return verdicts, drifting, collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
-
-
-# --- pairs -------------------------------------------------------------------------------------------------------
 
 
 def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
@@ -173,9 +149,6 @@ def with_pairs(
     place = f"paired base ({plural(len(pairs.base), 'pair')}, {WORDS[pairs.pairing]})"
     found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
     return pairs.new, found, problems
-
-
-# --- problems and the next step ----------------------------------------------------------------------------------
 
 
 def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:

@@ -82,19 +82,9 @@ def _compared(
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     policy, evidence = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
-    return with_outcome(
-        Report(
-            verdicts=verdicts,
-            problems=tuple(problems),
-            inputs=files,
-            environment=facts,
-            policy=policy,
-            suite="compare",
-            baseline=baseline.place,
-            evidence=evidence,
-            geometric_means=geometric_means(verdicts),
-        )
-    )
+    means, wrong = geometric_means(verdicts), tuple(problems)
+    report = Report(verdicts=verdicts, problems=wrong, inputs=files, environment=facts, policy=policy, suite="compare")
+    return with_outcome(replace(report, baseline=baseline.place, evidence=evidence, geometric_means=means))
 
 
 def _asked(statistic: str | None, tolerance: str) -> Clause:

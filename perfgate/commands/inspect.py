@@ -28,9 +28,6 @@ def _summary(run: Run, with_values: bool) -> RunSummary:
     return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems, trace_view(run))
 
 
-# --- traces ------------------------------------------------------------------------------------------------------
-
-
 def trace_view(run: Run) -> TraceView | None:
     """Return where a step's time goes, what takes most of it, and which ranks are stragglers; None without a trace."""
     if "torch-trace" not in run.format or not run.series:
@@ -101,7 +98,6 @@ def _stragglers(times: list[Series], waits: list[Series]) -> tuple[Straggler, ..
 
 
 def _by_step(series: Iterable[Series]) -> dict[int, dict[str, float]]:
-    """Return values by step and rank."""
     found: dict[int, dict[str, float]] = defaultdict(dict)
     for one in series:
         rank = one.key.label("rank")

@@ -84,7 +84,6 @@ def _refuse_copies(stored: Sequence[_NamedReport]) -> None:
 
 
 def _merged(stored: Sequence[_NamedReport]) -> Report:
-    """Return several reports as one; its verdicts and problems name their report."""
     if len(stored) == 1:
         return stored[0][1]
     reports = [report for _, report in stored]
@@ -130,5 +129,4 @@ def _policy(policies: Sequence[Policy]) -> Policy:
 
 
 def _same(values: Sequence[str | None]) -> str | None:
-    """Return the common value, or None if the values differ."""
     return values[0] if len(set(values)) == 1 else None

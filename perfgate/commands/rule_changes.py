@@ -59,7 +59,6 @@ def _unreadable(why: str, options: CommandOptions) -> PolicyChange:
 
 
 def _with_effect(change: PolicyChange, base: Sequence[Verdict], own: Sequence[Verdict]) -> PolicyChange:
-    """A change of a rule, with what the rule says of these runs before and after it."""
     before, after = _worst(change.rule, base), _worst(change.own_rule, own)
     if change.kind == "removes" and before:
         return replace(change, effect=f"under the base's rules: {before}")

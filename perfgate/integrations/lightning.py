@@ -82,7 +82,6 @@ RecorderCallback = LightningCallback
 
 
 def _lightnings() -> list[Any]:
-    """The imported Lightnings, or else the installed one."""
     found = [sys.modules[name] for name in _LIGHTNINGS if name in sys.modules]
     if found:
         return found

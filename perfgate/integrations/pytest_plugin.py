@@ -81,8 +81,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _RecordingPlugin:
-    """The hooks that record times."""
-
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._ended_early = False

@@ -108,8 +108,6 @@ class _SideState:
 
 @dataclass(slots=True)
 class _Game:
-    """One pair of programs."""
-
     selector: selectors.BaseSelector
     listener: socket.socket
     sides: dict[str, _SideState]

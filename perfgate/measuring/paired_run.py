@@ -22,10 +22,10 @@ from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, end_all, finish, new_run, ran_out_of_memory
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.recorder.turns import SIDE, TURN
-from perfgate.workspace.git import Commit
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import Refused
 from perfgate.workspace.output_files import replace_file
+from perfgate.workspace.rule_source import Commit
 from perfgate.workspace.surroundings import git
 
 #: The longest time to check out the base, in seconds.
@@ -95,7 +95,6 @@ class _PairMaker:
         return self.made
 
     def _build(self) -> None:
-        """Build each side in its folder."""
         for name, side in self.sides.items():
             build = ProgramSide(self.pairs.build, side.folder, side.environment)
             try:
@@ -168,9 +167,6 @@ def _checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
             yield ProgramSide(words, top / inside, {"PYTHONPATH": os.pathsep.join(paths)} if any(paths) else {})
         finally:
             in_repository("worktree", "remove", "--force", str(top))
-
-
-# --- the file of a pair ------------------------------------------------------------------------------------------
 
 
 def _write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pairing, format: str | None) -> list[str]:

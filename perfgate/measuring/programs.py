@@ -58,9 +58,6 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# --- one run -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ProgramSide:
     """The program of one side: a command with the placeholders `{run}` and `{results}`, and where it runs."""
@@ -131,7 +128,6 @@ def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = (
 
 
 def _stamps(folder: Path, globs: Sequence[str]) -> list[_Stamp]:
-    """Return the matching files, each with facts that change when it is written."""
     found = (Path(name) for pattern in globs for name in glob(str(folder.resolve() / pattern), recursive=True))
     files = {path.resolve(): path.stat() for path in found if path.is_file()}
     return [(path, stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items()]
@@ -147,9 +143,6 @@ def finish(program: Program, timeout: float) -> None:
         raise RunFailed(f"the command hangs: it was ended after {timeout:g} s") from None
     finally:
         end_all([program])
-
-
-# --- processes ---------------------------------------------------------------------------------------------------
 
 
 class Program:

@@ -127,7 +127,6 @@ def _matches(pattern: str, keep: Path) -> list[Path]:
 
 
 def _move(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Move results into a new folder; return where they are now."""
     shutil.rmtree(folder, ignore_errors=True)
     moved = []
     for path in paths:
@@ -184,7 +183,6 @@ def is_open(verdict: Verdict) -> bool:
 
 
 def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
-    """Return how many verdicts are final, and what the others need."""
     lines = [f"{head}: {count - len(waiting)} final, {len(waiting)} open"]
     lines += [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {v.next_step}" for v in waiting[:5]]
     lines += [f"  and {len(waiting) - 5} more"] if len(waiting) > 5 else []
@@ -192,7 +190,6 @@ def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
 
 
 def _note_facts(options: MeasuringOptions, when: str) -> None:
-    """Write the facts of the machine beside the runs."""
     facts, _ = machine_facts()
     path = Path(options.keep) / f"machine-{when}.json"
     path.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")

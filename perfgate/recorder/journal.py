@@ -68,7 +68,6 @@ class Journal:
         self._size = 0
 
     def _take(self, path: str) -> None:
-        """Lock the file and empty it."""
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
             raise RecorderError(f"{path}: not a regular file: record into a file")
         try:

@@ -31,7 +31,6 @@ def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, 
 
 
 def _number(*names: str) -> int | None:
-    """The value of the first of these environment variables that is set."""
     for name in names:
         if text := os.environ.get(name, "").strip():
             if not (text.isascii() and text.isdigit()):

@@ -207,9 +207,6 @@ class Recorder:
         raise TypeError("a Recorder cannot be sent to another process: create one there, with its own file")
 
 
-# --- spans, which can also be started and stopped by hand -------------------------------------------------------------
-
-
 class TimedSpan:
     """A span of time on the host's monotonic clock. If the work raises, nothing is recorded.
 

@@ -48,9 +48,6 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(token)
 
 
-# --- runs --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How the user wants files to be read."""
@@ -140,7 +137,6 @@ def _unreadable(name: str, message: str) -> Run:
 
 
 def _read_folder(folder: Path, options: ReadOptions, name: str) -> Run:
-    """Read all files below a folder as one run; a link that leads out of it is an error."""
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
     files = [path for path in found if path.is_symlink() or not path.is_dir()]
     if not files:
@@ -156,9 +152,6 @@ def _read_folder(folder: Path, options: ReadOptions, name: str) -> Run:
         else:
             runs += _read_file(str(path), options, shown)
     return join_runs(name, runs)
-
-
-# --- facts -------------------------------------------------------------------------------------------------------
 
 
 def read_facts(options: Iterable[str]) -> dict[str, Fact]:

@@ -74,7 +74,6 @@ def _versions() -> dict[str, Fact]:
 
 
 def _gpus() -> tuple[dict[str, Fact], list[str]]:
-    """Return the facts of all NVIDIA GPUs together, and why there are none."""
     try:
         import pynvml
     except ImportError:

@@ -68,15 +68,10 @@ def git(
 
     Raises Refused (3).
     """
+    env = os.environ | _GIT
     try:
         done = subprocess.run(
-            ["git", *arguments],
-            input=stdin,
-            capture_output=True,
-            cwd=cwd,
-            timeout=timeout_s,
-            check=False,
-            env=os.environ | _GIT,
+            ["git", *arguments], input=stdin, capture_output=True, cwd=cwd, timeout=timeout_s, check=False, env=env
         )
     except FileNotFoundError:
         raise Refused(f"{what}: git is not installed", 3) from None
@@ -90,7 +85,6 @@ def git(
 
 
 def _known_to_git(*arguments: str) -> str | None:
-    """Return the answer of git, or None if it has none."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, timeout=10, check=True, env=os.environ | _GIT)
     except (OSError, subprocess.SubprocessError):

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from emulator import ROOT
 
-from perfgate.commands.starting_files import WORKFLOW_TEXT
+from perfgate.commands.init import WORKFLOW_TEXT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
