@@ -151,18 +151,9 @@ class PriorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def calibrated(self) -> tuple[CalibratedPrior, ...]:
         """The priors as the judge looks them up."""
-        return tuple(
-            CalibratedPrior(
-                key=Key(row.metric, tuple(sorted(row.labels.items()))),
-                statistic=row.statistic,
-                rank=row.rank,
-                s0=row.s0,
-                d0=row.d0,
-                runs=row.runs,
-                pairing=self.pairing or None,
-            )
-            for row in self.priors
-        )
+        pairing = self.pairing or None
+        rows = ((Key(row.metric, tuple(sorted(row.labels.items()))), row) for row in self.priors)
+        return tuple(CalibratedPrior(key, r.statistic, r.rank, r.s0, r.d0, r.runs, pairing) for key, r in rows)
 
     def fault(self) -> str | None:
         """Return what is wrong with the rows, or None."""
