@@ -254,7 +254,6 @@ class _AllReduceBench:
         self._known: dict[int, float] = {}
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
-        """Read any line of the text."""
         if size := _BENCH_SIZE.fullmatch(line):
             self._sizes[size[1]] = size[2]
         elif rank := _BENCH_RANK.fullmatch(line):
@@ -264,7 +263,6 @@ class _AllReduceBench:
                 self._value(run, number, at, found[1])
 
     def finish(self, run: RunBuilder) -> None:
-        """Report incomplete blocks, and add the number of ranks."""
         for block in self._open:
             if block.texts:
                 run.say("warning", "the block is incomplete; left out", block.line)

@@ -24,8 +24,8 @@ from typing import NamedTuple
 from perfgate.core import Key, Run, Severity
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.nvidia.ncu_numbers import Mark, Scale, decimal_mark, readings, scale_of
+from perfgate.readers.nvidia.nsys_tables import cells_before_cut, cells_of
 from perfgate.readers.runs import Runs
-from perfgate.readers.table_rows import cells_before_cut, cells_of
 from perfgate.readers.text import InputFile, clean
 from perfgate.readers.values import fault_of
 
@@ -86,8 +86,7 @@ class Tables:
                 self._begin(number, line[start:], ended)
             elif self._header and line.startswith('"' if self._quoted else ('"', *"0123456789,")):
                 cells = self._row(number, line, ended)
-                if cells:
-                    yield from self._of_row(number, cells)
+                yield from self._of_row(number, cells) if cells else ()
 
     def _begin(self, number: int, line: str, ended: bool) -> None:
         """Begin a table. A header without a line end may be cut off, and has no rows."""

@@ -96,7 +96,6 @@ def _part(unit: str) -> tuple[str, Fraction]:
         return "s", _TIMES[unit]
     if unit == "%":
         return "1", Fraction(1, 100)
-    found = _PREFIXED.fullmatch(unit)
-    if not found:
+    if not (found := _PREFIXED.fullmatch(unit)):
         return "1", Fraction(1)
     return _BASES.get(found[2], "1"), Fraction(1000 ** "KMGTP".index(found[1]) * 1000 if found[1] else 1)

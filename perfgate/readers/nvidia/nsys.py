@@ -23,9 +23,8 @@ from perfgate.documents.json_tokens import cut_back, walk
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nvidia import nsys_sqlite
-from perfgate.readers.nvidia.nsys_tables import KINDS, Notice, Table, notice_of, table_of
+from perfgate.readers.nvidia.nsys_tables import KINDS, Notice, Split, Table, header_of, notice_of, split_row, table_of
 from perfgate.readers.runs import Runs
-from perfgate.readers.table_rows import Split, header_of, split_row
 from perfgate.readers.text import SQLITE, InputFile
 from perfgate.readers.values import fault_of
 
@@ -74,8 +73,7 @@ class _Reports:
 
     def table(self, names: Sequence[str], number: int) -> bool:
         """Begin the table with this header; False if it is not the header of a summary that is read."""
-        found = table_of(names, self._notice)
-        if found is None:
+        if (found := table_of(names, self._notice)) is None:
             return False
         self._report = self._notice.report if self._notice else None
         self._notice, self._table, self._begun, self._width = None, None, False, len(names)
@@ -87,7 +85,6 @@ class _Reports:
         return self._table is not None
 
     def row(self, table: Table, cells: Sequence[str], number: int) -> None:
-        """Read one row of a table as an aggregate."""
         metric = table.metric(cells[table.name].strip())
         if not self._begun:
             self._begin(table, metric, number)

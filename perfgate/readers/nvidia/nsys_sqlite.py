@@ -65,7 +65,6 @@ class _Spans:
     sizes: array[int] = field(default_factory=lambda: array("q"))
 
     def extend(self, other: _Spans) -> None:
-        """Append the activities of another id with the same name."""
         self.starts.extend(other.starts)
         self.lengths.extend(other.lengths)
         self.sizes.extend(other.sizes)

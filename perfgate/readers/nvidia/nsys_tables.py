@@ -1,4 +1,4 @@
-"""The tables of `nsys stats`: the report of each table, and the statistic of each column.
+"""The tables of `nsys stats`: the report of each table, the statistic of each column, and the cells of each row.
 
     CUDA Kernel Statistics:                             CUDA Memory Operation Statistics (by size in KiB):    2020, 2021
     Time(%)  Total Time (ns)  Instances   Average   Minimum   Maximum   Name
@@ -6,14 +6,17 @@
     ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):                                                           since 2023
     Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name
 
+Rows are CSV (RFC 4180), as in the output of ncu, or columns below a ruler.
 Source: outputs of 2020 to 2026.3 in public repositories.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from perfgate.core.units import UNITS
 
@@ -55,6 +58,10 @@ _NAMES = ("Name", "Operation", "Range")
 _OTHERS = {*_NAMES, "Time (%)", "Time(%)", "Style", "GridXYZ", "BlockXYZ"}
 _COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
 _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s"}
+_RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
+
+#: How to split a row into cells: by a delimiter, or at columns; the last column may be open.
+Split = str | tuple[tuple[int, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +120,7 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
     for text, (statistic, _) in zip(header, parts, strict=True):
         if not statistic and text not in _OTHERS:
             return f"a table with the column {text[:40]!r} is not read"
-    kind = _kind(header, notice)
-    if kind is None:
+    if (kind := _kind(header, notice)) is None:
         return "a table of unknown calls is not read"
     base = "B" if kind == "memcpy.size" else "s"
     default = (notice.unit if notice else None) if base == "B" else "ns"
@@ -149,3 +155,40 @@ def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
     if "Instances" in header:
         return "kernel"
     return "calls" if {"Num Calls", "Calls"} & {*header} else None
+
+
+def cells_of(line: str, delimiter: str = ",") -> list[str] | None:
+    """Return the cells of a line; None if a quoted cell does not end in it, or text follows a closing quote."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return None
+
+
+def cells_before_cut(line: str) -> list[str]:
+    """Return the whole cells of a line whose last, quoted cell continues after the line; none for another line."""
+    return (cells_of(line + '"') or [])[:-1]
+
+
+def header_of(previous: str, line: str) -> tuple[list[str], Split] | None:
+    """Return the names of the columns, and how to split the rows below; None if the line is not below a header."""
+    start = line.find("--")
+    if start >= 0 and (ruler := _RULER.fullmatch(line, start)):
+        spans = [match.span() for match in re.finditer("-+", line[: ruler.end()]) if match.start() >= start]
+        closed = line.rstrip()[-1] in "|+"
+        split = (*spans[:-1], (spans[-1][0], spans[-1][1] if closed else None))
+        return split_row(previous, split) or [], split
+    if "Total" not in line:
+        return None
+    delimiter = "\t" if "\t" in line else ","
+    cells = cells_of(line, delimiter) or []
+    return (cells, delimiter) if len(cells) > 2 else None
+
+
+def split_row(line: str, split: Split) -> list[str] | None:
+    """Return the cells of a row; None if it has text between columns, as other lines have."""
+    if isinstance(split, str):
+        return cells_of(line, split)
+    if any(line[one[1] : other[0]].strip(" |+") for one, other in pairwise(split)):
+        return None
+    return [line[start:end].strip() for start, end in split]
