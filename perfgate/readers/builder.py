@@ -74,8 +74,7 @@ class JsonSource:
 
     def __init__(self, loaded: JsonDocument, line: int = 1, *, columns: bool = True) -> None:
         self.loaded = loaded
-        self._line = line
-        self._columns = columns
+        self._line, self._columns = line, columns
         self._waiting: list[tuple[RunBuilder, Severity, str, Path, Key | None]] = []
 
     def report(self, run: RunBuilder, severity: Severity, message: str, path: Path, key: Key | None) -> None:
@@ -134,8 +133,7 @@ class RunBuilder:
 
     def add(self, column: Column, text: str, line: int, step: int | None = None) -> None:
         """Add a printed value to a series, or a problem; either all values of a series have a step, or none has."""
-        fault = fault_of(text)
-        if fault:
+        if fault := fault_of(text):
             self.refuse(column.key, fault, line)
         else:
             column.values.append(float(text))

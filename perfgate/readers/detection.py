@@ -94,8 +94,7 @@ def read(source: Source, format: str | None = None) -> tuple[Run, ...]:
 def recognise(source: Source, format: str | None = None) -> Recognition:
     """Find the reader of a file by the content of the file, or take the one that `format` names."""
     file = InputFile(source)
-    head = file.head()
-    if not head:
+    if not (head := file.head()):
         return Recognition(None, file.problems[0].message if file.problems else "the file is empty", file)
     if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:
         return Recognition(None, "the file is empty: it contains only blanks", file)
@@ -133,8 +132,7 @@ def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | 
     for window in _WINDOWS if formats else ():
         head = file.head(window)
         text = clean(head.decode("utf-8", "replace"))
-        found = _look(text, formats)
-        if found:
+        if found := _look(text, formats):
             return found
         if len(head) < window:
             break
@@ -189,8 +187,7 @@ def _not_recognised(file: InputFile) -> str:
         keys = [path[0] for path in JsonOutline.of(text).tokens if len(path) == 1 and path != ("*",)]
         return f"JSON of an unknown format; its top-level keys are {', '.join(keys[:8]) or 'none'}{forced}{faults}"
     text = clean(text)
-    known = console(text) or about(text)
-    if known:
+    if known := console(text) or about(text):
         return known + faults
     searched = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
     return f"unknown format; searched for {searched}, and for known JSON documents{forced}{faults}"

@@ -75,8 +75,7 @@ class _Open:
         self._is_json = is_json
         self._limits = limits
         self._parts: list[str] = []
-        self._size = 0
-        self.depth = 0
+        self._size = self.depth = 0
         #: Why the document is given up, if it is too large.
         self.beyond: str | None = None
 
@@ -193,8 +192,7 @@ def embedded(
                     yield number, found
                 if document is None:
                     break
-            used = document.feed(line.text, line.at)
-            if used is None:
+            if (used := document.feed(line.text, line.at)) is None:
                 broken.append(document)
                 line.at = len(line.text) if number == document.line else line.at
                 document = None

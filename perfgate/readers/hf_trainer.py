@@ -108,9 +108,7 @@ def _table_row(line: str) -> tuple[str, str] | None:
         days, hours, minutes, seconds = time.groups()
         return name, repr(86400 * int(days or 0) + 3600 * int(hours) + 60 * int(minutes) + float(seconds))
     factor = _SUFFIXES.get(text[-2:])
-    if factor and text[:-2].isdecimal():
-        return name, str(int(text[:-2]) * factor)
-    return name, text
+    return name, str(int(text[:-2]) * factor) if factor and text[:-2].isdecimal() else text
 
 
 class _ConsoleRun(RunBuilder):

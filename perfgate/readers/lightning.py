@@ -137,8 +137,7 @@ def _labels(**labels: str | None) -> Labels:
 
 class _SimpleTable:
     def __init__(self, run: RunBuilder, labels: Labels, header: str) -> None:
-        self._run = run
-        self._labels = labels
+        self._run, self._labels = run, labels
         before, _, after = header.partition(_MEAN)
         bars = (_MEAN + after.rstrip()).split("|")
         #: Since 1.2 each row ends with a bar, and since 1.6 it begins with one.
@@ -206,7 +205,6 @@ class _FunctionStats:
     _rows: int = 0
 
     def line(self, number: int, line: str, ended: bool) -> None:
-        """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
         if self._in_rows:
             self._function(number, line.strip(), ended)
         elif _FUNCTIONS in line:
@@ -239,7 +237,6 @@ class _FunctionStats:
 
 
 def _add(run: RunBuilder, printed: str, labels: Labels, amounts: Mapping[str, Amount], line: int) -> None:
-    """Add the statistics of a row in s; a name that comes again is numbered."""
     key = run.unique(Key.of(printed, **labels), line)
     add_amounts(run, key, "s", amounts, line)
 

@@ -59,8 +59,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line, _, ended in file.lines((WORD,)):
         parts = line.split(WORD)[1:]
         for index, text in enumerate(parts, 1):
-            event = _event(text)
-            if event is not None:
+            if (event := _event(text)) is not None:
                 _take(runs, event, number)
             elif index == len(parts) and not ended:
                 runs.run.say("warning", "the last record is cut off; left out", number)

@@ -95,7 +95,6 @@ def with_missing_ranks(run: Run) -> Run:
 
 
 def _traces(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
-    """Return the runs, with the traces of each rank joined."""
     traces = [run for run in runs if run.format == "torch-trace"]
     if not traces:
         return list(runs)

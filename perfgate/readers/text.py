@@ -159,15 +159,13 @@ class InputFile:
     def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
         """Return a piece of an endless line, and the rest: cut after a line end, else at a blank, else anywhere."""
         longest = self.limits.line_bytes
-        end = rest.rfind(b"\r", 0, longest) + 1
-        if end:
+        if end := rest.rfind(b"\r", 0, longest) + 1:
             return rest[:end], rest[end:]
         if self._cut_line != number:
             self._cut_line = number
             message = self.limits.beyond("line_bytes", "a line is read in pieces because it is longer")
             self.problems.append(self.problem("warning", message, number))
-        end = rest.rfind(b" ", 0, longest) + 1
-        if end:
+        if end := rest.rfind(b" ", 0, longest) + 1:
             return rest[: end - 1] + b"\r", rest[end:]
         end = longest
         while end > longest - 4 and rest[end] & 0xC0 == 0x80:  # inside a UTF-8 character
@@ -184,8 +182,7 @@ class InputFile:
         if first.startswith(_GZIP):
             stream = _reblock(self._gunzip(chain([first], stream)))
             first = next(stream, b"")
-        encoding = _UTF16.get(first[:2])
-        if encoding:
+        if encoding := _UTF16.get(first[:2]):
             stream = _reblock(_transcode(chain([first], stream), encoding))
             first = next(stream, b"")
         elif first.startswith(codecs.BOM_UTF8):
@@ -204,8 +201,7 @@ class InputFile:
             data = chunk
             while data:
                 if member.eof:
-                    data = data.lstrip(b"\0")
-                    if not data:
+                    if not (data := data.lstrip(b"\0")):
                         break
                     member = zlib.decompressobj(wbits=31)
                 try:

@@ -74,8 +74,7 @@ def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int
     seen: Counter[tuple[str, object]] = Counter()
     found: dict[tuple[str, int], _Benchmark] = {}
     for path, row in all_rows:
-        name = name_of(run, row, path, "run_name", "name")
-        if name is None:
+        if (name := name_of(run, row, path, "run_name", "name")) is None:
             continue
         if row.get("skipped") is True:
             run.say("warning", f"{name} was skipped: {shown(row.get('skip_message'))}", path)

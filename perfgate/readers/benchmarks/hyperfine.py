@@ -29,8 +29,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     data, run = load(file, NAME)
     for path, row in rows(run, data, "results"):
-        command = name_of(run, row, path, "command")
-        if command is not None:
+        if (command := name_of(run, row, path, "command")) is not None:
             parameters = {**mapping(row.get("parameters"))}
             if isinstance(row.get("parameter"), str):  # 1.8 and 1.9: the value of a single parameter, without its name
                 parameters["parameter"] = row["parameter"]

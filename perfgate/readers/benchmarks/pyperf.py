@@ -80,8 +80,7 @@ def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Pat
             if values is not None and values != []:  # else a calibration run
                 listed, unit = values if isinstance(values, list) else [values], metadata.get("unit", "second")
                 processes.append(_Process(listed, unit, (*place, field), metadata.get("cpu_model_name")))
-        name = name_of(run, {"name": name or shared.get("name")}, path, "name")
-        if name is None:
+        if (name := name_of(run, {"name": name or shared.get("name")}, path, "name")) is None:
             continue
         key = run.unique(Key(name), path)
         if processes:

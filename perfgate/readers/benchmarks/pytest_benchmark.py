@@ -33,8 +33,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     fact(run, "cpu", cpu.get("brand_raw") or cpu.get("brand"))  # `brand` before 4.0
     run.commit = None if commit.get("dirty") else commit_of(commit.get("id"))
     for path, row in rows(run, data, "benchmarks"):
-        name = name_of(run, row, path, "fullname", "name")
-        if name is not None:
+        if (name := name_of(run, row, path, "fullname", "name")) is not None:
             _add(Target(run, run.unique(Key(name), path)), mapping(row.get("stats")), (*path, "stats"))
     return (run.run(),)
 

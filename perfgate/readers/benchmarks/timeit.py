@@ -72,8 +72,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _of_json(run: RunBuilder) -> Iterator[_Result]:
     """Yield the results of a file that is one JSON document; if it is cut off, those before the cut."""
-    text = run.file.whole()
-    if text is None:
+    if (text := run.file.whole()) is None:
         return
     document = load_json(text, run.file.name, run.file.limits)
     if any("Extra data" in problem.message for problem in document.problems):

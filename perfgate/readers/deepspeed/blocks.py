@@ -128,8 +128,7 @@ class MemoryUsage:
     """The lines of `see_memory_usage` while a log is read."""
 
     def __init__(self) -> None:
-        self._logged = ""
-        self._previous = ""
+        self._logged = self._previous = ""
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
         """Read any line: the numbers, the message before them, or another line."""
@@ -193,8 +192,7 @@ class CommsSummary:
         if TABLE_WORD in line:
             self._columns, self._collective = _NAMES.findall(line), None
         elif self._columns and _ROW_WORD in line:
-            found = _ROW.search(line)
-            if found:
+            if found := _ROW.search(line):
                 self._row(run, number, found[1], found[2].split())
         elif self._columns and CALL_WORD not in line:
             self._collective = _COLLECTIVE.search(line) or self._collective

@@ -136,11 +136,9 @@ class _Log:
 
     def trainer(self, number: int, line: str) -> None:
         """`Global Steps: 101 ... Data (t): 0.001 Batch (t): 1.856, 1057.47/s` of open_clip and EVA-CLIP."""
-        found = _TRAINER.search(line)
-        if not found:
+        if not (found := _TRAINER.search(line)):
             return
-        counted = _TRAINER_STEP.search(line)
-        if counted:
+        if counted := _TRAINER_STEP.search(line):
             self._count("trainer", int(counted[1]), number)
         for text, (metric, unit) in zip(found.groups(), _TRAINER_METRICS, strict=True):
             if text is not None:
@@ -219,8 +217,7 @@ class _Log:
     def fact(self, number: int, line: str) -> None:
         """Read the facts of the environment, from these lines alone."""
         for name, pattern in _FACTS:
-            found = pattern.search(line)
-            if found:
+            if found := pattern.search(line):
                 self.runs.run.fact(name, int(found[1]) if name == "world_size" else found[1], number)
 
     def traceback(self, number: int, line: str) -> None:

@@ -114,8 +114,7 @@ class _Rank:
         self.ended = table.ends_step
         if self.ended and self.names is not None:
             # the first record that ends a step: all records before it, for example micro steps, belong to that step
-            self.names = None
-            self.step = 0
+            self.names, self.step = None, 0
             for known in self.tables.values():
                 known.steps = array("q", bytes(known.steps.itemsize * len(known.steps)))
         return self.step
@@ -170,8 +169,7 @@ class Timers:
         if known is None:
             return False
         pattern, rank, table = known
-        usual = pattern.fullmatch(line, start + len(WORD))
-        if usual is None:
+        if (usual := pattern.fullmatch(line, start + len(WORD))) is None:
             return False
         table.values.extend(map(float, usual.groups()))
         table.steps.append(rank.count(table))
@@ -194,8 +192,7 @@ class Timers:
 
     def _rank(self, before: str) -> _Rank:
         """Return the rank of a record from the text before it; without a number it is unknown, not 0."""
-        known = self._rank_after.get(before)
-        if known:
+        if known := self._rank_after.get(before):
             return known
         found = _RANK.search(before)
         label = (found[1] or found[2]) if found else None
@@ -271,18 +268,15 @@ def fields_of(record: str) -> Iterator[tuple[str, str]]:
     """
     at = 0
     while True:
-        found = _FIELD.match(record, at)
-        if found is None:
-            more = _MORE.search(record, at + 1)
-            if more is None:
+        if (found := _FIELD.match(record, at)) is None:
+            if (more := _MORE.search(record, at + 1)) is None:
                 return
             yield "", record[at : more.start()].strip(" |")
             at = more.start()
             continue
         name, value = found[1].strip(), found[2]
         at = found.end()
-        inner = _INNER.match(record, at)
-        if inner:
+        if inner := _INNER.match(record, at):
             at = inner.end()
             for part in inner[1].split(","):
                 inner_name, _, text = part.partition(":")

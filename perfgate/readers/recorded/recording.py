@@ -88,8 +88,7 @@ class _Recording(RunBuilder):
         except msgspec.ValidationError as error:
             self.say("error", "a series cannot be read", number, f": {error}".replace("`", "'"))
             return
-        unit = unit_of(piece.unit)
-        if unit is None:
+        if (unit := unit_of(piece.unit)) is None:
             self.say("error", "a series has an unknown unit", number, f": {piece.unit!r}")
         else:
             self._numbers(Key.of(piece.metric, **piece.labels), unit, piece, number)

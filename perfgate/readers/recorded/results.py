@@ -86,8 +86,7 @@ class SeveralForm(Struct, forbid_unknown_fields=True):
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a results document; a document of wrong form is one run with the error."""
-    text = file.whole()
-    if text is None:
+    if (text := file.whole()) is None:
         return (RunBuilder(file, NAME).run(),)
     source = JsonSource(load_json(text, file.name, file.limits))
     data = source.loaded.data
@@ -138,8 +137,7 @@ def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> For
 def _add(run: RunBuilder, written: SeriesForm, path: Path) -> None:
     """Add one series, in base units; numbers that cannot be true are refused, each with its place."""
     key = Key.of(written.metric, **written.labels)
-    unit = unit_of(written.unit)
-    if unit is None:
+    if (unit := unit_of(written.unit)) is None:
         nearest = difflib.get_close_matches(written.unit, [*UNITS, *BASE_UNITS], 1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         run.say("error", f"unknown unit {written.unit!r}{hint}", (*path, "unit"))

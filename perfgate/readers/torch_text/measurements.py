@@ -66,8 +66,6 @@ class _Measurement:
 
 @dataclass(slots=True)
 class _Table:
-    """A table of Compare while it is read."""
-
     line: int
     #: The text before the table on every line: indentation, a comment sign, the prefix of a launcher.
     prefix: str

@@ -40,8 +40,7 @@ class OpTable:
     """The tables of one file or section, one after another, while its lines are read."""
 
     def __init__(self, run: RunBuilder, labels: Labels) -> None:
-        self._run = run
-        self._labels = labels
+        self._run, self._labels = run, labels
         #: The columns in the rule above a header.
         self._spans: Sequence[Span] = ()
         self._header: OpHeader | None = None
@@ -84,8 +83,7 @@ class OpTable:
         elif self._in_rows:
             self._forget()
         else:
-            self._in_rows = True
-            self._last_row = number
+            self._in_rows, self._last_row = True, number
 
     def _begin(self, number: int, line: str) -> None:
         header = OpHeader.of(line, self._spans)

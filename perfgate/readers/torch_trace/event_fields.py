@@ -115,8 +115,7 @@ def nanoseconds(micros: Sequence[Any]) -> Int64:
 
 
 def _nanoseconds(value: Any) -> int:
-    if isinstance(value, str):
-        value = number_of(value)
+    value = number_of(value) if isinstance(value, str) else value
     if isinstance(value, float):
         value = Decimal(repr(value))
     if value is None or (isinstance(value, Decimal) and value.is_nan()) or not -_LIMIT < value < _LIMIT:
@@ -140,8 +139,7 @@ def whole_numbers(values: Sequence[Any], absent: int = -1) -> Int64:
 
 
 def _whole(value: Any, absent: int) -> int:
-    if isinstance(value, str):
-        value = number_of(value)
+    value = number_of(value) if isinstance(value, str) else value
     return int(value) if value is not None and abs(value) < 1 << 62 else absent  # the comparison is False for NaN
 
 
@@ -156,8 +154,7 @@ def decimals(values: Sequence[Any]) -> Float64:
 
 
 def _decimal(value: Any) -> float:
-    if isinstance(value, str):
-        value = number_of(value)
+    value = number_of(value) if isinstance(value, str) else value
     try:
         return math.nan if value is None else float(value)
     except OverflowError:
@@ -217,8 +214,7 @@ class Names(dict[object, int]):
         full = len(self.texts) >= self._most and not any(matches(text) for matches in _CLASSES)
         if full or len(text) > LONGEST_NAME:
             text = OTHERS
-        number = self.get(text)
-        if number is None:
+        if (number := self.get(text)) is None:
             number = self[text] = len(self.texts)
             self.texts.append(text)
         if name != text and len(self) < 2 * self._most:

@@ -44,8 +44,7 @@ def find_steps(tables: EventTables, mode: TraceMode) -> Steps | None:
     torch_tb_profiler knows only the runtime calls of 2021 and before. In its mode, the steps of later traces are not
     extended.
     """
-    spans = _host_spans(tables.host)
-    if spans is None:
+    if (spans := _host_spans(tables.host)) is None:
         return None
     groups = _Launches.of(tables.runtime, tables.device, tables.runtime.known_to(mode))
     inside = [groups.within(start, end) for start, end in zip(spans.starts, spans.ends, strict=True)]
