@@ -227,7 +227,7 @@ def test_a_large_report_stays_under_five_mebibytes() -> None:
     found = [VerdictDetails(i, "s", (base,) * 10 + (new,)) for i in range(400)]
     verdicts = tuple(replace(a_verdict("pass"), message="m" * 300) for _ in found)
     kept, left_out = within_budget(verdicts, found)
-    report = Report("pass", 0, verdicts, (), (), {}, Policy(None, "", ""), evidence=ReportDetails(kept, left_out))
+    report = Report("pass", 0, verdicts, (), (), {}, Policy(None, "", ""), details=ReportDetails(kept, left_out))
     assert 0 < left_out < 400
     assert len(render(report).encode()) < 5 << 20
 

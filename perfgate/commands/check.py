@@ -79,7 +79,7 @@ def check(request: CheckRequest) -> Report:
         suite=ruleset.suite,
         baseline=case.baseline.place,
         approve_command=_to_accept(case, verdicts, options, head),
-        evidence=details,
+        details=details,
     )
     return with_outcome(found)
 

@@ -81,10 +81,20 @@ def _compared(
     problems += [*unpaired, *_alone(base_runs, new_runs)]
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
-    policy, evidence = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
-    means, wrong = geometric_means(verdicts), tuple(problems)
-    report = Report(verdicts=verdicts, problems=wrong, inputs=files, environment=facts, policy=policy, suite="compare")
-    return with_outcome(replace(report, baseline=baseline.place, evidence=evidence, geometric_means=means))
+    policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
+    return with_outcome(
+        Report(
+            verdicts=verdicts,
+            problems=tuple(problems),
+            inputs=files,
+            environment=facts,
+            policy=policy,
+            suite="compare",
+            baseline=baseline.place,
+            details=details,
+            geometric_means=geometric_means(verdicts),
+        )
+    )
 
 
 def _asked(statistic: str | None, tolerance: str) -> Clause:

@@ -104,19 +104,19 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         suite=", ".join(dict.fromkeys(report.suite for report in reports)) or "default",
         baseline=_same([report.baseline for report in reports]),
         approve_command=_same([report.approve_command for report in reports]),
-        evidence=_evidence(reports),
+        details=_details(reports),
     )
     return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))
 
 
-def _evidence(reports: Sequence[Report]) -> ReportDetails:
+def _details(reports: Sequence[Report]) -> ReportDetails:
     """Return the runs behind all verdicts, with new verdict numbers; details of one environment are left out."""
     shown: list[VerdictDetails] = []
     before = 0
     for report in reports:
-        shown += [replace(found, verdict=found.verdict + before) for found in report.evidence.verdicts]
+        shown += [replace(found, verdict=found.verdict + before) for found in report.details.verdicts]
         before += len(report.verdicts)
-    return ReportDetails(tuple(shown), sum(report.evidence.left_out for report in reports))
+    return ReportDetails(tuple(shown), sum(report.details.left_out for report in reports))
 
 
 def _policy(policies: Sequence[Policy]) -> Policy:

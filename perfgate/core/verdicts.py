@@ -189,7 +189,7 @@ class Report:
     #: The command that would approve the new runs.
     approve_command: str | None = None
     #: The runs behind the verdicts, for reports that draw them.
-    evidence: ReportDetails = field(default_factory=ReportDetails)
+    details: ReportDetails = field(default_factory=ReportDetails)
     #: For a comparison without rules: the mean change of its metrics, by unit.
     geometric_means: tuple[MeanChange, ...] = ()
 

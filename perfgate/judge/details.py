@@ -171,30 +171,21 @@ def _accepted(verdict: Verdict) -> tuple[float | None, float | None]:
 def within_budget(
     verdicts: Sequence[Verdict], found: Sequence[VerdictDetails], most: int = MOST_VALUES
 ) -> tuple[tuple[VerdictDetails, ...], int]:
-    """The evidence in `most` values, and of how many verdicts something was left out.
+    """The details in at most `most` values, and the number of verdicts from which something was left out.
 
     The worst verdicts keep theirs. What does not fit loses its values first, then its runs.
     """
-    kept = dict.fromkeys(evidence.verdict for evidence in found)
     small: dict[int, VerdictDetails] = {}
-    worst_first = sorted(found, key=lambda evidence: OUTCOMES.index(verdicts[evidence.verdict].outcome))
     left_out = 0
-    for evidence in worst_first:
-        fitting = next((e for e in (evidence, _without_values(evidence)) if _cost(e) <= most), None)
-        left_out += fitting is not evidence
+    for one in sorted(found, key=lambda details: OUTCOMES.index(verdicts[details.verdict].outcome)):
+        bare = replace(one, runs=tuple(replace(run, values=(), steps=(), warmup=0, stalls=()) for run in one.runs))
+        fitting = next((details for details in (one, bare) if _cost(details) <= most), None)
+        left_out += fitting is not one
         if fitting is not None:
-            small[evidence.verdict] = fitting
+            small[one.verdict] = fitting
             most -= _cost(fitting)
-    return tuple(small[verdict] for verdict in kept if verdict in small), left_out
+    return tuple(small[one.verdict] for one in found if one.verdict in small), left_out
 
 
-def _cost(evidence: VerdictDetails) -> int:
-    return sum(_RUN_COSTS + len(run.values) for run in evidence.runs)
-
-
-def _without_values(evidence: VerdictDetails) -> VerdictDetails:
-    return replace(evidence, runs=tuple(map(_estimate_only, evidence.runs)))
-
-
-def _estimate_only(run: RunDetails) -> RunDetails:
-    return replace(run, values=(), steps=(), warmup=0, stalls=())
+def _cost(details: VerdictDetails) -> int:
+    return sum(_RUN_COSTS + len(run.values) for run in details.runs)

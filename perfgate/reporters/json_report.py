@@ -43,7 +43,7 @@ def render(report: Report) -> str:
         "suite": report.suite,
         "baseline": report.baseline,
         "approve_command": report.approve_command,
-        "evidence": report.evidence,
+        "evidence": report.details,
     }
     if report.geometric_means:
         document["geometric_means"] = report.geometric_means

@@ -122,7 +122,7 @@ def _report(form: _ReportDocument) -> Report:
         suite=form.suite,
         baseline=form.baseline,
         approve_command=form.approve_command,
-        evidence=form.evidence,
+        details=form.evidence,
         geometric_means=form.geometric_means,
     )
 

@@ -162,5 +162,5 @@ reports = st.builds(
     suite=text,
     baseline=maybe_text,
     approve_command=maybe_text,
-    evidence=evidences,
+    details=evidences,
 )

@@ -404,7 +404,7 @@ EVIDENCE = ReportDetails(
     movers=(Part("kernel.gemm", {}, 0.012, 0.051), Part("op.aten::mm", {}, None, 0.002)),
 )
 #: Some of the same verdicts, as a check writes them that was asked to show the runs.
-WITH_EVIDENCE = replace(EVERY_OUTCOME, verdicts=EVERY_OUTCOME.verdicts[:5], evidence=EVIDENCE)
+WITH_EVIDENCE = replace(EVERY_OUTCOME, verdicts=EVERY_OUTCOME.verdicts[:5], details=EVIDENCE)
 ONE_WITH_EVIDENCE = replace(
-    WITH_EVIDENCE, verdicts=WITH_EVIDENCE.verdicts[:1], evidence=replace(EVIDENCE, verdicts=EVIDENCE.verdicts[:1])
+    WITH_EVIDENCE, verdicts=WITH_EVIDENCE.verdicts[:1], details=replace(EVIDENCE, verdicts=EVIDENCE.verdicts[:1])
 )

@@ -120,7 +120,7 @@ def test_the_ranks_of_a_verdict_are_named():
 def test_facts_that_differ_are_marked_and_come_first():
     rows = page_of(PAGE).xpath("//tr[@class='differs']")
     assert [shown(row) for row in rows] == ["torch differs 2.8.0 2.9.0"]
-    same = replace(WITH_EVIDENCE, verdicts=(), evidence=replace(EVIDENCE, base_environment=ENVIRONMENT))
+    same = replace(WITH_EVIDENCE, verdicts=(), details=replace(EVIDENCE, base_environment=ENVIRONMENT))
     assert not page_of(render(same)).xpath("//tr[@class='differs']")
 
 
@@ -132,7 +132,7 @@ def test_approvals_say_who_when_and_why():
 
 def test_a_part_that_only_one_side_holds_gives_no_shorter_bar():
     parts = (*EVIDENCE.breakdown, replace(EVIDENCE.breakdown[0], metric="step.memcpy", base=None))
-    text = render(replace(WITH_EVIDENCE, verdicts=(), evidence=replace(EVIDENCE, breakdown=parts)))
+    text = render(replace(WITH_EVIDENCE, verdicts=(), details=replace(EVIDENCE, breakdown=parts)))
     assert "The baseline does not have all parts" in text
     assert "The baseline does not have all parts" not in PAGE
 
@@ -176,8 +176,8 @@ def test_a_hostile_name_is_shown_as_it_is(hostile):
 
 def report_of(document):
     """The stored report as the value that it was rendered from."""
-    fields = {name: document[name] for name in document if name not in ("schema", "counts", "problems")}
-    report = msgspec.convert(fields | {"problems": []}, Report)
+    fields = {name: document[name] for name in document if name not in ("schema", "counts", "problems", "evidence")}
+    report = msgspec.convert(fields | {"problems": [], "details": document["evidence"]}, Report)
     problems = [
         Problem(
             found["severity"],
@@ -212,4 +212,4 @@ def test_numbers_beyond_any_axis_give_no_picture_and_no_error(size):
     runs = tuple(replace(run, estimate=size, values=(size,) * 12) for run in EVIDENCE.verdicts[1].runs)
     evidence = ReportDetails((VerdictDetails(0, "s", runs, allowed_high=size),))
     verdict = change(tolerance=size, change=replace(change().change, estimate=size, low=None, high=None))
-    assert_harmless(render(replace(WITH_EVIDENCE, verdicts=(verdict,), evidence=evidence)))
+    assert_harmless(render(replace(WITH_EVIDENCE, verdicts=(verdict,), details=evidence)))

@@ -54,7 +54,7 @@ def test_every_verdict_is_written_as_it_is_alone(report):
     VALIDATOR.validate(document)
     alone = [json.loads(render(replace(report, verdicts=(verdict,))))["verdicts"] for verdict in report.verdicts]
     assert [[verdict] for verdict in document["verdicts"]] == alone
-    assert len(document["evidence"]["verdicts"]) == len(report.evidence.verdicts)
+    assert len(document["evidence"]["verdicts"]) == len(report.details.verdicts)
 
 
 def test_a_list_of_numbers_stands_on_one_line():

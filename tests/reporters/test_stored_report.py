@@ -27,7 +27,7 @@ def test_a_report_of_an_earlier_version_is_read():
     assert problems == []
     assert found is not None
     assert [verdict.rule for verdict in found.verdicts] == ["allreduce-tail"]
-    assert [run.judged for run in found.evidence.verdicts[0].runs] == [True, False]
+    assert [run.judged for run in found.details.verdicts[0].runs] == [True, False]
     assert json.loads(json_report.render(found)) == json.loads(text)
 
 

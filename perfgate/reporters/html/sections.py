@@ -76,10 +76,10 @@ class StepSection:
 
 def verdicts(report: Report) -> list[VerdictSection]:
     """Return a section per verdict, the worst first."""
-    details = {found.verdict: found for found in report.evidence.verdicts}
+    details = {found.verdict: found for found in report.details.verdicts}
     sections = [VerdictSection(verdict, i, details.get(i)) for i, verdict in enumerate(report.verdicts)]
     sections.sort(key=lambda section: OUTCOMES.index(section.verdict.outcome))
-    drawn = [_drawn(section, report.evidence.levels) for section in sections[:MOST_DRAWN]]
+    drawn = [_drawn(section, report.details.levels) for section in sections[:MOST_DRAWN]]
     return [*drawn, *sections[MOST_DRAWN:]]
 
 
@@ -146,7 +146,7 @@ def short_name(run: RunDetails, levels: Iterable[LevelDetails]) -> str:
 
 def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None, bool]]:
     """Yield each fact as its name, its base value, its new value, and True if they differ; differences come first."""
-    base, new = report.evidence.base_environment, report.environment
+    base, new = report.details.base_environment, report.environment
     both = bool(base)
     rows = [(name, base.get(name), new.get(name)) for name in sorted({*base, *new})]
     marked = [(*row, both and row[1] != row[2]) for row in rows]
@@ -155,7 +155,7 @@ def environment(report: Report) -> Iterator[tuple[str, Fact | None, Fact | None,
 
 def steps(report: Report) -> StepSection | None:
     """Return the parts of a step, or None for runs without a trace."""
-    parts, movers = report.evidence.breakdown, report.evidence.movers
+    parts, movers = report.details.breakdown, report.details.movers
     if not parts and not movers:
         return None
     times = {"base": [part.base or 0.0 for part in parts], "new": [part.new or 0.0 for part in parts]}
