@@ -18,8 +18,8 @@ import yaml
 
 from perfgate.cli.entry import main
 from perfgate.core import resource_limits as limits
-from perfgate.core.names import STATISTICS
 from perfgate.core.units import BASE_UNITS, UNITS
+from perfgate.core.wording import STATISTICS
 from perfgate.readers.registry import FORMATS, Format
 from perfgate.rules import explain
 from perfgate.rules.syntax import grammar

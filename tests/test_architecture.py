@@ -51,7 +51,7 @@ HOMES = {
     "rich": {"reporters"},
     "msgspec": {"documents.signed_files", "baselines", "readers", "reporters"},
     "fsspec": {"baselines.bucket"},
-    "pynvml": {"workspace.machine"},
+    "pynvml": {"workspace.surroundings"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
     "numpy": {"core", "stats", "readers", "judge", "analysis", "baselines"},

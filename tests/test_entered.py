@@ -12,7 +12,6 @@ import pytest
 SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "entered.py"
 
 
-@pytest.mark.xfail(strict=False, reason="files and functions are still being merged")
 @pytest.mark.parametrize(("command", "files", "functions"), [("check", 55, 400), ("paired", 60, 420)])
 def test_the_path_of_a_command_is_short(command: str, files: int, functions: int) -> None:
     done = subprocess.run([sys.executable, SCRIPT, command], capture_output=True, text=True, check=True)

@@ -3,7 +3,7 @@
 import pytest
 from conftest import write_rules
 
-from perfgate.core.names import canonical_timer, synonyms
+from perfgate.core.wording import canonical_timer, synonyms
 
 OLD_LOG = "".join(f"[Rank 0] rank=0 time (ms) | forward: {40 + x / 10} | backward: 90.5\n" for x in range(100))
 NEW_LOG = OLD_LOG.replace("rank=0 ", "").replace("forward", "fwd").replace("backward", "bwd")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfgate.core import Key, Run, Series, Verdict, read_only
-from perfgate.core.names import synonyms
+from perfgate.core.wording import synonyms
 from perfgate.judge.derived import component_names
 from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
 from perfgate.rules.syntax.sentence import LimitClause, Selector, selectors

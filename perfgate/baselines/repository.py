@@ -20,7 +20,7 @@ from perfgate.baselines.places import (
 )
 from perfgate.baselines.stores import Store, read_files
 from perfgate.core import Baseline, Fact, Key, Problem
-from perfgate.core.names import synonyms
+from perfgate.core.wording import synonyms
 from perfgate.judge.derived import component_names
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors

@@ -17,7 +17,7 @@ def env() -> int:
     Example: perfgate env > env.json
     """
     from perfgate.reporters.plain_json import encode
-    from perfgate.workspace.machine import machine_facts
+    from perfgate.workspace.surroundings import machine_facts
 
     facts, hints = machine_facts()
     for hint in hints:

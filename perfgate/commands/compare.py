@@ -10,7 +10,7 @@ from perfgate.baselines.listing import sides
 from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
-from perfgate.core.names import is_statistic
+from perfgate.core.wording import is_statistic
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
 from perfgate.judge.verdicts import judge_with_details

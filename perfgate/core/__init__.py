@@ -7,7 +7,7 @@
 | `verdicts` | verdicts, and the report that contains them |
 | `details` | the runs behind the verdicts, as reports draw them |
 | `summaries` | what `inspect`, `baseline`, `plan` and `selftest` show |
-| `names`, `units`, `wording`, `resource_limits` | names, quantities, words and limits |
+| `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |
 
 Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). The types of the
 rule language are in `perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfgate.core import Key, Run, Series, read_only, show_labels
-from perfgate.core.names import synonyms
+from perfgate.core.wording import synonyms
 from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, single_number, statistic_unit
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.core import Key, Series, Share
-from perfgate.core.names import synonyms
+from perfgate.core.wording import synonyms
 from perfgate.judge.decide_change import EXACT_S0, ChangeResult
 from perfgate.judge.decisions import ChangeQuestion, MeasuredSide
 from perfgate.judge.inquiry import Inquiry

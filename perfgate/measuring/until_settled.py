@@ -19,8 +19,8 @@ from typing import Literal
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
-from perfgate.workspace.machine import machine_facts
 from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.surroundings import machine_facts
 
 StopRule = Literal["final", "never", "unless-suspect"]
 

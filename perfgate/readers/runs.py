@@ -86,9 +86,7 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
 
 
 def with_missing_ranks(run: Run) -> Run:
-    """Return the run, with a warning if ranks of its job are missing, as far as traces say how many there were."""
-    if "torch-trace" not in run.format:
-        return run
+    """Return the run of a trace, with a warning if ranks of its job are missing, as far as traces say their number."""
     from perfgate.readers.torch_trace.ranks import missing_ranks
 
     return replace(run, problems=(*run.problems, *missing_ranks(run)))

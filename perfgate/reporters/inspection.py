@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perfgate.core import Portion, RunSummary, SeriesSummary, TraceView
-from perfgate.core.names import synonyms
 from perfgate.core.units import format_number, format_value
-from perfgate.core.wording import aligned, clip, one_line, plural, series_name, without_commands
+from perfgate.core.wording import aligned, clip, one_line, plural, series_name, synonyms, without_commands
 from perfgate.reporters.plain_json import encode, problem
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from perfgate.core.names import STATISTICS, percent_of
+from perfgate.core.wording import STATISTICS, percent_of
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, Selector, is_per_run, selectors
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from perfgate.core import Better
-from perfgate.core.names import percent_of
+from perfgate.core.wording import percent_of
 from perfgate.stats.distributions import FloatArray, sample_quantile, time_constant
 from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, steady_run
 

@@ -82,7 +82,7 @@ def read_runs(
     for path in paths:
         name, is_folder = path if as_given else shown_path(path), path != "-" and os.path.isdir(path)
         runs = (_read_folder(Path(path), options, name),) if is_folder else _read_file(path, options, name)
-        found.append(list(map(with_missing_ranks, runs)))
+        found.append([with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs])
     seen: dict[tuple[str, ...], str] = {}
     for own in found:
         content = tuple(sorted({file.sha256 for run in own for file in run.files}))

@@ -1,14 +1,26 @@
-"""What a command reads besides its arguments: the date, the limits, the commit, the user."""
+"""What a command reads besides its arguments: the date, the limits, the commit, the user, and the machine.
+
+Facts of NVIDIA GPUs come from NVML (through `nvidia-ml-py`, an optional package). Versions come from the metadata of
+installed packages, which are not imported. Unknown facts are left out and never guessed. NVML does not show whether
+clocks are locked: a user who locks them adds `--env clocks_locked=true`.
+"""
 
 from __future__ import annotations
 
 import getpass
 import os
+import platform
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, datetime, timezone
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+from perfgate.core import Fact
 from perfgate.core.resource_limits import DEFAULT, VARIABLE, Limits, parse_limits
+from perfgate.core.runs import THROTTLE
 from perfgate.workspace.options import Refused
 
 #: No object is replaced by another, no path is a pattern, and git never asks for a password.
@@ -90,3 +102,122 @@ def _known_to_git(*arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.decode("utf-8", "replace").strip() or None
+
+
+#: Packages whose versions are recorded; of several names the first that is installed gives the fact.
+_VERSIONS = {
+    "torch": ("torch",),
+    "cuda": ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime"),
+    "cudnn": ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
+    "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
+    "triton": ("triton",),
+    "deepspeed": ("deepspeed",),
+    "lightning": ("lightning", "pytorch-lightning"),
+    "transformers": ("transformers",),
+}
+#: NVML's clocks event reasons in nvml.h, from bit 0 on.
+_EVENT_REASONS = (
+    *("gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown"),
+    *("hw_thermal_slowdown", "hw_power_brake", "display_clock_setting"),
+)
+
+
+def machine_facts() -> tuple[dict[str, Fact], list[str]]:
+    """Return the facts of this machine, sorted by name, and hints how to learn more of them."""
+    may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    facts: dict[str, Fact] = {
+        "cpu": _cpu(),
+        "cpu_count": may_use,
+        "host": platform.node(),
+        "os": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        **_versions(),
+    }
+    world = os.environ.get("WORLD_SIZE", "")
+    if world.isdecimal():
+        facts["world_size"] = int(world)
+    if any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")):
+        facts["container"] = True
+    gpus, hints = _gpus()
+    return dict(sorted({**facts, **gpus}.items())), hints
+
+
+def _cpu() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _versions() -> dict[str, Fact]:
+    found: dict[str, Fact] = {}
+    for fact, packages in _VERSIONS.items():
+        for package in packages:
+            with suppress(metadata.PackageNotFoundError):
+                found.setdefault(fact, metadata.version(package))
+    return found
+
+
+def _gpus() -> tuple[dict[str, Fact], list[str]]:
+    try:
+        import pynvml
+    except ImportError:
+        present = Path("/proc/driver/nvidia/version").exists()
+        return {}, ["the facts of the GPU are missing: pip install nvidia-ml-py"] if present else []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return {}, [f"the facts of the GPU are missing: NVML failed: {error}"]
+    try:
+        devices = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return _facts_of(pynvml, devices), []
+    except pynvml.NVMLError as error:
+        return {}, [f"the facts of the GPU are missing: NVML failed: {error}"]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
+    """Return the facts of the devices: all values if they differ, and the highest temperature."""
+
+    def each(ask: Callable[[Any], Any]) -> list[Any]:
+        answers = []
+        for device in devices:
+            with suppress(nvml.NVMLError):  # not every board supports every query
+                answers.append(ask(device))
+        return answers
+
+    def mode(ask: Callable[[Any], Any]) -> list[str]:
+        return ["on" if answer else "off" for answer in each(ask)]
+
+    names = {
+        "gpu": each(lambda d: _text(nvml.nvmlDeviceGetName(d))),
+        "gpu_memory_gib": each(lambda d: round(nvml.nvmlDeviceGetMemoryInfo(d).total / 2**30)),
+        "power_cap_w": each(lambda d: round(nvml.nvmlDeviceGetPowerManagementLimit(d) / 1000)),
+        "sm_clock_max_mhz": each(lambda d: nvml.nvmlDeviceGetMaxClockInfo(d, nvml.NVML_CLOCK_SM)),
+        "sm_clock_mhz": each(lambda d: nvml.nvmlDeviceGetClockInfo(d, nvml.NVML_CLOCK_SM)),
+        "memory_clock_mhz": each(lambda d: nvml.nvmlDeviceGetClockInfo(d, nvml.NVML_CLOCK_MEM)),
+        "persistence": mode(nvml.nvmlDeviceGetPersistenceMode),
+        "mig": mode(lambda d: nvml.nvmlDeviceGetMigMode(d)[0]),
+        "ecc": mode(lambda d: nvml.nvmlDeviceGetEccMode(d)[0]),
+    }
+    facts: dict[str, Fact] = {}
+    for name, values in names.items():
+        distinct = sorted(set(values))
+        if distinct:
+            facts[name] = distinct[0] if len(distinct) == 1 else " + ".join(map(str, distinct))
+    heat = each(lambda d: nvml.nvmlDeviceGetTemperature(d, nvml.NVML_TEMPERATURE_GPU))
+    facts |= {"gpu_temperature_c": max(heat)} if heat else {}
+    # NVML renamed the query for throttling in 2023.
+    query = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    answers = each(query or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
+    reasons = {word for bits in answers for i, word in enumerate(_EVENT_REASONS) if bits >> i & 1}
+    facts[THROTTLE] = ",".join(sorted(reasons)) or "none"
+    version = nvml.nvmlSystemGetCudaDriverVersion()
+    facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"
+    return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -14,9 +14,9 @@ import pytest
 from pages import DOCS, ROOT
 
 from perfgate.cli.entry import main
-from perfgate.core.names import is_statistic
 from perfgate.core.resource_limits import Limits
 from perfgate.core.units import UNITS
+from perfgate.core.wording import is_statistic
 from perfgate.readers.registry import FORMATS
 from perfgate.schemas import schema
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from perfgate.core import Better
-from perfgate.core.names import STATISTICS, is_statistic
+from perfgate.core.wording import STATISTICS, is_statistic
 from perfgate.documents.yaml import load_document
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Settings

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfgate.core import Key
-from perfgate.core.names import canonical_timer
+from perfgate.core.wording import canonical_timer
 from perfgate.readers.builder import Column, RunBuilder
 from perfgate.readers.values import fault_of
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, NoReturn
 
-from perfgate.core.names import is_statistic
 from perfgate.core.units import NUMBER, UNITS, Quantity
+from perfgate.core.wording import is_statistic
 
 MAX_LENGTH = 2000
 KEYWORDS = (

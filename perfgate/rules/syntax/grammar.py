@@ -21,8 +21,8 @@ from functools import partial
 from typing import NoReturn, cast, get_args
 
 from perfgate.core import Comparator
-from perfgate.core.names import STATISTICS, is_statistic
 from perfgate.core.units import NUMBER, Quantity
+from perfgate.core.wording import STATISTICS, is_statistic
 from perfgate.rules.syntax.cursor import Cursor, SentenceError, Token, meant_percentile
 from perfgate.rules.syntax.sentence import (
     Arithmetic,

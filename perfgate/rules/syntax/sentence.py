@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Literal
 
 from perfgate.core import Comparator, Key
-from perfgate.core.names import synonyms
 from perfgate.core.units import Quantity
+from perfgate.core.wording import synonyms
 
 Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowest rank"]
 RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
