@@ -226,7 +226,7 @@ def test_each_way_of_pairing_has_noise_of_its_own_and_runs_have_theirs(gate: Com
     assert verdict(gate, *one_process)["change"] != before["change"]
     assert prior_file(folder).read_bytes() == between_runs
     assert {path.name for path in folder.glob("baselines/*/*/prior*.json")} == {
-        *("prior.json", "prior-in-turn.json", "prior-one-process.json"),
+        *("prior.json", "prior-in-turn.json", "prior-one-process.json")
     }
     assert gate("baseline", "verify").code == 0
 

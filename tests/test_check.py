@@ -68,13 +68,7 @@ def test_one_rule_on_one_run(perfgate: Command, folder: Path, sentence: str, out
     assert (found["verdicts"][0]["outcome"], got, found["exit_code"]) == (outcome, code, code)
 
 
-CHANGES = [
-    (1.00, "pass", 0),
-    (0.97, "pass", 0),
-    (1.04, "inconclusive", 0),
-    (1.06, "suspect", 3),
-    (1.20, "fail", 1),
-]
+CHANGES = [(1.00, "pass", 0), (0.97, "pass", 0), (1.04, "inconclusive", 0), (1.06, "suspect", 3), (1.20, "fail", 1)]
 
 
 @pytest.mark.parametrize(("factor", "outcome", "code"), CHANGES)

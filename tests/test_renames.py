@@ -14,11 +14,7 @@ FIT Profiler Report
 |  run_training_batch                         \t|  0.6              \t|  4              \t|  2.4            \t|
 -------------------------------------------------------------------------------------------------------------
 """
-ACTIONS = (
-    "get_train_batch",
-    "[TrainingEpochLoop].train_dataloader_next",
-    "[_TrainingEpochLoop].train_dataloader_next",
-)
+ACTIONS = ("get_train_batch", "[TrainingEpochLoop].train_dataloader_next", "[_TrainingEpochLoop].train_dataloader_next")
 TABLE = """\
 ---------  ------------  ------------  ------------  ------------  ------------
      Name    Self CPU %      Self CPU      Self {0}    {0} total    # of Calls

@@ -18,13 +18,7 @@ from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 
-_BETTER_BY_UNIT: dict[str, Better] = {
-    "s": "lower",
-    "B": "lower",
-    "1/s": "higher",
-    "B/s": "higher",
-    "FLOP/s": "higher",
-}
+_BETTER_BY_UNIT: dict[str, Better] = {"s": "lower", "B": "lower", "1/s": "higher", "B/s": "higher", "FLOP/s": "higher"}
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share")
 

@@ -183,13 +183,7 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         until = f"until {allowance.expires} ({allowance.reason})"
         message = f"allowed up to {100 * allowance.up_to:g}% by {allowance.by} {until}: {message}"
     return replace(
-        _verdict(
-            inquiry,
-            decision,
-            message,
-            next_step,
-            notes,
-        ),
+        _verdict(inquiry, decision, message, next_step, notes),
         unit=inquiry.unit,
         shown_unit=inquiry.shown_unit,
         statistic=inquiry.shown_statistic,

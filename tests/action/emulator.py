@@ -85,11 +85,7 @@ def run_action(
         elif evaluate(condition(spec.get("if")), {**context, "status": status}):
             step = run_step(spec, context, workspace, dict(environment))
         steps[name] = step
-        context["steps"][name] = {
-            "outputs": step.outputs,
-            "outcome": step.outcome,
-            "conclusion": step.conclusion,
-        }
+        context["steps"][name] = {"outputs": step.outputs, "outcome": step.outcome, "conclusion": step.conclusion}
         if step.conclusion == "failure":
             status = "failure"
     outputs = {name: expand(told["value"], context) for name, told in action.get("outputs", {}).items()}

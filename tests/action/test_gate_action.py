@@ -26,11 +26,7 @@ from perfgate.cli import entry
 Action = Callable[..., Result]
 Command = Callable[..., Done]
 #: What the runner knows of a pull request, of a fork or not.
-PULL_REQUEST = {
-    "base_ref": "main",
-    "sha": "1" * 40,
-    "event": {"pull_request": {"head": {"sha": "2" * 40}}},
-}
+PULL_REQUEST = {"base_ref": "main", "sha": "1" * 40, "event": {"pull_request": {"head": {"sha": "2" * 40}}}}
 #: The name that git gives to nothing.
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 PUSH = {"base_ref": "", "sha": "1" * 40, "event": {}}
@@ -147,10 +143,7 @@ def test_an_inconclusive_result_is_green_and_said(script: Action, repository: Re
     assert levels(result) == ["warning"]
 
 
-@pytest.mark.parametrize(
-    ("results", "words"),
-    [("out/*.json", "out/*.json"), ("train.log\nabsent.log", "absent.log")],
-)
+@pytest.mark.parametrize(("results", "words"), [("out/*.json", "out/*.json"), ("train.log\nabsent.log", "absent.log")])
 def test_missing_results_are_red(script: Action, limit: Path, results: str, words: str) -> None:
     write_log(limit / "train.log", forward=steady(100))
     result = script(results=results, junit="junit.xml")

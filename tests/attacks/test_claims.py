@@ -30,12 +30,7 @@ def test_a_given_fact_that_hides_another_machine_is_said(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("baseline", "add"),
-        ("baseline", "approve", "--reason", "x"),
-        ("selftest",),
-        ("check", "--propose", "proposal"),
-    ],
+    [("baseline", "add"), ("baseline", "approve", "--reason", "x"), ("selftest",), ("check", "--propose", "proposal")],
     ids=" ".join,
 )
 def test_whoever_decides_sees_the_contradiction(

@@ -116,9 +116,7 @@ def test_every_part_of_a_step_is_found_in_its_metric(lightning: ModuleType) -> N
     assert sorted(found["data_load"].values)[6] < VALIDATION / 1000  # validation is not in it
 
 
-def test_accumulated_gradients_have_batches_without_an_optimizer_step(
-    lightning: ModuleType,
-) -> None:
+def test_accumulated_gradients_have_batches_without_an_optimizer_step(lightning: ModuleType) -> None:
     from perfgate.integrations.lightning import RecorderCallback
 
     callback = RecorderCallback("run.json")

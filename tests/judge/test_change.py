@@ -28,13 +28,7 @@ OUTCOMES = [
     ("faster", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05}, "pass interval"),
     ("less, higher", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "better": "higher"}, "fail interval"),
     ("less, neither", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "better": "neither"}, "fail interval"),
-    (
-        "less, both sides",
-        [STEADY] * 5,
-        [scaled(0.8)],
-        {"tolerance": 0.05, "two_sided": True},
-        "fail interval",
-    ),
+    ("less, both sides", [STEADY] * 5, [scaled(0.8)], {"tolerance": 0.05, "two_sided": True}, "fail interval"),
     ("one against one", [STEADY], [scaled(1.02)], {"tolerance": 0.05}, "inconclusive interval"),
     ("suspect", NUMBERS, [106.5], {"tolerance": 0.05}, "suspect interval"),
     ("suspect, strict", NUMBERS, [106.5], {"tolerance": 0.05, "strict": True}, "fail interval"),
@@ -54,13 +48,7 @@ OUTCOMES = [
     ("0 to 3", [0], [3], {"tolerance_absolute": 2, "exact": True}, "fail exact"),
     ("0 to 2", [0], [2], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
     ("0 to 1 or 3", [0], [1, 3], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
-    (
-        "0 to -3",
-        [0],
-        [-3],
-        {"tolerance_absolute": 2, "exact": True, "better": "higher"},
-        "fail exact",
-    ),
+    ("0 to -3", [0], [-3], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "fail exact"),
     ("0 to -1", [0], [-1], {"tolerance_absolute": 2, "exact": True, "better": "higher"}, "pass exact"),
     ("-5 to -4 or -2", [-5], [-4, -2], {"tolerance_absolute": 2, "exact": True}, "inconclusive exact"),
     ("-6 or -5 to -4", [-6, -5], [-4], {"tolerance_absolute": 2, "exact": True}, "pass exact"),
@@ -77,13 +65,7 @@ OUTCOMES = [
     ("few allowed", [STEADY], [STEADY[:3]], {"tolerance": 0.05, "min_samples": 3}, "pass interval"),
     ("half skipped", [STEADY] * 5, [STEADY], {"tolerance": 0.05, "warmup": 15}, "pass interval"),
     ("all skipped", [STEADY], [STEADY], {"tolerance": 0.05, "warmup": 30}, "error too-few-samples"),
-    (
-        "a sum beyond floats",
-        [[1e308] * 9],
-        [STEADY],
-        {"tolerance": 1, "statistic": "total"},
-        "error not-a-number",
-    ),
+    ("a sum beyond floats", [[1e308] * 9], [STEADY], {"tolerance": 1, "statistic": "total"}, "error not-a-number"),
 ]
 
 

@@ -52,9 +52,7 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(
-    ("runs", "statistic", "bound", "comparator", "expected"),
-    [r[1:] for r in OUTCOMES],
-    ids=[r[0] for r in OUTCOMES],
+    ("runs", "statistic", "bound", "comparator", "expected"), [r[1:] for r in OUTCOMES], ids=[r[0] for r in OUTCOMES]
 )
 def test_outcome(runs, statistic, bound, comparator, expected):
     found = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
@@ -202,8 +200,4 @@ def test_units_do_not_enter(runs, statistic, strict, bound, exponent):
     one = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
     scaled = [[v * 2.0**exponent for v in run] for run in runs]
     other = judge_limit(scaled, statistic=statistic, bound=bound * unit, comparator=comparator)
-    assert (one.outcome, one.n_effective, one.share_high) == (
-        other.outcome,
-        other.n_effective,
-        other.share_high,
-    )
+    assert (one.outcome, one.n_effective, one.share_high) == (other.outcome, other.n_effective, other.share_high)

@@ -9,13 +9,7 @@ import pytest
 
 from perfgate import judge_change, judge_limit
 from perfgate.core.wording import listed, plural
-from perfgate.judge.messages import (
-    change_message,
-    change_next_step,
-    limit_message,
-    limit_next_step,
-    paired_next_step,
-)
+from perfgate.judge.messages import change_message, change_next_step, limit_message, limit_next_step, paired_next_step
 
 PASSED = judge_change([100.0] * 5, [100.0], tolerance=0.05)
 LIMIT = judge_limit([[1.0, 2.0, 1.5] * 20], bound=9.0)

@@ -38,11 +38,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("x within 5% of baseline", {"new": [*drawn(4), NONE]}, "x: " + FEW.format("4 runs", 5)),
     ("x within 5% of baseline", {"new": COUNTS}, "x: it is a number of bytes or a count, compared without noise"),
     ("x within 5% of baseline", {"new": [NONE]}, "no run has a metric of `x within 5% of baseline`"),
-    (
-        "x within 5% of baseline",
-        {"new": [*drawn(3), *drawn(3, unit="1/s")]},
-        "x: it has different units: 1/s and s",
-    ),
+    ("x within 5% of baseline", {"new": [*drawn(3), *drawn(3, unit="1/s")]}, "x: it has different units: 1/s and s"),
     (
         "x within 5% of baseline",
         {"new": drawn(4), "base": drawn(4), "pairing": "in-turn"},

@@ -88,11 +88,7 @@ REFUSED = [
         series("x", "s", [1.0] * 3),
         "too-few-samples: x median has fewer than 4 values after warm-up. run more steps, or set min_samples",
     ),
-    (
-        "x under 9 s",
-        number(np.nan),
-        "not-a-number: x has values that are not finite numbers. see `perfgate inspect`",
-    ),
+    ("x under 9 s", number(np.nan), "not-a-number: x has values that are not finite numbers. see `perfgate inspect`"),
     (
         "x within 5% of baseline",
         series("x", "s", [0.0] * 8 + [-1.0] * 9),

@@ -134,7 +134,7 @@ def test_a_metric_in_two_sections_is_two_metrics():
         GEMM + "Memory Throughput#2": [1.5e9, 1.25e12],
     }
     assert said(run)[1:] == [
-        f"train.log:3: warning: a name occurs again: {GEMM}Memory Throughput is named {GEMM}Memory Throughput#2 here",
+        f"train.log:3: warning: a name occurs again: {GEMM}Memory Throughput is named {GEMM}Memory Throughput#2 here"
     ]
 
 

@@ -59,10 +59,7 @@ def test_a_series_recorded_in_step_0_alone_has_no_steps():
         ('{"metric":"a","unit":"s","values":[-1]}', "a: -1.0 s is not a measurement; left out"),
         ('{"metric":"a","unit":"s","value":-1}', "a: -1.0 s is not a measurement; left out"),
         ('{"metric":"a","unit":"mss","values":[1]}', "a series has an unknown unit: 'mss'"),
-        (
-            '{"metric":"a","unit":"s","vales":[1]}',
-            "a series cannot be read: Object contains unknown field 'vales'",
-        ),
+        ('{"metric":"a","unit":"s","vales":[1]}', "a series cannot be read: Object contains unknown field 'vales'"),
         ('{"metric":"a","unit":"s","values":[1],"steps":[1,2]}', "a series has no values, or another number of"),
         ('{"metric":"a","unit":"s"}', "a series has no values, or another number of steps"),
         ('{"metric":"a","unit":"s","values":[1,}', "a line cannot be read: this is not JSON"),

@@ -149,10 +149,7 @@ def test_values_that_cannot_be_true_are_left_out_with_their_steps():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (
-            '{"metric": "a", "unit": "s", "vales": [1]}',
-            ":2:39: error: unknown field 'vales'; did you mean 'values'?",
-        ),
+        ('{"metric": "a", "unit": "s", "vales": [1]}', ":2:39: error: unknown field 'vales'; did you mean 'values'?"),
         ('{"metric": "a", "unit": "s", "values": [1, "x"]}', ":2:44: error: an item of 'values' is text, not a number"),
         ('{"metric": "a", "unit": "mss", "values": [1]}', ":2:25: error: unknown unit 'mss'; did you mean 'ms'?"),
         ('{"metric": "a", "unit": "s", "values": [1], "steps": [1, 2]}', ":2:1: error: a: 2 steps for 1 values"),

@@ -135,10 +135,7 @@ VERSIONS = {
                 ["Name", "Self", "CPU", "3", "4", "5"], [["mm", "5%", "4.500ms", "7%", "6.500ms", "2.000ms"]]
             ).split("\n")
         ).replace("Self  CPU  3  4  5", "Self CPU %  Self CPU  CPU total %  CPU total  CPU time avg"),
-        {
-            "mm.self_cpu_time": {"total": 0.0045},
-            "mm.cpu_time": {"total": 0.0065, "mean": 0.002},
-        },
+        {"mm.self_cpu_time": {"total": 0.0045}, "mm.cpu_time": {"total": 0.0065, "mean": 0.002}},
     ),
 }
 
@@ -189,9 +186,7 @@ def test_names_that_are_printed_again_are_numbered():
     run = run_of(text + "\n" + text)
     found = [*aggregates(run)]
     assert found[::3] == ["void k<4, at....calls"] + [f"void k<4, at...#{number}.calls" for number in range(2, 7)]
-    assert said(run) == [
-        "train.log:5: warning: a name occurs again: void k<4, at... is named void k<4, at...#2 here",
-    ]
+    assert said(run) == ["train.log:5: warning: a name occurs again: void k<4, at... is named void k<4, at...#2 here"]
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,7 @@ parts = st.lists(st.builds(Part, text, labels, maybe_number, maybe_number), max_
 evidences = st.builds(
     ReportDetails,
     verdicts=st.lists(
-        st.builds(VerdictDetails, places, units.filter(bool), run_lists, counts, maybe_number, maybe_number),
-        max_size=2,
+        st.builds(VerdictDetails, places, units.filter(bool), run_lists, counts, maybe_number, maybe_number), max_size=2
     ).map(tuple),
     left_out=counts,
     levels=st.lists(

@@ -208,11 +208,7 @@ def test_a_time_plus_a_constant_has_no_unit():
 
 # --- aggregates and statistics ---------------------------------------------------------------------------------------
 
-AGGREGATES = [
-    ({"mean": 2.0, "total": 99.0, "count": 3}, 2.0),
-    ({"total": 6.0, "count": 3}, 2.0),
-    ({"total": 6.0}, 6.0),
-]
+AGGREGATES = [({"mean": 2.0, "total": 99.0, "count": 3}, 2.0), ({"total": 6.0, "count": 3}, 2.0), ({"total": 6.0}, 6.0)]
 
 
 @pytest.mark.parametrize(("printed", "value"), AGGREGATES)

@@ -259,11 +259,7 @@ SCHEMA_WORDS = [
     ("- {assert: x < 5, warmup: -1}", "-1", "warmup must be at least 0, not -1"),
     ("- {assert: x < 5, confidence: 0.3}", "0.3", "confidence must be over 0.5, not 0.3"),
     ("- {assert: x < 5, confidence: 95}", "95", "confidence must be under 1, not 95"),
-    (
-        "- {assert: x < 5, confidence: high}",
-        "high",
-        "confidence cannot be 'high': write, for example, 95%",
-    ),
+    ("- {assert: x < 5, confidence: high}", "high", "confidence cannot be 'high': write, for example, 95%"),
     ("- {assert: x < 5, confidence: 100%}", "100%", "confidence must be between 50% and 100%"),
     ("- {assert: x < 5, power: 20%}", "20%", "power must be between 50% and 100%"),
     ("- {assert: x < 5, min_runs: 11}", "11", "min_runs must be at most 10, not 11"),

@@ -13,12 +13,7 @@ from perfgate.stats.statistics import ESTIMATORS, StatisticEstimate
 
 def limit(runs, q, bound, upper=True, inclusive=True, confidence=0.95):
     return quantile_limit(
-        [np.asarray(r, float) for r in runs],
-        q,
-        bound,
-        upper=upper,
-        inclusive=inclusive,
-        confidence=confidence,
+        [np.asarray(r, float) for r in runs], q, bound, upper=upper, inclusive=inclusive, confidence=confidence
     )
 
 
@@ -66,11 +61,7 @@ def test_a_lower_limit_is_an_upper_one_seen_in_a_mirror(inclusive):
     above = limit(runs, 0.25, 97.0, upper=False, inclusive=inclusive)
     below = limit([-r for r in runs], 0.75, -97.0, inclusive=inclusive)
     assert (above.low, above.high) == (-below.high, -below.low)
-    assert (above.share_low, above.share_high, above.allowed) == (
-        below.share_low,
-        below.share_high,
-        below.allowed,
-    )
+    assert (above.share_low, above.share_high, above.allowed) == (below.share_low, below.share_high, below.allowed)
 
 
 def test_a_value_on_the_bound_is_bad_only_when_inclusive():
