@@ -3,10 +3,10 @@ r"""Words that every room needs: names of statistics and metrics, counts and lis
 Metric names, file names and labels are untrusted. Invisible characters are shown as `\uXXXX` and never deleted, so
 that two different names never look the same.
 
-**Other names.** A rule with any name of a metric finds its series. Readers give a timer of DeepSpeed and a device of torch one name for
-all versions, and keep the printed name in `Series.printed_as`. An action of Lightning keeps its printed name. Only
-names with the same meaning are here: since 1.6, Lightning times some hooks for each class (`backward`,
-`[Strategy]DDPStrategy.backward`), which is another measurement.
+**Other names.** A rule with any name of a metric finds its series. Readers give a timer of DeepSpeed and a device of
+torch one name for all versions, and keep the printed name in `Series.printed_as`. An action of Lightning keeps its
+printed name. Only names with the same meaning are here: since 1.6, Lightning times some hooks for each class
+(`backward`, `[Strategy]DDPStrategy.backward`), which is another measurement.
 """
 
 from __future__ import annotations

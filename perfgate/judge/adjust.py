@@ -87,13 +87,12 @@ def correct_for_many(inquiries: Sequence[Inquiry], decisions: Sequence[Decision]
     if not (isinstance(subject, Selector) and subject.is_glob) or not (narrow or len(p_values) > MOST_UNCORRECTED):
         return list(decisions)
     is_discovery = iter(discoveries(p_values, 1 - inquiries[0].rule.settings.confidence))
-    strict = inquiries[0].case.strict
     found: list[Decision] = []
     for decision in decisions:
         if not isinstance(decision, ChangeDecision) or decision.p_beyond is None:
             found.append(decision)
             continue
-        confirmed = next(is_discovery) or strict or decision.result.new_runs >= RUNS_TO_CONFIRM
+        confirmed = next(is_discovery) or inquiries[0].case.strict or decision.result.new_runs >= RUNS_TO_CONFIRM
         if decision.outcome != "fail":
             found.append(decision)
         elif confirmed:

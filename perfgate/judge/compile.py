@@ -19,7 +19,7 @@ from perfgate.judge.decide_limit import LimitTerms
 from perfgate.judge.decisions import ChangeQuestion, LimitQuestion, MeasuredSide, Question, RankQuestion
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import PICKS_EXTREME, Members, choose
-from perfgate.judge.pairs import paired_prior, paired_ratios
+from perfgate.judge.pairs import paired_ratios
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, RankChoice
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import steady_run
@@ -36,7 +36,10 @@ def compile_question(inquiry: Inquiry) -> Question:
         message = f"a run does not have {inquiry.subject.key} on every rank"
         raise CannotJudge("rank-gone", message, "find out why")
     check_terms(inquiry)
-    _check_finite(inquiry)
+    for run in (*inquiry.new, *inquiry.base):  # no rank with NaN hides behind the rank that represents its run
+        for member, series in run.items():
+            if not np.isfinite(series.values).all():
+                raise inquiry.bad_values("not-a-number", inquiry.name(member, inquiry.shown_statistic))
     asks = inquiry.clause.asks
     if isinstance(asks, LimitClause):
         return _limit(inquiry, asks)
@@ -90,14 +93,6 @@ def _check_rank_lengths(inquiry: Inquiry) -> None:
                 raise CannotJudge("too-few-samples", message, "that process seems to have died early: run it again")
 
 
-def _check_finite(inquiry: Inquiry) -> None:
-    """A rank whose derived metric is not finite must not hide behind the rank that represents its run."""
-    for run in (*inquiry.new, *inquiry.base):
-        for member, series in run.items():
-            if not np.isfinite(series.values).all():
-                raise inquiry.bad_values("not-a-number", inquiry.name(member, inquiry.shown_statistic))
-
-
 def check_terms(inquiry: Inquiry) -> None:
     """Refuse a bound on the improving side, and a quantity that does not fit the metric. Raises CannotJudge."""
     asks, unit, key = inquiry.clause.asks, inquiry.unit, inquiry.subject.key  # `unit` raises for an improving side
@@ -122,12 +117,11 @@ def _check_run_count(inquiry: Inquiry, runs: int, side: str) -> None:
 def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
     _check_run_count(inquiry, len(inquiry.new), "new")
     new = inquiry.measured(inquiry.new, inquiry.runs.new)
-    confidence = limit_confidence(inquiry, inquiry.new)
     terms = LimitTerms(
         statistic=inquiry.method.statistic,
         bound=asks.bound.value,
         comparator=asks.comparator,
-        confidence=confidence,
+        confidence=limit_confidence(inquiry, inquiry.new),
         warmup=inquiry.rule.settings.warmup,
         min_samples=inquiry.rule.settings.min_samples,
     )
@@ -172,21 +166,17 @@ def _rank_ratio(inquiry: Inquiry, asks: ChangeClause) -> RankQuestion:
 
 def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
     """The question whether new runs are worse than stored ones. Raises CannotJudge if there are none to compare."""
-    reference = "anchor" if asks.reference == "anchor" else "baseline"
     _check_base(inquiry, asks)
     _check_run_count(inquiry, len(inquiry.base), asks.reference)
     new = inquiry.measured(inquiry.new, inquiry.runs.new)
-    if reference == "anchor":
-        base, new = inquiry.measured(inquiry.base, inquiry.subject.anchor_views), _latest(inquiry, new)
-    else:
-        base = inquiry.measured(inquiry.base, inquiry.subject.base_views)
+    anchored, subject = asks.reference == "anchor", inquiry.subject
+    base = inquiry.measured(inquiry.base, subject.anchor_views if anchored else subject.base_views)
+    new = _latest(inquiry, new) if anchored else new
     terms = change_terms(inquiry, asks, [*base.measures, *new.measures])
     _check_lengths(inquiry, base.measures, new.measures)
     pairing = inquiry.case.baseline.pairing
-    ratios = None
-    if pairing is not None and reference == "baseline":
-        ratios = tuple(paired_ratios(base, new, terms.statistic, pairing))
-    return ChangeQuestion(terms, "anchor" if reference == "anchor" else "baseline", base, new, ratios)
+    ratios = None if pairing is None or anchored else tuple(paired_ratios(base, new, terms.statistic, pairing))
+    return ChangeQuestion(terms, "anchor" if anchored else "baseline", base, new, ratios)
 
 
 def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
@@ -234,7 +224,6 @@ def change_terms(inquiry: Inquiry, asks: ChangeClause, runs: Sequence[RunMeasure
     settings, statistic = inquiry.rule.settings, inquiry.method.statistic
     anchored = asks.reference == "anchor"
     pairing = inquiry.case.baseline.pairing if asks.reference == "baseline" else None
-    prior = inquiry.prior if pairing is None else paired_prior(inquiry.calibrated(pairing), pairing)
     return ChangeTerms(
         statistic=statistic,
         tolerance=asks.relative,
@@ -244,7 +233,7 @@ def change_terms(inquiry: Inquiry, asks: ChangeClause, runs: Sequence[RunMeasure
         confidence=ANCHOR_CONFIDENCE if anchored else settings.confidence,
         power=settings.power,
         warmup=settings.warmup,
-        prior=prior,
+        prior=inquiry.prior(pairing),
         strict=inquiry.case.strict and not anchored,
         exact=is_exact(inquiry.unit, statistic, runs),
         min_samples=settings.min_samples,

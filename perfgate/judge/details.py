@@ -118,7 +118,6 @@ def _value(series: Series, method: Method) -> float:
 def _through(
     run: _RunOfSubject, member: Member, series: Series, method: Method, points: int, *, judged: bool
 ) -> RunDetails:
-    """One rank of one run as it is drawn."""
     estimate = _value(series, method)
     seen = RunDetails(run.name, run.standing, judged, estimate if math.isfinite(estimate) else None, dict(member))
     return _with_values(seen, series, method, points) if series.kind == "samples" else seen
@@ -133,12 +132,8 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
         stalled[steady.dropped :] = stalls(steady.values, method.better)
     steps = np.arange(len(series.values)) if series.steps is None else series.steps
     described = steady.finite and len(steady.values) and method.statistic not in _NO_PLACE
-    return RunDetails(
-        run=seen.run,
-        standing=seen.standing,
-        judged=seen.judged,
-        estimate=seen.estimate,
-        member=seen.member,
+    return replace(
+        seen,
         n=method.measure(series).n,
         dropped=steady.dropped,
         stalled=int(stalled.sum()),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from perfgate.core import Key, Series, Share
 from perfgate.core.wording import synonyms
@@ -146,7 +147,10 @@ class _Search:
             )
         except NotAvailable:  # a rank with less data than the one that represents the run
             return ()
-        whole = sum(_mean(new[member]) - _mean(base[member]) for member in members)
+        whole = sum(
+            fmean(r.value or 0.0 for r in new[member]) - fmean(r.value or 0.0 for r in base[member])
+            for member in members
+        )
         name = self.inquiry.subject.key.metric
         found = [self.compared(name, dict(member), base[member], new[member], whole) for member in members]
         moved = [share for share in found if share]
@@ -159,7 +163,7 @@ class _Search:
         """The share of a part from its runs; None if its change is within noise or has no logarithm."""
         if not whole or not all(map(has_logarithm, (*base, *new))):
             return None
-        s0, d0 = self.inquiry.prior
+        s0, d0 = self.inquiry.prior()
         change = moderated_t(base, new, (EXACT_S0 if self.inquiry.unit == "B" else s0, d0))
         bounds = change.bounds(self.inquiry.rule.settings.confidence)
         if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:
@@ -174,10 +178,6 @@ class _Search:
 def _largest(shares: Sequence[Share]) -> list[Share]:
     named = [share for share in shares if abs(share.share) >= _LEAST_SHARE]
     return sorted(named, key=lambda share: (-abs(share.share), share.metric))[:MOST_PARTS]
-
-
-def _mean(runs: Sequence[RunMeasure]) -> float:
-    return math.fsum(run.value or 0.0 for run in runs) / len(runs)
 
 
 def _count(series: Series) -> float:

@@ -13,6 +13,7 @@ from perfgate.judge.case import Case
 from perfgate.judge.decisions import MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member, Members, Method, choose, default_statistic, statistic_unit
+from perfgate.judge.pairs import PRIORS
 from perfgate.judge.subjects import JudgedRuns, Subject
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LimitClause, RankChoice
@@ -79,10 +80,11 @@ class Inquiry:
         priors = self.case.baseline.priors
         return next((p for p in priors if (p.key, p.statistic, p.rank, p.pairing) == wanted), None)
 
-    @property
-    def prior(self) -> tuple[float, float]:
-        """The prior (s0, d0) of the run-to-run noise: calibrated, or 1 % with two prior degrees of freedom."""
-        known = self.calibrated() or DEFAULT
+    def prior(self, pairing: str | None = None) -> tuple[float, float]:
+        """The prior (s0, d0) of the noise between runs or pairs: calibrated, or the default of their kind."""
+        known = self.calibrated(pairing)
+        if known is None:
+            return (DEFAULT.s0, DEFAULT.d0) if pairing is None else PRIORS[pairing]
         return known.s0, known.d0
 
     @cached_property

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from perfgate.core import Better, CalibratedPrior, Key, Location, Problem, Run, Series
+from perfgate.core import Better, Key, Location, Problem, Run, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change, measure_runs
 from perfgate.judge.decisions import MeasuredSide
 from perfgate.stats.paired_t import median_ratio, order_effect, ratio_of
@@ -139,11 +139,6 @@ def paired_ratios(base: MeasuredSide, new: MeasuredSide, statistic: str, pairing
     return pair_ratios(base.measures, new.measures, base_values if by_turns else (), new_values, statistic)
 
 
-def paired_prior(calibrated: CalibratedPrior | None, pairing: str) -> tuple[float, float]:
-    """The prior (s0, d0) of the noise between pairs: calibrated, or the default of their kind."""
-    return (calibrated.s0, calibrated.d0) if calibrated else PRIORS[pairing]
-
-
 def number_of(source: str) -> str:
     """The number of the pair, from the name that `split_pairs` gave one of its sides."""
     return source.rpartition(", pair ")[2].partition(",")[0]
@@ -218,18 +213,15 @@ def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
             rest.append(series)
         else:
             side, pair, pairing = marks
-            held.setdefault((pair, pairing), {"base": [], "new": []})[side].append(_unmarked(series))
+            labels = tuple(label for label in series.key.labels if label[0] not in LABELS)
+            plain = replace(series, key=Key(series.key.metric, labels))
+            held.setdefault((pair, pairing), {"base": [], "new": []})[side].append(plain)
     for (pair, pairing), sides in held.items():
         base, new = (
             replace(run, source=f"{run.source}, pair {pair}, {side}", series=tuple(found), problems=())
             for side, found in (("base", sides["base"]), ("new", sides["new"] and [*sides["new"], *rest]))
         )
         yield pair, base, replace(new, problems=run.problems), pairing
-
-
-def _unmarked(series: Series) -> Series:
-    labels = tuple(pair for pair in series.key.labels if pair[0] not in LABELS)
-    return replace(series, key=Key(series.key.metric, labels))
 
 
 def _one_sided(pair: str, base: Run, new: Run) -> Problem:

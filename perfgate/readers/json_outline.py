@@ -45,10 +45,6 @@ class JsonOutline:
         """Return whether the value at this path is a list."""
         return self.tokens.get(path) == "["
 
-    def is_object(self, *path: str) -> bool:
-        """Return whether the value at this path is an object."""
-        return self.tokens.get(path) == "{"
-
 
 def _schema(outline: JsonOutline, prefix: str) -> str | None:
     schema = outline.text("schema")

@@ -90,8 +90,6 @@ def sparkline(counts: Sequence[int], bars: str = _BARS) -> str:
     return "".join(" " if not count else bars[(count * (len(bars) - 1) + highest - 1) // highest] for count in counts)
 
 
-# --- a trace -----------------------------------------------------------------------------------------------------
-
 _LONGEST_BAR = 30
 _LONGEST_NAME = 70
 _TITLES = {

@@ -32,9 +32,6 @@ _NOT_MEASURED = "not measured"
 _DIFFERENCES_SHOWN = 20
 
 
-# --- order and effect --------------------------------------------------------------------------------------------
-
-
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Return the verdicts with the worst outcome first, and within one outcome in the order of the rules."""
     return sorted(verdicts, key=lambda verdict: OUTCOMES.index(verdict.outcome))
@@ -81,9 +78,6 @@ def problem_text(problem: Problem) -> str:
     if problem.key is None or str(problem.key) in problem.message:
         return problem.message
     return f"{problem.message} ({problem.key})"
-
-
-# --- the answer --------------------------------------------------------------------------------------------------
 
 
 def answer(report: Report) -> tuple[str, str]:
@@ -136,9 +130,6 @@ def difference(change: PolicyChange) -> str:
     effect = f"; {change.effect}" if change.effect else ""
     where = f" ({change.at})" if change.rule or change.own_rule else ""
     return one_line(f"{change.message}{where}{effect}")
-
-
-# --- one verdict -------------------------------------------------------------------------------------------------
 
 
 def what(verdict: Verdict) -> str:

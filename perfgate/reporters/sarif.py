@@ -112,6 +112,5 @@ def _location(at: Location) -> dict[str, Any]:
 
 
 def _message(text: str) -> dict[str, str]:
-    """Plain text without links."""
     lines = [one_line(line) for line in text.split("\n")]
     return {"text": clip("\n".join(lines), _LONGEST_TEXT).replace("](", "] (") or "(empty)"}

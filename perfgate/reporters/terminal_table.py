@@ -101,9 +101,6 @@ def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
         page.paragraph(_LEFT_OUT.format(plural(len(problems) - _MOST_SHOWN, "more problem")))
 
 
-# --- verdicts ----------------------------------------------------------------------------------------------------
-
-
 def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
     layout = _layout(page, verdicts)
     page.blank()
@@ -178,15 +175,11 @@ def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
 
 
 def _write_runs(page: Page, verdict: Verdict) -> None:
-    """The runs behind a verdict, one a line."""
     rows = [("run", "estimate", "n", "warm-up dropped"), *(phrases.run_row(run, verdict) for run in verdict.runs)]
     widths = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], page.width - _INDENT - sum(widths[1:]) - GAP * 3)
     for row in rows:
         page.row([[cell] for cell in row], widths, ["dim"] * 4, indent=_INDENT)
-
-
-# --- columns -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,6 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
 
 
 def _shown(rule: Rule) -> str:
-    """Return the id and the sentence of a rule."""
     return f"{rule.id}: {_sentence(rule)}" if rule.id else _sentence(rule)
 
 
