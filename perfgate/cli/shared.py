@@ -1,4 +1,4 @@
-"""What commands share: the options that they take, as typed values, and the ways in which they print."""
+"""The options that several commands take, as typed values, and how commands print."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ POLICY = (
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Where a report goes: files by the name of their reporter (`-` is stdout), and how it is printed."""
+    """The destinations of a report: one file for each reporter (`-` is stdout), and how it is printed."""
 
     outputs: dict[str, str]
     github: bool

@@ -35,7 +35,7 @@ def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
 def rules_difference(old: str, new: str | None, options: CommandOptions) -> tuple[list[PolicyChange], str]:
     """Return what the rules of NEW loosen or tighten against OLD, and a title for both. Raises Refused.
 
-    Each side is a path, or a git ref, of which the rules at `paths` are read; NEW is the working tree by default.
+    Each side is a path, or a git ref with rules at `paths`. NEW is the working tree by default.
     """
     before, after = _side(old, options), _side(new, options)
     return differences(before, after), f"{old} → {new or 'the working tree'}"

@@ -42,11 +42,9 @@ def refuse_bad_values(inquiry: Inquiry, decision: Decision) -> Decision:
 
 def keep_anchor_suspect(_: Inquiry, decision: Decision) -> Decision:
     """A suspicion against the anchor never fails: one history cannot be run again."""
-    if not isinstance(decision, ChangeDecision) or decision.question.reference != "anchor":
-        return decision
-    if not decision.result.suspect:
-        return decision
-    return replace(decision, outcome="suspect", result=replace(decision.result, outcome="suspect"))
+    if isinstance(decision, ChangeDecision) and decision.question.reference == "anchor" and decision.result.suspect:
+        return replace(decision, outcome="suspect", result=replace(decision.result, outcome="suspect"))
+    return decision
 
 
 def apply_allowance(inquiry: Inquiry, decision: Decision) -> Decision:

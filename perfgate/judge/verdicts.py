@@ -67,7 +67,7 @@ def judge_with_details(
 
 
 def _judged(case: Case, runs: JudgedRuns | None) -> Iterator[_Judged]:
-    """Every verdict up to the limit; one error stands for the rest, so that nothing passes unseen."""
+    """Every verdict up to the limit; one error replaces the rest, so that nothing passes unseen."""
     runs = runs or JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
     count = 0
     for rule in case.ruleset.rules:

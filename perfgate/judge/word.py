@@ -158,20 +158,8 @@ def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
 def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
     question, result, asks = decision.question, decision.result, inquiry.clause.asks
     assert isinstance(asks, ChangeClause)
-    terms, base, new = question.terms, question.base, question.new
-    parts = [f"{100 * terms.tolerance:g}%"] if terms.tolerance is not None else []
-    parts += [str(asks.absolute)] if asks.absolute is not None else []
-    tolerance = ("±" if asks.side == "both" else "") + " and ".join(parts)
-    paired, member = question.ratios is not None, inquiry.shown_member(new)
-    message = messages.change_message(
-        inquiry.name(member, inquiry.shown_statistic),
-        result,
-        "paired base" if paired else asks.reference,
-        (inquiry.unit, inquiry.shown_unit),
-        tolerance,
-        sum(run.dropped for run in new.measures),
-    )
-    if paired:
+    terms, base, new, member = question.terms, question.base, question.new, inquiry.shown_member(question.new)
+    if question.ratios is not None:
         next_step, notes = messages.paired_next_step(result), _paired_notes(inquiry, decision)
     else:
         next_step = messages.change_next_step(result, inquiry.case.approve_command)
@@ -179,6 +167,7 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
     if decision.allowance or decision.family:
         notes = _with_adjustments(decision, notes)
     allowance = decision.allowance if decision.allowance_effect == "eased" else None
+    message = _change_message(inquiry, decision, asks)
     if allowance:
         until = f"until {allowance.expires} ({allowance.reason})"
         message = f"allowed up to {100 * allowance.up_to:g}% by {allowance.by} {until}: {message}"
@@ -203,6 +192,18 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         runs=_run_estimates("base", base) + _run_estimates("new", new),
         explained_by=explained_by(inquiry, question, result) if result.outcome == "fail" else (),
     )
+
+
+def _change_message(inquiry: Inquiry, decision: ChangeDecision, asks: ChangeClause) -> str:
+    question = decision.question
+    tolerance = question.terms.tolerance  # eased if an allowance applies
+    parts = [f"{100 * tolerance:g}%"] if tolerance is not None else []
+    parts += [str(asks.absolute)] if asks.absolute is not None else []
+    text = ("±" if asks.side == "both" else "") + " and ".join(parts)
+    name = inquiry.name(inquiry.shown_member(question.new), inquiry.shown_statistic)
+    reference = asks.reference if question.ratios is None else "paired base"
+    units, dropped = (inquiry.unit, inquiry.shown_unit), sum(run.dropped for run in question.new.measures)
+    return messages.change_message(name, decision.result, reference, units, text, dropped)
 
 
 def _with_adjustments(decision: ChangeDecision, notes: list[str]) -> list[str]:
