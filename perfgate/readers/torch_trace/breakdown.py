@@ -161,7 +161,8 @@ def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int) -> dict[
         times = np.concatenate((starts[full], ends[full]))
         order = np.argsort(times, kind="stable")
         running = np.concatenate((blocks[full], -blocks[full]))[order].cumsum().clip(0, 1)  # rounding may give < 0
-        found["sm_efficiency"] = float(running[:-1] @ np.diff(times[order])) / window
+        # Not `@`: BLAS splits a dot product by its threads, so the last digits would depend on the machine's cores.
+        found["sm_efficiency"] = float((running[:-1] * np.diff(times[order])).sum()) / window
     known = occupancy >= 0
     if weight[known].sum() > 0:
         found["occupancy"] = float(np.average(occupancy[known], weights=weight[known])) / 100
