@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfgate.core.units import BASE_UNITS, UNITS, format_change, format_number, format_value
+from perfgate.core.units import BASE_UNITS, UNITS, format_change, format_confidence, format_number, format_value
 
 WORTH = {
     "s": {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600},
@@ -125,3 +125,17 @@ def test_no_number_is_too_odd_to_print(value):
     assert format_number(value)
     assert format_value(value, "s")
     assert format_change(value)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "text"),
+    [
+        (0.95, "95%"),
+        (0.9997, "99.97%"),
+        (0.99997, "99.997%"),
+        (1 - 0.05 / 1024, "99.995%"),
+        (1 - 1e-12, "99.9999999999%"),
+    ],
+)
+def test_no_confidence_is_printed_as_100_percent(confidence, text):
+    assert format_confidence(confidence) == text

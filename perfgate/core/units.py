@@ -100,6 +100,12 @@ def format_number(number: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def format_confidence(confidence: float) -> str:
+    """Return a confidence below 1 as a percentage with as many digits as it takes to differ from 100 %: `99.998%`."""
+    texts = (format_number(100 * confidence, digits) for digits in range(4, 18))
+    return f"{next((text for text in texts if text != '100'), '100')}%"
+
+
 def format_value(value: float | None, base: str, shown: str | None = None) -> str:
     """Return a value in base units as text in the unit `shown`, or in a suitable unit.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfgate.core.units import format_change, format_number, format_value
+from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import plural
 from perfgate.judge.decide_change import ChangeResult
 from perfgate.judge.decide_limit import LimitResult
@@ -14,7 +14,7 @@ def limit_message(
     """The measured value with its interval, and how it compares with the bound; `dropped` values were warm-up."""
     value, low, high = (format_value(number, unit, shown) for number in (result.estimate, result.low, result.high))
     exact = result.low is not None and result.low == result.high
-    interval = "" if exact else f" [{low}, {high}] at {format_number(100 * confidence)}% confidence"
+    interval = "" if exact else f" [{low}, {high}] at {format_confidence(confidence)} confidence"
     relation = {
         "pass": f"it meets `{asks}`",
         "fail": f"it breaks `{asks}`",

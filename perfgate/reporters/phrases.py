@@ -18,7 +18,7 @@ from perfgate.core import (
     Share,
     Verdict,
 )
-from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_number, format_value
+from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import member_name, one_line, plural, series_name
 
 #: A sign for every outcome, because a reader may see no colours.
@@ -199,7 +199,7 @@ def _data(verdict: Verdict) -> str:
         parts.append(f"{plural(dropped, 'value')} dropped as warm-up")
     if verdict.minimum_detectable_change is not None:
         parts.append(f"smallest detectable change {_percent(verdict.minimum_detectable_change)}")
-    return ", ".join([*parts, f"{_percent(verdict.confidence)} confidence"]) if parts else ""
+    return ", ".join([*parts, f"{format_confidence(verdict.confidence)} confidence"]) if parts else ""
 
 
 def explanation(verdict: Verdict) -> list[str]:

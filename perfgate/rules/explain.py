@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from perfgate.core.units import format_confidence
 from perfgate.core.wording import STATISTICS, percent_of
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, Selector, is_per_run, selectors
@@ -51,7 +52,7 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
 def _limit(rule: Rule, limit: LimitClause) -> str:
     """Return when a limit passes; a percentile also needs ln(1 - confidence) / ln(q) independent values to pass."""
     confidence = rule.settings.confidence
-    interval = f"the whole confidence interval ({100 * confidence:g}% on each side)"
+    interval = f"the whole confidence interval ({format_confidence(confidence)} on each side)"
     text = f"passes if {interval} is {limit.comparator} {limit.bound}, fails if none of it is"
     statistic = rule.sentence.statistic or "median"
     q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100

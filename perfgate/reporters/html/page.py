@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from perfgate.core import Report
-from perfgate.core.units import format_change, format_number, format_value
+from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters import phrases
 from perfgate.reporters.html import sections
@@ -39,7 +39,8 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.globals.update(phrases=phrases, sections=sections, plural=plural)
-    environment.globals.update(format_change=format_change, format_number=format_number, format_value=format_value)
+    environment.globals.update(format_change=format_change, format_number=format_number)
+    environment.globals.update(format_value=format_value, format_confidence=format_confidence)
     environment.filters["picture"] = Markup
     environment.filters["whole"] = lambda text: escape(one_line(text))  # a clipped command does not run
     return environment.get_template("page.html.j2")
