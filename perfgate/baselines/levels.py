@@ -6,8 +6,8 @@ heads, until an approval replaces both. Runs of replaced levels are not compared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -57,6 +57,8 @@ class History:
     """All levels of one environment."""
 
     levels: dict[str, tuple[StoredRun, ...]]
+    #: What `anchor` found for each level; a list of thousands of levels asks for all of them.
+    _anchored: dict[str, _Anchored] = field(default_factory=dict)
 
     @classmethod
     def of(cls, runs: Iterable[StoredRun]) -> History:
@@ -76,48 +78,46 @@ class History:
         replaced = {level.parent for level in levels} | {name for level in levels for name in level.settles}
         return [name for name in self.levels if name not in replaced]
 
-    def chain(self, head: str) -> list[str]:
-        """Return a level, its parent, and so on: the newest first."""
-        names: list[str] = []
+    def chain(self, head: str) -> Iterator[str]:
+        """Yield a level, its parent, and so on: the newest first."""
+        seen: set[str] = set()
         name: str | None = head
-        while name in self.levels and name not in names:
-            names.append(name)
+        while name in self.levels and name not in seen:
+            seen.add(name)
+            yield name
             name = self.level(name).parent
-        return names
 
     def compared(self, head: str) -> tuple[ComparedRun, ...]:
         """Return the runs that new ones are compared with, oldest first.
 
         A level that adopts some metrics replaces the runs of these only. So each metric has a newest level of its own.
         """
-        chain = self.chain(head)
-        whole = next((i for i, name in enumerate(chain) if not self.level(name).adopts), len(chain) - 1)
-        if whole == 0:
+        chain: list[str] = []
+        for name in self.chain(head):
+            chain.append(name)
+            if not self.level(name).adopts:
+                break
+        if len(chain) == 1:
             return tuple(ComparedRun(run) for run in self.levels[head][-RUNS_KEPT:])
-        return self._picked(chain[: whole + 1], self._current)
+        return self._picked(chain)
 
     def anchor(self, head: str) -> tuple[ComparedRun, ...]:
         """Return the first runs of each metric since its anchor was set; a chain of steps is compared with them."""
-        chain = self.chain(head)
-        levels = [self.level(name) for name in chain]
-        whole = next((i for i, level in enumerate(levels) if level.anchor and not level.adopts), len(chain) - 1)
-        return self._picked(chain[: whole + 1], self._since_anchor)
+        unknown: list[str] = []
+        for name in self.chain(head):
+            if name in self._anchored:
+                break
+            unknown.append(name)
+        for name in reversed(unknown):
+            level = self.level(name)
+            before = self._anchored.get(level.parent or "", _Anchored())
+            self._anchored[name] = before.followed_by(level, self.levels[name])
+        return self._anchored[head].runs if head in self._anchored else ()
 
-    def _picked(
-        self, chain: Sequence[str], pick: Callable[[str, Sequence[str]], list[StoredRun]]
-    ) -> tuple[ComparedRun, ...]:
-        """Return the runs that `pick` chooses from a chain of levels for any metric, each with its metrics."""
+    def _picked(self, chain: Sequence[str]) -> tuple[ComparedRun, ...]:
+        """Return the newest runs of any metric in a chain of levels, each with its metrics."""
         names = {name for level in chain for run in self.levels[level] for name in run.metrics()}
-        chosen: dict[str, set[str]] = {}
-        for metric in names:
-            for run in pick(metric, chain):
-                chosen.setdefault(run.path, set()).add(metric)
-        runs = sorted((run for level in chain for run in self.levels[level]), key=lambda run: run.age)
-        return tuple(
-            ComparedRun(run, None if chosen[run.path] == names else frozenset(chosen[run.path]))
-            for run in runs
-            if run.path in chosen
-        )
+        return _compared({metric: self._current(metric, chain) for metric in names}, frozenset(names))
 
     def _current(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
         """Return the newest runs that have a metric, back to the level that adopted it."""
@@ -128,15 +128,53 @@ class History:
                 break
         return sorted(found, key=lambda run: run.age)[-RUNS_KEPT:]
 
-    def _since_anchor(self, metric: str, chain: Sequence[str]) -> list[StoredRun]:
-        """Return the first runs that have a metric, in or after the nearest level that is an anchor of it."""
-        levels = enumerate(map(self.level, chain))
-        anchored = [i for i, level in levels if level.anchor and (not level.adopts or metric in level.adopts)]
-        for name in reversed(chain[: anchored[0] + 1] if anchored else ()):
-            found = [run for run in self.levels[name] if metric in run.metrics()]
-            if found:
-                return found[:ANCHOR_RUNS]
-        return []
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """The runs that the anchor of a level has for each metric; levels without news share one value."""
+
+    #: The first runs with each metric, in or after the level that is its anchor.
+    first: Mapping[str, Sequence[StoredRun]] = field(default_factory=dict)
+    #: True if a level is the anchor of every metric; otherwise only the metrics of `first` have one.
+    all_metrics: bool = False
+    #: Every metric of a level since then.
+    names: frozenset[str] = frozenset()
+    runs: tuple[ComparedRun, ...] = ()
+
+    def followed_by(self, level: StoredLevel, runs: Sequence[StoredRun]) -> _Anchored:
+        """Return the anchor of a level that has these runs and follows this one."""
+        by_metric: dict[str, list[StoredRun]] = {}
+        for run in runs:
+            for metric in run.metrics():
+                by_metric.setdefault(metric, []).append(run)
+        if level.anchor and not level.adopts:
+            first: dict[str, Sequence[StoredRun]] = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}
+            return _Anchored(first, True, frozenset(by_metric), _compared(first, frozenset(by_metric)))
+        moved = level.adopts if level.anchor else ()
+        added = {
+            metric: found[:ANCHOR_RUNS]
+            for metric, found in by_metric.items()
+            if metric in moved or (not self.first.get(metric) and (self.all_metrics or metric in self.first))
+        }
+        absent: dict[str, Sequence[StoredRun]] = {metric: () for metric in moved if metric not in by_metric}
+        if not added and not absent and self.names.issuperset(by_metric):
+            return self
+        first, names = {**self.first, **absent, **added}, self.names.union(by_metric)
+        return _Anchored(first, self.all_metrics, names, _compared(first, names))
+
+
+def _compared(chosen: Mapping[str, Sequence[StoredRun]], names: frozenset[str]) -> tuple[ComparedRun, ...]:
+    """Return the runs that are chosen for any metric, oldest first; one that is chosen for all of `names` is whole."""
+    runs: dict[str, StoredRun] = {}
+    metrics: dict[str, set[str]] = {}
+    for metric, found in chosen.items():
+        for run in found:
+            runs[run.path] = run
+            metrics.setdefault(run.path, set()).add(metric)
+    ordered = sorted(runs.values(), key=lambda run: run.age)
+    return tuple(
+        ComparedRun(run, None if metrics[run.path] == names else frozenset(metrics[run.path])) for run in ordered
+    )
 
 
 def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:
