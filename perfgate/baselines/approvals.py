@@ -59,7 +59,8 @@ def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]
     """
     if "-" in options.runs:
         raise Refused("--propose reads the runs twice, which standard input does not allow: give a file")
-    found, target = read_candidates(options, policy_source(options.policy_ref)).reloaded(), open_store(folder)
+    source = policy_source(options.policy_ref, options.policy_commit)
+    found, target = read_candidates(options, source).reloaded(), open_store(folder)
     changed = [file.path for run in found.runs for file in run.files if file not in judged]
     if changed:
         raise Refused(f"{changed[0]} has changed since it was judged: nothing was proposed; check it again", 3)

@@ -44,6 +44,10 @@ def check(
     from perfgate.commands import check as command
 
     publication.check_files((*options.runs, *options.rules, options.baselines, *options.env))
+    if propose is not None:  # both halves of the command use the same commit
+        from perfgate.workspace.rule_source import with_commit
+
+        options = with_commit(options)
     request = command.CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
     with progress():
         report = command.check(request)

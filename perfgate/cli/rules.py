@@ -66,7 +66,7 @@ def diff(old: str, new: str | None, options: CommandOptions) -> int:
     OLD and NEW are paths or git refs. Without NEW, it is the working tree.
 
     \b
-    Example: perfgate rules diff origin/main
+    Example: perfgate rules diff refs/remotes/origin/main
     """
     from perfgate.commands.rules import rules_difference
     from perfgate.reporters.rule_texts import render_difference

@@ -154,7 +154,7 @@ def run(
 
     \b
     Interleaved with another commit:
-      perfgate run --paired --base-ref origin/main -- python train.py
+      perfgate run --paired --base-ref refs/remotes/origin/main -- python train.py
     """
     from perfgate.commands.check import CheckRequest
     from perfgate.commands.run import RunRequest

@@ -115,7 +115,12 @@ POLICY = (
         help="The effect of a missing baseline. [default: error]",
     ),
     click.option(
-        "--policy-ref", metavar="GITREF", help="Read rules and baselines from this commit, such as origin/main."
+        "--policy-ref", metavar="GITREF", help="Read rules and baselines from this commit: refs/remotes/origin/main."
+    ),
+    click.option(
+        "--policy-commit",
+        metavar="SHA",
+        help="The commit of --policy-ref, if you resolved it before code of a pull request ran.",
     ),
     click.option(
         "--only",

@@ -50,10 +50,10 @@ class CheckRequest:
 def check(request: CheckRequest) -> Report:
     """Judge new runs by the rules. Mistakes in rules give a report, too. Raises Refused for usage errors."""
     options = request.options
-    source = policy_source(options.policy_ref)
+    source = policy_source(options.policy_ref, options.policy_commit)
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
-        policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest())
+        policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
         found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
         return with_outcome(found, at_least=2)
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
@@ -75,7 +75,7 @@ def check(request: CheckRequest) -> Report:
         problems=tuple(problems),
         inputs=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         environment=facts,
-        policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own),
+        policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own, source.sha),
         suite=ruleset.suite,
         baseline=case.baseline.place,
         approve_command=_to_accept(case, verdicts, options, head),

@@ -226,6 +226,8 @@ name: perf
 
 on:
   pull_request:
+    # `edited` judges again when the pull request goes to another branch.
+    types: [opened, synchronize, reopened, edited]
   # A merge queue measures again the code that will be merged.
   merge_group:
 

@@ -125,7 +125,8 @@ def _policy(policies: Sequence[Policy]) -> Policy:
         _same(hashes) or hashlib.sha256("\0".join(hashes).encode("utf-8", "backslashreplace")).hexdigest()
         for hashes in ([p.rules_sha256 for p in policies], [p.baselines_sha256 for p in policies])
     )
-    return Policy(_same([policy.ref for policy in policies]), rules, baselines)
+    ref, commit = _same([policy.ref for policy in policies]), _same([policy.commit for policy in policies])
+    return Policy(ref, rules, baselines, commit=commit)
 
 
 def _same(values: Sequence[str | None]) -> str | None:

@@ -16,7 +16,7 @@ from perfgate.rules.explain import explain
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused
-from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, full_names, policy_source, read_ruleset
 
 
 def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
@@ -43,6 +43,8 @@ def rules_difference(old: str, new: str | None, options: CommandOptions) -> tupl
 
 def _side(name: str | None, options: CommandOptions) -> Ruleset:
     is_path = name is not None and os.path.exists(name)
+    if is_path and name is not None and surroundings.head_commit() and (meanings := full_names(name)):
+        raise Refused(f"{name} is both a path and a ref: write ./{name} or {meanings[0]}", 3)
     source = WORKING_TREE if name is None or is_path else policy_source(name)
     return read_ruleset(source, (name,) if is_path and name is not None else options.rules, options.suite)
 

@@ -12,7 +12,7 @@ from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell, run_again_if_suspect, run_until_settled
 from perfgate.workspace.options import Refused, typed_path
-from perfgate.workspace.rule_source import policy_source, read_rules
+from perfgate.workspace.rule_source import policy_source, read_rules, with_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,11 @@ class RunRequest:
 
 def run(request: RunRequest, tell: Tell) -> Report:
     """Measure until the rules have their answers. Raises Refused for usage errors."""
-    options, measuring = request.check.options, request.measuring
-    ruleset, _, _ = read_rules(policy_source(options.policy_ref), options.rules, options.suite)
+    options, measuring = with_commit(request.check.options), request.measuring
+    source = policy_source(options.policy_ref, options.policy_commit)
+    ruleset, _, _ = read_rules(source, options.rules, options.suite)
     if ruleset is None:  # nothing is run for rules with mistakes
-        return check(request.check)
+        return check(replace(request.check, options=options))
     own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
 
     def judge_runs(paths: Sequence[Path]) -> Report:

@@ -154,6 +154,8 @@ class Policy:
     #: With a ref: how the working tree differs from it, and the outcome with the working tree.
     changes: tuple[PolicyChange, ...] = ()
     own_outcome: Outcome | None = None
+    #: The commit of the ref, 40 or 64 hexadecimal digits.
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

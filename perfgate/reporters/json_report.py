@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from perfgate.core import Report, Verdict
+from perfgate.core import Policy, Report, Verdict
 from perfgate.reporters.plain_json import encode, in_order, problem
 
 SCHEMA = "perfgate.report/1"
@@ -39,7 +39,7 @@ def render(report: Report) -> str:
         "problems": [{**problem(found), "excerpt": found.excerpt} for found in report.problems],
         "inputs": report.inputs,
         "environment": in_order(report.environment),
-        "policy": report.policy,
+        "policy": _policy(report.policy),
         "suite": report.suite,
         "baseline": report.baseline,
         "approve_command": report.approve_command,
@@ -48,6 +48,12 @@ def render(report: Report) -> str:
     if report.geometric_means:
         document["geometric_means"] = report.geometric_means
     return encode(document)
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    """Return the policy; the working tree and older reports have no commit."""
+    names = (field.name for field in fields(policy) if field.name != "commit" or policy.commit is not None)
+    return {name: getattr(policy, name) for name in names}
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -59,6 +59,7 @@ def _properties(report: Report) -> dict[str, str]:
         "perfgate.warnings": str(sum(map(phrases.is_warning, report.verdicts))),
         "perfgate.baseline": report.baseline or "none",
         "perfgate.policy.ref": report.policy.ref or "none",
+        "perfgate.policy.commit": report.policy.commit or "none",
         "perfgate.policy.rules_sha256": report.policy.rules_sha256,
         "perfgate.policy.baselines_sha256": report.policy.baselines_sha256,
         **{f"environment.{name}": str(fact) for name, fact in sorted(report.environment.items())},

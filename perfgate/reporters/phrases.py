@@ -102,8 +102,13 @@ def tally(report: Report) -> list[str]:
 def origin(report: Report) -> list[tuple[str, str]]:
     """Return the suite, the baseline, the policy and the trace mode of a report, without those that are empty."""
     mode = str(report.environment.get("trace_mode", ""))
-    pairs = {"suite": report.suite, "baseline": report.baseline, "policy": report.policy.ref, "trace mode": mode}
+    pairs = {"suite": report.suite, "baseline": report.baseline, "policy": _shown(report.policy), "trace mode": mode}
     return [(name, value) for name, value in pairs.items() if value]
+
+
+def _shown(policy: Policy) -> str | None:
+    """Return the ref and its short commit; None for the working tree."""
+    return f"{policy.ref} ({policy.commit[:12]})" if policy.ref and policy.commit else policy.ref
 
 
 def approval_intro(report: Report) -> str:
@@ -116,7 +121,7 @@ def rule_differences(policy: Policy) -> list[str]:
     """Return the differences between the working tree and the policy, as lines; empty if they are the same."""
     if not policy.changes:
         return []
-    head = f"policy {policy.ref} was used; the working tree differs from it:"
+    head = f"policy {_shown(policy)} was used; the working tree differs from it:"
     lines = [f"  {difference(change)}" for change in policy.changes[:_DIFFERENCES_SHOWN]]
     more = len(policy.changes) - _DIFFERENCES_SHOWN
     lines += [f"  and {more} more differences"] if more > 0 else []

@@ -37,6 +37,8 @@ class CommandOptions:
     trace_mode: TraceMode = "corrected"
     head: str | None = None
     policy_ref: str | None = None
+    #: The commit of `policy_ref`, once it is known: a ref can move while runs are measured.
+    policy_commit: str | None = None
 
 
 def approve_command(options: CommandOptions) -> str:

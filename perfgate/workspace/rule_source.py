@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfgate.core import Problem
@@ -13,7 +14,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.surroundings import git
 
 _KINDS = {"120000": "is a link, and links are not followed", "160000": "is a submodule, which is not read"}
@@ -36,12 +37,13 @@ class Commit:
     top: Path
 
     @classmethod
-    def of(cls, ref: str) -> Commit:
-        """Return the commit of a ref. Raises Refused (3) if it cannot be read."""
-        what = f"{ref} cannot be read"
-        top = git("rev-parse", "--show-toplevel", what=what).decode().strip()
-        sha = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", what=what)
-        return cls(ref, sha.decode().strip(), Path(top))
+    def of(cls, ref: str, sha: str | None = None) -> Commit:
+        """Return the commit of a ref, or the commit `sha` if the ref was resolved before.
+
+        Raises Refused (3) if the ref cannot be read, has several meanings, or is no commit.
+        """
+        top = git("rev-parse", "--show-toplevel", what=f"{ref} cannot be read").decode().strip()
+        return cls(ref, _resolved(sha or ref), Path(top))
 
     def below(self, path: str, limits: Limits) -> CommitFiles:
         """Read every file at or below a path of the working directory; a file itself has the path `.`.
@@ -84,6 +86,70 @@ class Commit:
         return found
 
 
+#: What follows the name in a ref such as `main~2`, `v1^{}` or `main@{1}`.
+_STEPS = re.compile(r"[~^]|@\{")
+_FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+#: Names that git looks for next to its refs, such as FETCH_HEAD.
+_SPECIAL = re.compile(r"(?:[A-Z]+_)?HEAD")
+
+
+def _resolved(ref: str) -> str:
+    """Return the hash of the one commit that a ref means. Raises Refused (3).
+
+    Git itself only warns if a tag and a branch have the same name, and takes the tag; anybody who may push a tag could
+    then choose the rules.
+    """
+    if not ref.isprintable():
+        raise Refused(f"the ref {ref!r} cannot be read: a ref is one line of printable characters", 3)
+    if ":" in ref:
+        raise Refused(f"{ref} cannot be read: name a commit, a branch or a tag, without a path or a search", 3)
+    name = _STEPS.split(ref, maxsplit=1)[0]
+    exact = f"{_one_meaning(name)}{ref[len(name) :]}"
+    what = f"{ref} cannot be read"
+    try:
+        return _rev_parse(f"{exact}^{{commit}}", what)
+    except Refused:
+        kind = git("cat-file", "-t", _rev_parse(f"{exact}^{{}}", what), what=what).decode().strip()
+        raise Refused(f"{ref} is a {kind}, not a commit: name a commit, a branch or a tag", 3) from None
+
+
+def _one_meaning(name: str) -> str:
+    """Return a full name for the name of a ref; other names are returned unchanged. Raises Refused (3)."""
+    if name in ("", "@", "HEAD") or _FULL_HASH.fullmatch(name):
+        return name
+    if name.startswith("refs/"):  # without this, git would also try refs/tags/refs/...
+        git("show-ref", "--verify", "--quiet", "--", name, what=f"{name} cannot be read")
+        return name
+    meanings = full_names(name)
+    if not meanings:
+        return name
+    if _SPECIAL.fullmatch(name):
+        meanings = [name, *meanings]
+    elif re.fullmatch("[0-9a-f]{4,63}", name):
+        meanings += git("rev-parse", f"--disambiguate={name}", what=f"{name} cannot be read").decode().split()
+    if len(meanings) > 1:
+        raise Refused(f"{name} is ambiguous: write {' or '.join(meanings)}", 3)
+    remote, slash, _ = name.partition("/")
+    if slash and not meanings[0].startswith("refs/remotes/") and name != meanings[0].removeprefix("refs/"):
+        remotes = git("remote", what=f"{name} cannot be read").decode().split()
+        if remote in remotes:
+            step = f"fetch refs/remotes/{name}, or write the full name"
+            raise Refused(f"{name} is not a branch of the remote here but {meanings[0]}: {step}", 3)
+    return meanings[0]
+
+
+def full_names(name: str) -> list[str]:
+    """Return the full names of all refs that a short name can mean. Raises Refused (3) outside of a repository."""
+    tried = [f"refs/{name}", f"refs/tags/{name}", f"refs/heads/{name}", f"refs/remotes/{name}"]
+    tried.append(f"refs/remotes/{name}/HEAD")
+    found = git("for-each-ref", "--format=%(refname)", "--", *tried, what=f"{name} cannot be read").decode().split("\n")
+    return [full for full in tried if full in found]
+
+
+def _rev_parse(name: str, what: str) -> str:
+    return git("rev-parse", "--verify", "--quiet", "--end-of-options", name, what=what).decode().strip()
+
+
 RuleFiles = list[tuple[str, bytes]]
 
 
@@ -97,6 +163,11 @@ class PolicySource:
     #: The ref that the user named, or None for the working tree.
     ref: str | None = None
     commit: Commit | None = None
+
+    @property
+    def sha(self) -> str | None:
+        """The hash of the commit, or None for the working tree."""
+        return None if self.commit is None else self.commit.sha
 
     def rule_files(self, paths: Sequence[str]) -> RuleFiles:
         """Return every rule file below the paths, as (name, bytes). Raises Refused, also for a folder without any."""
@@ -123,9 +194,26 @@ class PolicySource:
 WORKING_TREE = PolicySource()
 
 
-def policy_source(ref: str | None) -> PolicySource:
-    """Return the commit of a ref, or the working tree if there is no ref. Raises Refused (3)."""
-    return WORKING_TREE if ref is None else PolicySource(ref, Commit.of(ref))
+def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
+    """Return the commit of a ref, or the working tree if there is no ref. Raises Refused.
+
+    Parameters
+    ----------
+    sha: the commit, if the ref was resolved before.
+    """
+    if ref is None:
+        if sha is not None:
+            raise Refused("--policy-commit needs --policy-ref, which names the commit in the report")
+        return WORKING_TREE
+    if sha is not None and not _FULL_HASH.fullmatch(sha):
+        raise Refused(f"--policy-commit {sha}: give the whole hash, 40 hexadecimal digits (git rev-parse)")
+    return PolicySource(ref, Commit.of(ref, sha))
+
+
+def with_commit(options: CommandOptions) -> CommandOptions:
+    """Return options whose policy is one commit from now on, whatever happens to its ref. Raises Refused."""
+    commit = policy_source(options.policy_ref, options.policy_commit).commit
+    return options if commit is None else replace(options, policy_commit=commit.sha)
 
 
 def read_rules(

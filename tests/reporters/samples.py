@@ -22,7 +22,7 @@ from perfgate.core.details import LevelDetails, Part, ReportDetails, RunDetails,
 GOLDEN = Path(__file__).parent / "golden"
 
 RULES = "rules/training.yaml"
-POLICY = Policy("origin/main", "5e" * 32, "b1" * 32)
+POLICY = Policy("refs/remotes/origin/main", "5e" * 32, "b1" * 32, commit="4f2a9c1d" * 5)
 INPUTS = (SourceFile("train.log", "deepspeed", "a0" * 32),)
 ENVIRONMENT = {"world_size": 8, "gpu": "NVIDIA H200", "torch": "2.9.0"}
 
