@@ -28,6 +28,8 @@ def main() -> int:
     """Write, commit and propose; return the exit code of the command if that refuses."""
     modes = {"add": add, "allow": allow}
     try:
+        if not os.environ["GITHUB_REF"].startswith("refs/heads/"):
+            raise Refused(f"start this on a branch: {os.environ['GITHUB_REF']} may only be called like one")
         if given("mode") not in modes:
             raise Refused(f"the input mode is add or allow, not {given('mode')!r}")
         modes[given("mode")](Repository.here())

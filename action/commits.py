@@ -1,11 +1,16 @@
-"""Ask the clone: are there rules at the base, where is the base of pairs, what does a merge group merge."""
+"""Ask the clone: which commit has the rules, where is the base of pairs, what does a merge group merge.
+
+A ref is resolved once, before code of the pull request runs; that code can move every ref of the clone.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from fnmatch import fnmatchcase
 
-from workflow import Refused, given, lines
+from workflow import Refused, given, lines, tell
 
 NOT_JUDGED = 3
 DEEPER = "give actions/checkout `fetch-depth: 0`"
@@ -18,13 +23,53 @@ def git(*words: str) -> list[str] | None:
     return None if done.returncode else done.stdout.splitlines()
 
 
-def check_policy() -> None:
+#: A hash, a full name, or HEAD, and steps back from it. A short name could be that of a tag, which anybody may push.
+EXACT = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64}|refs/[^~^:@\s]+|HEAD)((?:[~^]\d*)*)")
+BRANCH = re.compile(r"refs/(?:heads|remotes/[^/]+)/(.+)")
+
+
+def commit_of(name: str) -> str:
+    """Return the commit of an input that names one, or `""` if it is empty. Raises Refused."""
+    ref = given(name)
+    if not ref:
+        return ""
+    exact = EXACT.fullmatch(ref)
+    if exact is None:
+        step = (
+            f"write refs/remotes/{ref}" if ref.startswith("origin/") else "write refs/remotes/origin/BRANCH or a hash"
+        )
+        raise Refused(f"the input {name} is a full name or a whole hash, because a tag can be called {ref!r}: {step}")
+    refuse_other_branches(name, exact[1])
+    there = not ref.startswith("refs/") or git("show-ref", "--verify", "--quiet", "--", exact[1]) is not None
+    found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}") if there else None
+    if not found:
+        raise Refused(f"{ref} is no commit in this clone, so there is nothing to judge by: {DEEPER}", NOT_JUDGED)
+    return found[0]
+
+
+def refuse_other_branches(name: str, ref: str) -> None:
+    """Refuse a branch whose rules do not count. Raises Refused.
+
+    A pull request could be judged by a branch that its author can write to, become green, and be retargeted: a check
+    belongs to a commit, not to the branch that it goes to.
+    """
+    branch = BRANCH.fullmatch(ref)
+    # A hash may be that of the base of the event. A tag is what the workflow chose.
+    base = given("base-branch").removeprefix("refs/heads/") if not ref.startswith("refs/") and ref != "HEAD" else ""
+    found, counting = branch[1] if branch else base, lines("policy-branches")
+    if found and not any(fnmatchcase(found, pattern) for pattern in counting):
+        raise Refused(
+            f"{name}: the rules and the code of the branch {found} do not count, only those of "
+            f"{', '.join(counting) or 'the branches in policy-branches, which is empty'}: retarget the pull request, "
+            "or add the branch to the input policy-branches if only reviewed changes reach it",
+            NOT_JUDGED,
+        )
+
+
+def check_policy(commit: str) -> None:
     """Check that there are rules, before an hour of measuring. Raises Refused."""
     ref, rules = given("policy-ref"), lines("rules")
-    listed = git("ls-tree", "--name-only", ref, "--", *rules) if ref else rules
-    if listed is None:
-        raise Refused(f"{ref} is not in this clone, so there are no rules to judge by: {DEEPER}", NOT_JUDGED)
-    if not listed:
+    if commit and not git("ls-tree", "--name-only", commit, "--", *rules):
         raise Refused(
             f"{ref} has no {' or '.join(rules)}: a pull request is judged by the rules of its base; commit them there "
             "first, or judge the first rules with an empty policy-ref",
@@ -34,12 +79,14 @@ def check_policy() -> None:
 
 def base_of_pairs() -> str:
     """Return the merge base of HEAD and its base: a pull request does not answer for later commits. Raises Refused."""
-    ref = given("base-ref")
-    if not ref:
+    ref, commit = given("base-ref"), commit_of("base-ref")
+    if not commit:
         raise Refused("pairs need a base, and this event has none: give base-ref, or use it on pull_request")
-    found = git("merge-base", ref, "HEAD")
+    found = git("merge-base", commit, "HEAD")
     if not found:
         raise Refused(f"this clone does not have the merge base of HEAD and {ref}: {DEEPER}", NOT_JUDGED)
+    if found == git("rev-parse", "HEAD") and git("status", "--porcelain", "--untracked-files=no") == []:
+        tell("warning", f"the base of the pairs is the measured commit {found[0][:12]} itself: no change can be seen")
     return found[0]
 
 

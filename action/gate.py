@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from commits import NOT_JUDGED, base_of_pairs, check_policy, measured_head
+from commits import NOT_JUDGED, base_of_pairs, check_policy, commit_of, measured_head
 from showing import Answer, outputs, publish
 from workflow import Refused, for_others, given, lines, perfgate, tell, truth, without_commands, write_outputs
 
@@ -70,21 +70,23 @@ def decide(scratch: Path) -> Answer:
 def runs(results: Sequence[str], scratch: Path) -> Answer:
     """Measure if there is a command for it, and judge; if the result is suspect, measure again. Raises Refused."""
     count, again = number("rerun-count"), "rerun" if given("rerun") else "run"
+    options = judging()
     if given("run"):
-        check_policy()
-        answer = measure("run", 0, results, [], scratch)
+        answer = measure("run", 0, results, [], options, scratch)
     else:
         KEPT.mkdir(exist_ok=True)
-        answer = ask("check", [*machine(KEPT / "env-0.json"), *judging()], matches(results), scratch)
+        answer = ask("check", [*machine(KEPT / "env-0.json"), *options], matches(results), scratch)
     if answer.outcome != "suspect" or not given(again):
         return answer
     tell("notice", f"the result is suspect: it is measured {count} times more")
-    return measure(again, count, lines("rerun-results") or results, matches(results), scratch)
+    return measure(again, count, lines("rerun-results") or results, matches(results), options, scratch)
 
 
-def measure(name: str, reruns: int, results: Sequence[str], measured: Sequence[str], scratch: Path) -> Answer:
+def measure(
+    name: str, reruns: int, results: Sequence[str], measured: Sequence[str], judging: Sequence[str], scratch: Path
+) -> Answer:
     """Measure with `perfgate run --reruns`; `measured` are the results of the first run, if it was made already."""
-    options = [f"--reruns={reruns}", f"--keep={KEPT}", f"--timeout={NO_TIMEOUT}", *judging()]
+    options = [f"--reruns={reruns}", f"--keep={KEPT}", f"--timeout={NO_TIMEOUT}", *judging]
     options += [f"--results={pattern}" for pattern in results]
     options += [f"--measured={path}" for path in measured]
     return ask("run", options, script(name, scratch), scratch)
@@ -103,14 +105,14 @@ def pairs(scratch: Path) -> Answer:
             "push its commit to a branch here, and start this workflow on that branch",
             NOT_JUDGED,
         )
-    check_policy()
+    judged_by = judging()
     kept = KEPT / "pairs"
     shutil.rmtree(kept, ignore_errors=True)
     options = ["--paired", f"--base-ref={base_of_pairs()}", f"--keep={kept}", f"--runs={number('pairs')}"]
     options += [f"--{name}={given(name)}" for name in ("time-budget", "timeout") if given(name)]
     options += [f"--results={pattern}" for pattern in lines("results")]
     options += [f"--build={shlex.join(script('build', scratch))}"] if given("build") else []
-    return ask("run", [*options, *judging()], script("run", scratch), scratch)
+    return ask("run", [*options, *judged_by], script("run", scratch), scratch)
 
 
 # --- inputs ------------------------------------------------------------------------------------------------------
@@ -134,8 +136,12 @@ def matches(patterns: Sequence[str]) -> list[str]:
 
 
 def judging() -> list[str]:
-    """Return the options for judging runs and pairs. Raises Refused."""
-    alone = {name: given(name) for name in ("suite", "policy-ref", "missing-baseline")} | {"head": measured_head()}
+    """Return the options for judging runs and pairs, before anything is measured. Raises Refused."""
+    policy = commit_of("policy-ref")
+    if given("run"):
+        check_policy(policy)
+    alone = {name: given(name) for name in ("suite", "policy-ref", "missing-baseline")}
+    alone |= {"head": measured_head(), "policy-commit": policy}
     options = [f"--{name}={value}" for name, value in alone.items() if value]
     options += [f"--{name}={line}" for name in ("rules", "baselines", "only", "env") for line in lines(name)]
     return options + (["--strict"] if truth("strict") else [])

@@ -26,7 +26,11 @@ from perfgate.cli import entry
 Action = Callable[..., Result]
 Command = Callable[..., Done]
 #: What the runner knows of a pull request, of a fork or not.
-PULL_REQUEST = {"base_ref": "main", "sha": "1" * 40, "event": {"pull_request": {"head": {"sha": "2" * 40}}}}
+PULL_REQUEST = {
+    "base_ref": "main",
+    "sha": "1" * 40,
+    "event": {"pull_request": {"head": {"sha": "2" * 40}}, "repository": {"default_branch": "main"}},
+}
 #: The name that git gives to nothing.
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 PUSH = {"base_ref": "", "sha": "1" * 40, "event": {}}
@@ -374,15 +378,67 @@ def test_a_pull_request_is_judged_by_its_base(action: Action, repository: Reposi
     assert levels(lost) == ["error"]
 
 
-@pytest.mark.parametrize(("policy", "words"), [("origin/absent", "fetch-depth: 0"), ("empty", "has no rules or more")])
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("refs/remotes/origin/absent", "fetch-depth: 0"),
+        ("refs/heads/empty", "has no rules or more"),
+        ("refs/heads/unprotected", "do not count"),
+    ],
+)
 def test_what_could_not_be_judged_is_not_measured(
     script: Action, repository: Repository, policy: str, words: str
 ) -> None:
     repository.git("update-ref", "refs/heads/empty", repository.git("commit-tree", "-m", "empty", EMPTY_TREE))
-    result = script(run="touch measured", results="new.json", policy_ref=policy, rules="rules\nmore")
+    given = {"policy_ref": policy, "policy_branches": "absent\nempt*", "rules": "rules\nmore"}
+    result = script(run="touch measured", results="new.json", **given)
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("error", "3")
     assert words in result.log
     assert not Path("measured").exists()
+
+
+#: A pull request to a branch that its author may write to.
+TO_FEATURE = {**PULL_REQUEST, "base_ref": "feature"}
+
+
+def test_a_tag_called_like_the_base_does_not_judge(action: Action, repository: Repository, folder: Path) -> None:
+    repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    write_rules(folder, "forward within 90% of baseline")
+    lax = repository.commit("judge me kindly")
+    for name in ("origin/main", "main", "refs/remotes/origin/main"):
+        repository.git("update-ref", f"refs/tags/{name}", lax)
+    write_run(folder / "new.json", forward=120)
+    assert action(PULL_REQUEST, results="new.json").outputs["exit-code"] == "1"
+    short = action(PULL_REQUEST, results="new.json", policy_ref="origin/main")
+    assert (short.outputs["exit-code"], "write refs/remotes/origin/main" in short.log) == ("2", True)
+
+
+def test_a_branch_that_nobody_protects_does_not_judge(action: Action, repository: Repository, folder: Path) -> None:
+    """Its green check would stay at the commit after the pull request was retargeted to main."""
+    write_rules(folder, "forward within 90% of baseline")
+    repository.git("update-ref", "refs/remotes/origin/feature", repository.commit("judge me kindly"))
+    write_run(folder / "new.json", forward=120)
+    result = action(TO_FEATURE, results="new.json")
+    assert (result.conclusion, result.outputs["exit-code"]) == ("failure", "3")
+    assert "retarget the pull request" in result.log
+    by_hash = action(TO_FEATURE, results="new.json", policy_ref=repository.git("rev-parse", "HEAD"))
+    assert by_hash.outputs["exit-code"] == "3"
+    assert action(TO_FEATURE, results="new.json", policy_branches="main\nfeat*").outputs["exit-code"] == "0"
+
+
+def test_a_command_that_moves_the_base_does_not_change_the_rules(
+    action: Action, repository: Repository, folder: Path
+) -> None:
+    """Neither in its first run nor in those after a suspect result."""
+    sha = repository.git("rev-parse", "HEAD")
+    repository.git("update-ref", "refs/remotes/origin/main", sha)
+    write_rules(folder, "forward within 90% of baseline")
+    lax = repository.commit("judge me kindly")
+    write_run(folder / "made", forward=120)
+    program = f"git update-ref refs/remotes/origin/main {lax}; cp made new.json"
+    result = action(PULL_REQUEST, results="new.json", run=program, json="report.json")
+    assert result.outputs["exit-code"] in ("1", "3")
+    assert json.loads((folder / "report.json").read_text())["policy"]["commit"] == sha
 
 
 # --- the verdict on a matrix -------------------------------------------------------------------------------------

@@ -105,7 +105,9 @@ def test_what_a_head_was_allowed_holds_in_its_merge_group(
     merged(repository.git)
     write_run(repository.folder / "new.json", forward=115)
     sha = repository.git("rev-parse", "HEAD")
-    github = {"base_ref": "", "sha": sha, "event": {"merge_group": {"base_sha": base, "head_sha": sha}}}
+    group = {"base_sha": base, "head_sha": sha, "base_ref": "refs/heads/main"}
+    event = {"merge_group": group, "repository": {"default_branch": "main"}}
+    github = {"base_ref": "", "sha": sha, "event": event}
     environment = clean_environment(repository.folder / ".runner", SOURCE_DATE_EPOCH="1767225600")
     done = {"install": {"python": make_python(tmp_path_factory.mktemp("installed"))}}
     result = run_action(ROOT, {"results": "new.json"}, repository.folder, environment, github, done)

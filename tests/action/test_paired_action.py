@@ -51,7 +51,12 @@ def commit(repository: Repository, program: str, message: str) -> str:
 def event(repository: Repository, of: str = "o/r", base: str = "main") -> dict[str, Any]:
     """What the runner knows of a pull request to o/r; `of` is where it comes from."""
     head = {"sha": repository.git("rev-parse", "HEAD"), "repo": {"full_name": of}}
-    return {"base_ref": base, "repository": "o/r", "sha": head["sha"], "event": {"pull_request": {"head": head}}}
+    return {
+        "base_ref": base,
+        "repository": "o/r",
+        "sha": head["sha"],
+        "event": {"pull_request": {"head": head}, "repository": {"default_branch": "main"}},
+    }
 
 
 @pytest.fixture
@@ -137,7 +142,9 @@ def test_the_command_is_a_script_that_sees_neither_inputs_nor_outputs(action: Ac
         ({"rerun": "true"}, "2", "paired and rerun"),
         ({"pairs": "many"}, "2", "pairs"),
         ({"base_ref": ""}, "2", "give base-ref"),
-        ({"base_ref": "origin/absent"}, "3", "fetch-depth: 0"),
+        ({"base_ref": "refs/remotes/origin/absent", "policy_branches": "*"}, "3", "fetch-depth: 0"),
+        ({"base_ref": "origin/main"}, "2", "write refs/remotes/origin/main"),
+        ({"base_ref": "refs/remotes/origin/feature"}, "3", "do not count"),
         ({"rules": "absent"}, "3", "has no absent"),
         ({"time_budget": "soon"}, "2", "judged nothing"),
     ],

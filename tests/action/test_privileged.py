@@ -90,7 +90,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
 def script(folder: Path, installed: str, github: GitHub) -> Callable[..., Done]:
     """A script of the action, run as its `action.yml` runs it."""
 
-    def run(name: str, **inputs: str) -> Done:
+    def run(name: str, ref: str = "refs/heads/main", **inputs: str) -> Done:
         environment = clean_environment(
             folder / ".runner",
             GITHUB_API_URL=github.url,
@@ -100,6 +100,7 @@ def script(folder: Path, installed: str, github: GitHub) -> Callable[..., Done]:
             GITHUB_OUTPUT=str(folder / ".runner" / "output"),
             GITHUB_SERVER_URL="https://github.example",
             GITHUB_SHA=BASE,
+            GITHUB_REF=ref,
             GITHUB_REF_NAME="main",
             GITHUB_RUN_ID="9",
             GITHUB_ACTOR="ada",
@@ -316,6 +317,12 @@ def test_a_run_after_a_merge_is_proposed(baseline: Command, github: GitHub, fold
     assert name.startswith("baselines/default/")
     assert json.loads(data)["commit"] == BASE
     assert parse_file((folder / ".runner" / "output").read_text()) == {"pull-request": "77"}
+
+
+def test_a_tag_called_like_the_branch_proposes_nothing(baseline: Command, github: GitHub, folder: Path) -> None:
+    write_run(folder / "new.json", seed=9)
+    done = baseline(mode="add", results="new.json", ref="refs/tags/main")
+    assert (done.code, "refs/tags/main" in done.out, github.written) == (2, True, [])
 
 
 def test_a_bad_run_is_not_proposed(baseline: Command, github: GitHub, folder: Path) -> None:

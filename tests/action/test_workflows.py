@@ -79,6 +79,13 @@ def test_a_token_that_writes_meets_no_code_of_a_pull_request() -> None:
             assert "ref" not in step.get("with", {}), path
 
 
+@pytest.mark.parametrize("text", [text for _, text in ALL] + [WORKFLOW_TEXT])
+def test_a_pull_request_that_gets_another_base_is_judged_again(text: str) -> None:
+    triggers = load(text)["on"]
+    if "pull_request" in triggers:
+        assert set(triggers["pull_request"]["types"]) == {"opened", "synchronize", "reopened", "edited"}
+
+
 @pytest.mark.parametrize("path", ACTIONS, ids=lambda path: path.parent.name)
 def test_inputs_reach_scripts_as_variables(path: Path) -> None:
     action = load(path.read_text())
