@@ -124,6 +124,7 @@ def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
         confidence=limit_confidence(inquiry, inquiry.new),
         warmup=inquiry.rule.settings.warmup,
         min_samples=inquiry.rule.settings.min_samples,
+        strict=inquiry.case.strict,
     )
     return LimitQuestion(terms, tuple(inquiry.method.steady(series) for series in new.series), new)
 
@@ -157,6 +158,7 @@ def _rank_ratio(inquiry: Inquiry, asks: ChangeClause) -> RankQuestion:
             confidence=settings.confidence,
             warmup=settings.warmup,
             min_samples=settings.min_samples,
+            strict=inquiry.case.strict,
         )
         for upper in ((True, False) if both else (method.better == "lower",))
     )

@@ -11,7 +11,7 @@ from perfgate.core import Better, Outcome
 from perfgate.judge.decide_limit import Reason, check_evidence_options, finite, missing_data
 from perfgate.stats.moderated import LogChange, WorseSide, exact_change, has_logarithm, moderated_t
 from perfgate.stats.paired_t import paired_t
-from perfgate.stats.statistics import Quantile, RunMeasure, describe, parse_statistic
+from perfgate.stats.statistics import Quantile, RunMeasure, describe, parse_statistic, warmup_for
 from perfgate.stats.steady import RunValues, WarmUpRule, check_warmup, steady_run
 
 #: A change beyond the tolerance is suspect if its p-value against no change is smaller than this.
@@ -201,7 +201,8 @@ def judge_change(
 def measure_runs(runs: Sequence[RunValues], terms: ChangeTerms) -> list[RunMeasure]:
     """Each run as one number, for `judge_measured_change`."""
     statistic = parse_statistic(terms.statistic)
-    return [describe(steady_run(run, terms.warmup, terms.better), statistic) for run in runs]
+    warmup = warmup_for(terms.statistic, terms.warmup)
+    return [describe(steady_run(run, warmup, terms.better), statistic) for run in runs]
 
 
 def judge_measured_change(

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from perfgate.core import Better, Comparator, Outcome
 from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
-from perfgate.stats.statistics import Count, Extreme, Quantile, RunMeasure, Statistic, describe, parse_statistic
+from perfgate.stats.statistics import (
+    Count,
+    Extreme,
+    Quantile,
+    RunMeasure,
+    Statistic,
+    describe,
+    parse_statistic,
+    warmup_for,
+)
 from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, check_warmup, steady_run
 
 Reason: TypeAlias = Literal[
     "interval",
     "exact",
     "equal",
+    "every-value",
+    "cannot-exclude",
     "thin-tail",
     "no-baseline",
     "no-new-run",
@@ -38,10 +49,14 @@ class LimitTerms:
     warmup: WarmUpRule = "auto"
     prior: tuple[float, float] = (0.01, 2.0)
     min_samples: int = 4
+    strict: bool = False
+    at_worst: float | None = None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.bound):
             raise ValueError(f"bound is a finite number, not {self.bound!r}")
+        if self.at_worst is not None and not (math.isfinite(self.at_worst) and self.is_bad(self.at_worst)):
+            raise ValueError(f"at_worst is beyond the bound {self.bound!r}, on its bad side, not {self.at_worst!r}")
         if self.comparator not in ("under", "at most", "over", "at least"):
             raise ValueError(f'comparator is "under", "at most", "over" or "at least", not {self.comparator!r}')
         check_warmup(self.warmup, self.better)
@@ -58,6 +73,23 @@ class LimitTerms:
         """The good side of the bound; warm-up is searched on the other side."""
         return "lower" if self.upper else "higher"
 
+    def is_bad(self, value: float) -> bool:
+        """Return whether a value is on the bad side of the bound."""
+        if value == self.bound:
+            return self.comparator in ("under", "over")
+        return (value > self.bound) == self.upper
+
+    @property
+    def has_share(self) -> bool:
+        """True for a percentile, which is beyond the bound if more than a share of the values is."""
+        return isinstance(parse_statistic(self.statistic), Quantile)
+
+    def may_reach(self, end: float | None) -> bool:
+        """Return whether an interval with this bad end reaches `at_worst`; None is an infinite end."""
+        if self.at_worst is None:
+            return False
+        return end is None or (end >= self.at_worst if self.upper else end <= self.at_worst)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitResult:
@@ -65,7 +97,9 @@ class LimitResult:
 
     `estimate`, `low` and `high` are in the unit of the values; the bounds are one-sided. `n` values are left after
     warm-up in `runs` runs; `n_effective` is their effective sample size. For percentiles, `share` is the share of
-    values on the bad side of the bound, with its one-sided bounds.
+    values on the bad side of the bound, with its one-sided bounds. `suspect`: the estimate is on the bad side of the
+    bound, but the interval includes the bound; with `strict` the outcome is then `fail`. `excluded` says whether the
+    interval is on the good side of `at_worst`; None without `at_worst`.
     """
 
     outcome: Outcome
@@ -79,6 +113,8 @@ class LimitResult:
     share: float | None = None
     share_low: float | None = None
     share_high: float | None = None
+    suspect: bool = False
+    excluded: bool | None = None
 
 
 def judge_limit(
@@ -91,6 +127,8 @@ def judge_limit(
     warmup: WarmUpRule = "auto",
     prior: tuple[float, float] = (0.01, 2.0),
     min_samples: int = 4,
+    strict: bool = False,
+    at_worst: float | None = None,
 ) -> LimitResult:
     """Compare a statistic of runs with a bound.
 
@@ -108,11 +146,17 @@ def judge_limit(
         The confidence of the one-sided interval, between .5 and 1. The interval is about these runs; it does not
         include the noise between runs.
     warmup
-        `auto`, or the number of values to drop at the start of each run.
+        `auto`, or the number of values to drop at the start of each run. `auto` drops nothing for `max`, `total` and
+        `count`, which are facts about the whole run.
     prior
         (s0, d0) of the noise; only d0, the prior degrees of freedom, is used.
     min_samples
         The fewest values after warm-up.
+    strict
+        True to fail a suspicion: an estimate on the bad side, with an interval that includes the bound.
+    at_worst
+        A value beyond the bound, in the unit of the values. An inconclusive result whose interval reaches it has the
+        reason `cannot-exclude`.
 
     Returns
     -------
@@ -131,8 +175,11 @@ def judge_limit(
         warmup=warmup,
         prior=prior,
         min_samples=min_samples,
+        strict=strict,
+        at_worst=at_worst,
     )
-    return judge_steady_limit([steady_run(run, warmup, terms.better) for run in new], terms)
+    dropped = warmup_for(statistic, warmup)
+    return judge_steady_limit([steady_run(run, dropped, terms.better) for run in new], terms)
 
 
 @np.errstate(all="ignore")
@@ -149,7 +196,7 @@ def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitRes
     if not math.isfinite(limit.estimate):
         return LimitResult(outcome="error", reason="not-a-number", runs=len(runs))
     samples = [len(run.values) for run in runs if not run.single]
-    return LimitResult(
+    result = LimitResult(
         outcome=_compare(limit.low, limit.high, terms),
         reason="exact" if limit.exact else "interval",
         estimate=limit.estimate,
@@ -159,6 +206,7 @@ def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitRes
         n_effective=limit.n_effective,
         runs=len(runs),
     )
+    return _settled(result, runs, terms)
 
 
 def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: LimitTerms) -> LimitResult:
@@ -171,7 +219,7 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
         inclusive=terms.comparator in ("under", "over"),
         confidence=terms.confidence,
     )
-    return LimitResult(
+    result = LimitResult(
         outcome="fail" if limit.broken else "pass" if limit.kept else "inconclusive",
         reason="interval",
         estimate=finite(limit.estimate),
@@ -184,6 +232,26 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
         share_low=limit.share_low,
         share_high=limit.share_high,
     )
+    return _settled(result, runs, terms)
+
+
+def _settled(result: LimitResult, runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:
+    """The result of an interval that includes the bound, by where the values and the estimate are."""
+    excluded = None if terms.at_worst is None else not terms.may_reach(result.high if terms.upper else result.low)
+    result = replace(result, excluded=excluded)
+    if result.outcome != "inconclusive" or result.estimate is None:
+        return result
+    if all(_breaks_throughout(run, terms) for run in runs):
+        return replace(result, outcome="fail", reason="every-value")
+    if result.estimate != terms.bound and terms.is_bad(result.estimate):
+        return replace(result, outcome="fail" if terms.strict else "suspect", suspect=True)
+    return replace(result, reason="cannot-exclude") if excluded is False else result
+
+
+def _breaks_throughout(run: SteadyRun, terms: LimitTerms) -> bool:
+    """Return whether all values of a run are on the bad side, so that the statistic is there whatever its noise."""
+    is_place = run.single or terms.statistic in ("mean", "trimmed_mean") or terms.has_share
+    return is_place and terms.is_bad(float(run.values.min() if terms.upper else run.values.max()))
 
 
 def _value_limit(runs: Sequence[SteadyRun], statistic: Statistic, terms: LimitTerms) -> ValueLimit:

@@ -15,7 +15,7 @@ import numpy as np
 from perfgate.core import Better, Series, SeriesSummary, read_only
 from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.stats.distributions import sample_quantile
-from perfgate.stats.statistics import Count, Quantile, RunMeasure, describe, parse_statistic
+from perfgate.stats.statistics import Count, Quantile, RunMeasure, describe, parse_statistic, warmup_for
 from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
 
 if TYPE_CHECKING:
@@ -131,9 +131,10 @@ class Method:
         """The series without its warm-up; the one number of an aggregate. Raises NotAvailable."""
         if series.kind != "samples":
             return steady_run(single_number(series, self.statistic))
-        key = (id(series), self.warmup, self.better)
+        warmup = warmup_for(self.statistic, self.warmup)
+        key = (id(series), warmup, self.better)
         if key not in self.cache.steady:
-            self.cache.steady[key] = (series, steady_run(series.values, self.warmup, self.better))
+            self.cache.steady[key] = (series, steady_run(series.values, warmup, self.better))
         return self.cache.steady[key][1]
 
     def measure(self, series: Series) -> RunMeasure:

@@ -18,8 +18,13 @@ def limit_message(
     relation = {
         "pass": f"it meets `{asks}`",
         "fail": f"it breaks `{asks}`",
+        "suspect": f"it probably breaks `{asks}`, but the interval includes the bound",
         "inconclusive": f"the interval includes the bound, so it is not known whether it is {asks}",
     }[result.outcome]
+    if result.reason == "every-value":
+        relation = f"every value breaks `{asks}`"
+    if result.reason == "cannot-exclude":
+        relation = f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
     size = plural(result.runs, "run")
     if result.n is not None:
         effective = result.n_effective
@@ -93,6 +98,7 @@ def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | No
     """The shortest next step after the outcome of a limit."""
     if result.outcome == "fail":
         return f"bring it {asks}, or change the rule at {place}"
-    if result.outcome == "inconclusive":
-        return "run longer or give more runs" + (f": about {needed} independent values are needed" if needed else "")
+    if result.outcome in ("inconclusive", "suspect"):
+        advice = "run it again, longer" if result.outcome == "suspect" else "run longer or give more runs"
+        return advice + (f": about {needed} independent values are needed" if needed else "")
     return ""

@@ -30,6 +30,8 @@ def verdict_exit_code(outcome: Outcome, reason: str, settings: Settings) -> int:
         return 0
     if outcome == "inconclusive":
         policy = settings.on_inconclusive or ("error" if reason == "thin-tail" else "warn")
+        if reason == "cannot-exclude" and policy == "warn":  # exit 0 promises that `at_worst` is excluded
+            policy = "error"
         return {"warn": 0, "fail": 1, "error": 3}[policy]
     return 1 if outcome == "fail" else 3
 

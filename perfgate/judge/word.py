@@ -97,7 +97,7 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
     if result.share is not None:  # of a percentile
         q = 0.5 if terms.statistic == "median" else float(terms.statistic[1:]) / 100
         allowed = 1 - q if terms.upper else q
-        if result.outcome == "inconclusive":
+        if result.outcome in ("inconclusive", "suspect"):
             needed = values_to_settle(result.share, allowed, terms.confidence)
     name, units = inquiry.name(member, inquiry.shown_statistic), (inquiry.unit, inquiry.shown_unit)
     dropped = sum(run.dropped for run in question.runs)
@@ -123,6 +123,7 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
         new=Estimate(result.estimate, result.low, result.high, *size),
         share=None if allowed is None else Estimate(result.share, result.share_low, result.share_high, *size),
         allowed_share=allowed,
+        suspect=result.suspect,
         runs=_run_estimates("new", question.new),
     )
 
@@ -152,6 +153,7 @@ def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
         base=base,
         change=RelativeChange(*bounds),
         tolerance=question.tolerance,
+        suspect=result.suspect,
     )
 
 

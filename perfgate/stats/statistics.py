@@ -122,6 +122,17 @@ class Count:
 
 Statistic: TypeAlias = Smooth | Quantile | Extreme | Count
 
+#: The statistics of a whole run: what `auto` drops as warm-up counts for them.
+_OF_WHOLE_RUN = ("max", "p100", "total", "count")
+
+
+def warmup_for(statistic: str, warmup: WarmUpRule) -> WarmUpRule:
+    """Return the warm-up rule of a statistic: `auto` drops nothing for `max`, `total` and `count`.
+
+    A number of values that the user gave is kept.
+    """
+    return 0 if warmup == "auto" and statistic in _OF_WHOLE_RUN else warmup
+
 
 def parse_statistic(name: str) -> Statistic:
     """Return the statistic of this name: one of `ESTIMATORS`, or a percentile such as "p95" or "p99.9".
@@ -237,7 +248,7 @@ class RunMeasure:
 def measure_run(
     values: RunValues, statistic: str = "median", warmup: WarmUpRule = "auto", better: Better = "lower"
 ) -> RunMeasure:
-    """Drop the warm-up of a run and compute a statistic of the rest.
+    """Drop the warm-up of a run and compute a statistic of the rest; `max`, `total` and `count` are of the whole run.
 
     Parameters
     ----------
@@ -254,7 +265,7 @@ def measure_run(
     ------
     ValueError : `statistic`, `warmup` or `better` is unknown, or `values` has more than one dimension.
     """
-    return describe(steady_run(values, warmup, better), parse_statistic(statistic))
+    return describe(steady_run(values, warmup_for(statistic, warmup), better), parse_statistic(statistic))
 
 
 @np.errstate(all="ignore")

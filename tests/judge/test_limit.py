@@ -15,6 +15,8 @@ from perfgate.stats.steady import steady_run
 #: 101 values that forget at once, the first one warm-up: 10, 11, 12, 13 in turn.
 FOUR = [10.0] + [10.0 + (7 * i) % 4 for i in range(100)]
 WARM = [90.0] * 5 + FOUR
+#: 200 step times that only grow, from 160 ms to 1000 s: worth about four independent ones.
+DRIFTING = [0.16 * 10 ** (3.796 * i / 199) for i in range(200)]
 
 OUTCOMES = [
     # what             runs       statistic bound  comparator  outcome, reason
@@ -25,8 +27,18 @@ OUTCOMES = [
     ("all on the bound, at most", [[10.0] * 60], "median", 10, "at most", "pass interval"),
     ("all on the bound, over", [[10.0] * 60], "median", 10, "over", "fail interval"),
     ("all on the bound, at least", [[10.0] * 60], "median", 10, "at least", "pass interval"),
-    ("warm-up is above", [WARM], "max", 14, "under", "pass exact"),
-    ("warm-up is no matter from below", [WARM], "max", 80, "over", "pass exact"),
+    ("the largest value may be warm-up", [WARM], "max", 14, "under", "fail exact"),
+    ("the largest value from below", [WARM], "max", 80, "over", "pass exact"),
+    ("the count of the whole run", [WARM], "count", 105, "over", "pass exact"),
+    ("all values beyond, whatever they remember", [DRIFTING], "median", 0.15, "under", "fail every-value"),
+    ("all values beyond a mean", [DRIFTING], "mean", 0.15, "under", "fail every-value"),
+    ("all rates beyond", [[1 / v for v in DRIFTING[:8]]], "p90", 7, "at least", "fail every-value"),
+    ("all numbers beyond", [10.0, 90.0], "mean", 9, "under", "fail every-value"),
+    ("most values beyond, drifting", [[*DRIFTING, 0.14]], "median", 0.15, "under", "suspect interval"),
+    ("estimate beyond", [[9.0, 12.0] * 9], "mean", 10.4, "under", "suspect interval"),
+    ("estimate below a lower bound", [[9.0, 12.0] * 9], "mean", 10.6, "over", "suspect interval"),
+    ("total beyond", [[9.0, 12.0] * 9], "total", 188, "under", "suspect interval"),
+    ("estimate within", [[9.0, 12.0] * 9], "mean", 10.6, "under", "inconclusive interval"),
     ("too few for a p99", [FOUR], "p99", 20, "under", "inconclusive interval"),
     ("p10 from below", [FOUR], "p10", 9, "over", "pass interval"),
     ("mean below", [FOUR], "mean", 12, "under", "pass interval"),
@@ -69,6 +81,9 @@ BAD = [
     ({"bound": 1.0, "prior": (0.0, 1.0)}, "prior is"),
     ({"bound": math.inf}, "bound is"),
     ({"bound": 1.0, "min_samples": 0}, "min_samples is"),
+    ({"bound": 1.0, "at_worst": 0.9}, "at_worst is beyond"),
+    ({"bound": 1.0, "at_worst": math.nan}, "at_worst is beyond"),
+    ({"bound": 1.0, "comparator": "at least", "at_worst": 1.0}, "at_worst is beyond"),
 ]
 
 
@@ -86,6 +101,8 @@ def test_what_nobody_says_is_that_of_the_contract():
         "warmup": "auto",
         "prior": (0.01, 2.0),
         "min_samples": 4,
+        "strict": False,
+        "at_worst": None,
     }
     assert judge_limit([WARM, FOUR], bound=12.0) == judge_limit([WARM, FOUR], bound=12.0, **said)
     assert LimitTerms(bound=12.0) == LimitTerms(bound=12.0, **said)
@@ -129,7 +146,7 @@ def test_a_number_among_runs_leaves_them_numbers():
         ("over", 12.5, 13.5, "inconclusive"),
         ("at most", 11.5, 12.5, "pass"),
         ("under", 12.5, 13.5, "fail"),
-        ("at least", 11.5, 12.5, "inconclusive"),
+        ("at least", 11.5, 12.5, "fail"),  # both numbers are beyond it
         ("over", 11.5, 12.5, "fail"),
     ],
 )
@@ -144,8 +161,39 @@ def test_an_interval_that_ends_on_the_bound(comparator, low, high, outcome):
         assert judge_limit(runs, statistic="mean", bound=at, comparator=comparator).outcome == outcome
 
 
+def test_a_suspicion_fails_if_strict():
+    loose, strict = (judge_limit([[9.0, 12.0] * 9], statistic="mean", bound=10.4, strict=s) for s in (False, True))
+    assert (loose.outcome, loose.suspect) == ("suspect", True)
+    assert (strict.outcome, strict.suspect) == ("fail", True)
+    assert judge_limit([[9.0, 12.0] * 9], statistic="mean", bound=10.6, strict=True).outcome == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("comparator", "bound", "at_worst", "expected"),
+    [
+        ("under", 10.6, None, "inconclusive interval None"),
+        ("under", 10.6, 11.0, "inconclusive cannot-exclude False"),  # the interval is 10.5 +- .64
+        ("under", 10.6, 11.3, "inconclusive interval True"),
+        ("under", 12.0, 12.5, "pass interval True"),
+        ("under", 10.4, 10.9, "suspect interval False"),
+        ("under", 9.0, 9.1, "fail interval False"),
+        ("at least", 10.4, 10.0, "inconclusive cannot-exclude False"),
+        ("at least", 10.4, 9.5, "inconclusive interval True"),
+    ],
+)
+def test_a_value_that_must_be_excluded(comparator, bound, at_worst, expected):
+    runs = [[9.0, 12.0] * 9]
+    found = judge_limit(runs, statistic="mean", bound=bound, comparator=comparator, at_worst=at_worst)
+    assert f"{found.outcome} {found.reason} {found.excluded}" == expected
+
+
+def test_a_percentile_without_an_end_excludes_nothing():
+    found = judge_limit([FOUR[:20]], statistic="p99", bound=20, at_worst=1e9)
+    assert (found.outcome, found.reason, found.high) == ("inconclusive", "cannot-exclude", None)
+
+
 def test_the_fields_are_those_of_the_contract():
-    names = "outcome reason estimate low high n n_effective runs share share_low share_high"
+    names = "outcome reason estimate low high n n_effective runs share share_low share_high suspect excluded"
     assert [f.name for f in dataclasses.fields(LimitResult)] == names.split()
 
 
@@ -181,7 +229,8 @@ def test_outcome_and_interval_never_disagree(runs, statistic, comparator, bound)
         low, high, bound = -high, -low, -bound
     strict = comparator in ("under", "over")
     assert (found.outcome == "pass") == (high < bound if strict else high <= bound)
-    assert (found.outcome == "fail") == (low >= bound if strict else low > bound)
+    certain = low >= bound if strict else low > bound
+    assert (found.outcome == "fail") == (certain or found.reason == "every-value")
 
 
 @given(RUNS, STATISTICS, st.sampled_from(["under", "at most"]), st.floats(0, 21), st.floats(0, 5))

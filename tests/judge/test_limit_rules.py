@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from stories import bare, run_of, series, told
 
+from perfgate.core import Run
 from perfgate.judge.verdicts import judge
 
 #: Sixty values that forget at once: 1.0 to 1.9 s in turn.
@@ -79,6 +80,34 @@ WORDS = [
 def test_what_is_said_of_a_limit(rule: str, message: str, step: str) -> None:
     (found,) = judge(bare(rule, [TEN]))
     assert (found.message, found.next_step, found.notes) == (message, step, (ONE_RUN,))
+
+
+DRIFTING = run_of(series("x", "s", [0.16 * 10 ** (3.796 * i / 199) for i in range(200)]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "new", "strict", "outcome", "exit_code"),
+    [
+        ("x under 150 ms", DRIFTING, False, "fail every-value", 1),  # 160 ms to 1000 s, about four independent values
+        ("x p65 under 1.55 s", TEN, False, "suspect interval", 3),
+        ("x p65 under 1.55 s", TEN, True, "fail interval", 1),
+        ("{assert: x p65 under 1.55 s, severity: warning}", TEN, True, "fail interval", 0),
+        ("x p99 under 2 s", TEN, True, "inconclusive interval", 0),
+        ("x max under 5 s", run_of(series("x", "s", [9.0, *[1.0] * 40])), False, "fail exact", 1),
+        ("{assert: x max under 5 s, warmup: 1}", run_of(series("x", "s", [9.0, *[1.0] * 40])), False, "pass exact", 0),
+    ],
+)
+def test_an_estimate_beyond_its_limit_never_ends_in_exit_0(
+    rule: str, new: Run, strict: bool, outcome: str, exit_code: int
+) -> None:
+    (found,) = judge(replace(bare(rule, [new]), strict=strict))
+    assert (f"{found.outcome} {found.reason}", found.exit_code) == (outcome, exit_code)
+
+
+def test_how_a_limit_that_all_values_break_is_told() -> None:
+    (found,) = judge(bare("x under 150 ms", [DRIFTING]))
+    assert "every value breaks `under 150 ms`; 199 values" in found.message
+    assert found.next_step == "bring it under 150 ms, or change the rule at rules.yaml:7:5"
 
 
 NEEDED = [
