@@ -140,6 +140,8 @@ class Series:
     thinned_from: int | None = None
     #: For collectives, the process group of each value, which matches the ranks.
     groups: tuple[str, ...] = ()
+    #: For a derived metric, the share of all steps of its parts that every part has.
+    joined: float = 1.0
 
 
 def read_only(array: Array) -> Array:

@@ -57,6 +57,8 @@ def apply_allowance(inquiry: Inquiry, decision: Decision) -> Decision:
         return decision
     if decision.question.reference != "baseline" or decision.outcome not in ("fail", "suspect", "inconclusive"):
         return decision
+    if decision.doubts:  # no tolerance makes a metric plausible that became 0
+        return decision
     metric = inquiry.subject.key.metric
     allowances = inquiry.case.baseline.allowances
     allowance = next((a for a in allowances if glob_matches(a.metric, metric) or a.metric == metric), None)
@@ -114,7 +116,7 @@ def accept_missing(inquiry: Inquiry, decision: Decision) -> Decision:
 def fail_on_improvement(inquiry: Inquiry, decision: Decision) -> Decision:
     """An improvement beyond the tolerance fails if `on_improvement: fail` asks for it."""
     wanted = inquiry.rule.settings.on_improvement == "fail"
-    if wanted and isinstance(decision, ChangeDecision) and decision.result.improved:
+    if wanted and isinstance(decision, ChangeDecision) and decision.result.improved and decision.outcome != "error":
         return replace(decision, outcome="fail", reason="improved")
     return decision
 

@@ -175,7 +175,6 @@ def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
     base = inquiry.measured(inquiry.base, subject.anchor_views if anchored else subject.base_views)
     new = _latest(inquiry, new) if anchored else new
     terms = change_terms(inquiry, asks, [*base.measures, *new.measures])
-    _check_lengths(inquiry, base.measures, new.measures)
     pairing = inquiry.case.baseline.pairing
     ratios = None if pairing is None or anchored else tuple(paired_ratios(base, new, terms.statistic, pairing))
     return ChangeQuestion(terms, "anchor" if anchored else "baseline", base, new, ratios)
@@ -194,17 +193,6 @@ def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
         raise CannotJudge("no-baseline", message, approve, new)
     message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
     raise CannotJudge("no-baseline", message, case.baseline.next_step or f"make one: {case.approve_command}", new)
-
-
-def _check_lengths(inquiry: Inquiry, base: Sequence[RunMeasure], new: Sequence[RunMeasure]) -> None:
-    """A run with under half of the baseline's values is a job that ended early."""
-    usual = [run.n for run in base if not run.single]
-    shortest = min((run.n for run in new if not run.single), default=math.inf)
-    if usual and shortest < median(usual) / 2:
-        message = (
-            f"{inquiry.subject.key} has {shortest} values, under half of the {median(usual):g} in the baseline's runs"
-        )
-        raise CannotJudge("too-few-samples", message, "the job seems to have died early: run it again to its end")
 
 
 def _latest(inquiry: Inquiry, new: MeasuredSide) -> MeasuredSide:

@@ -68,6 +68,22 @@ class RankQuestion:
 Question: TypeAlias = LimitQuestion | ChangeQuestion | RankQuestion
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
+
+    `values` and `calls` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind` is a kind of
+    series, and `gain` is the value of the metric in base units.
+    """
+
+    reason: Literal["measured-less", "implausible"]
+    what: Literal["values", "calls", "kind", "joined", "steps", "ranks", "gain"]
+    base: float | str
+    new: float | str
+    #: True if it changes the outcome; False if it is only noted.
+    decides: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
     """An outcome, the reason in one word, and what the user said beforehand about it."""
@@ -79,6 +95,8 @@ class _Decision:
     #: The rule is known to fail; `otherwise` is its outcome without `expect_fail`.
     expected: ExpectedFailure | None = None
     otherwise: Outcome | None = None
+    #: What the measurements themselves give reason to doubt.
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

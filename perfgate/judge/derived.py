@@ -19,7 +19,7 @@ from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors
 
 if TYPE_CHECKING:
-    from perfgate.core.runs import Steps, Values
+    from perfgate.core.runs import Kind, Steps, Values
 
 SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
 
@@ -119,7 +119,8 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
 def _statistic_series(series: Series, statistic: str) -> Series:
     """A statistic of a run as a single value; NaN if it does not exist, which no rule passes."""
     number = number_of_run(series, statistic)
-    return Series(series.key, statistic_unit(series, statistic), "value", read_only(np.array([number])))
+    unit = statistic_unit(series, statistic)
+    return Series(series.key, unit, "value", read_only(np.array([number])), joined=series.joined)
 
 
 def _constant(value: float) -> Series:
@@ -154,27 +155,31 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
         unit = "1" if a == b else _RATIOS.get((a, b), a)
     if unit is None:
         raise NotAvailable(f"{left.key.metric} in {a} {operator} {right.key.metric} in {b} has no known unit")
-    x, y, steps = _joined(left, right)
+    x, y, steps, share = _joined(left, right)
     with np.errstate(all="ignore"):  # a division by zero gives infinity, which no rule passes
         values = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operator](x, y)
-    return Series(
-        left.key, unit, "samples" if "samples" in (left.kind, right.kind) else "value", read_only(values), steps
-    )
+    kind: Kind = "samples" if "samples" in (left.kind, right.kind) else "value"
+    return Series(left.key, unit, kind, read_only(values), steps, joined=min(share, left.joined, right.joined))
 
 
-def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None]:
-    """The values of two series side by side: by step if both have steps, else one to one."""
+def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, float]:
+    """The values of two series side by side, by step if both have steps, else one to one; and the share of all steps.
+
+    The share of thinned series is unknown: 1.
+    """
     a, b = (
         np.array([single_number(side, default_statistic(side))]) if side.kind == "aggregate" else side.values
         for side in (left, right)
     )
     if left.kind != "samples" or right.kind != "samples":  # a single number is combined with every value of the other
-        return a, b, left.steps if left.kind == "samples" else right.steps
+        return a, b, left.steps if left.kind == "samples" else right.steps, 1.0
     if left.steps is not None and right.steps is not None:
         common, in_a, in_b = np.intersect1d(_unique_steps(left.steps), _unique_steps(right.steps), return_indices=True)
-        return a[in_a], b[in_b], left.steps[in_a] if len(common) else None
+        is_thinned = left.thinned_from is not None or right.thinned_from is not None
+        share = 1.0 if is_thinned or not len(common) else len(common) / (len(a) + len(b) - len(common))
+        return a[in_a], b[in_b], left.steps[in_a] if len(common) else None, share
     if len(a) == len(b):
-        return a, b, right.steps if left.steps is None else left.steps
+        return a, b, right.steps if left.steps is None else left.steps, 1.0
     lengths = f"{left.key} has {len(a)} values and {right.key} {len(b)}"
     raise NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
 

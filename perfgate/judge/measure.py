@@ -93,7 +93,8 @@ def pooled(parts: list[Series]) -> Series:
         values = [part.values for part in parts]
         same_length = len({len(one) for one in values}) == 1  # then in order of time: step by step, rank by rank
         pooled_values = np.stack(values, axis=1).ravel() if same_length else np.concatenate(values)
-        return Series(first.key.without_members(), first.unit, "samples", pooled_values)
+        joined = min(part.joined for part in parts)
+        return Series(first.key.without_members(), first.unit, "samples", pooled_values, joined=joined)
     totals = [part.aggregate.get("total") for part in parts]
     counts = [part.aggregate.get("count") for part in parts]
     if None in totals or None in counts:

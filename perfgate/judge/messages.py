@@ -43,6 +43,8 @@ def change_message(
     """
     base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
     warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
+    if result.estimate is None and result.base_value != result.new_value:
+        return f"{name} went from {base} in the {reference} to {new}{warmup}"
     if result.estimate is None:
         return f"{name} is {new}, as in the {reference}{warmup}"
     interval = "" if result.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"

@@ -30,6 +30,7 @@ from perfgate.judge.decisions import Decision, NotJudged, decide
 from perfgate.judge.details import verdict_details
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable, default_statistic, statistic_unit
+from perfgate.judge.measured_alike import compare_measured, refuse_impossible
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
 from perfgate.judge.word import word
 from perfgate.rules.ruleset import Rule
@@ -45,6 +46,8 @@ class _Answer:
     can_be_drawn: bool
 
 
+#: What changes the decision about one metric, in this order.
+_ADJUSTMENTS = (refuse_impossible, refuse_bad_values, keep_anchor_suspect, apply_allowance, compare_measured)
 #: A verdict, and the inquiry behind it if its runs can be drawn.
 _Judged: TypeAlias = tuple[Verdict, Inquiry | None]
 
@@ -121,7 +124,7 @@ def _answers(inquiry: Inquiry) -> Iterator[_Answer]:
     for one in inquiry.each_rank() if inquiry.rank == "each" else (inquiry,):
         try:
             decision: Decision = decide(compile_question(one))
-            for adjustment in (refuse_bad_values, keep_anchor_suspect, apply_allowance):
+            for adjustment in _ADJUSTMENTS:
                 decision = adjustment(one, decision)
         except CannotJudge as error:
             decision = error.decision()

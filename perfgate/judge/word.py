@@ -36,17 +36,33 @@ def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> 
     else:
         verdict = _not_judged(inquiry, decision)
     message, next_step = verdict.message, verdict.next_step
+    notes = list(verdict.notes)
+    if decision.doubts:
+        message, next_step, notes = _with_doubts(inquiry, decision, verdict)
     if decision.accepted_missing:
         message = ("warning: " if decision.accepted_missing == "warn" else "") + f"not judged: {message}"
     if decision.expected:
         known = f"expected to fail until {decision.expected.until} ({decision.expected.reason})"
         message = f"{known}; now: {decision.otherwise}: {message}"
         next_step = "it passes now: remove expect_fail" if decision.otherwise == "pass" else ""
-    notes = list(verdict.notes)
     if left_out:
         notes.append(f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(left_out)])}")
     notes += machine_notes(inquiry.case.facts)
     return replace(verdict, message=message, next_step=next_step, notes=tuple(notes))
+
+
+def _with_doubts(inquiry: Inquiry, decision: Decision, verdict: Verdict) -> tuple[str, str, list[str]]:
+    """The message, the next step and the notes of a verdict with its doubts: the one that decides comes first."""
+    from perfgate.judge.doubt_messages import doubt_next_step, doubt_sentence
+
+    first = next((one for one in decision.doubts if one.decides and one.reason == decision.reason), None)
+    texts = {one: doubt_sentence(one, inquiry.unit, inquiry.shown_unit) for one in decision.doubts}
+    notes = [*verdict.notes, *(text for one, text in texts.items() if one is not first)]
+    if first is None:
+        return verdict.message, verdict.next_step, notes
+    has_base = any(inquiry.subject.base)
+    step = doubt_next_step(first, inquiry.case.approve_command, has_base=has_base)
+    return f"{texts[first]}; {verdict.message}", step, notes
 
 
 def _verdict(inquiry: Inquiry, decision: Decision, message: str, next_step: str, notes: Sequence[str] = ()) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, violation_problems
-from perfgate.schemas import schema
+from perfgate.schemas import FOLDER
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget")
@@ -136,7 +137,7 @@ class _FileLoader:
             at = Location(self.document.name, 1, 1)
             self.problems.append(Problem("error", "the file is empty: write `version: 1` and `rules`", at))
             return
-        violations = list(Draft7Validator(schema("rules")).iter_errors(data))
+        violations = list(Draft7Validator(json.loads((FOLDER / "rules.schema.json").read_bytes())).iter_errors(data))
         self.problems += violation_problems(self.document, violations) if violations else []
         if not isinstance(data, dict):
             return

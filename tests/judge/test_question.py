@@ -91,7 +91,7 @@ REFUSED = [
     ("x under 9 s", number(np.nan), "not-a-number: x has values that are not finite numbers. see `perfgate inspect`"),
     (
         "x within 5% of baseline",
-        series("x", "s", [0.0] * 8 + [-1.0] * 9),
+        series("x", "1", [0.0] * 8 + [-1.0] * 9),
         "not-positive: x median has values of zero or less, so a relative change does not exist. "
         "use a limit instead, such as `under 1 ms`",
     ),

@@ -1,0 +1,42 @@
+"""The sentences of doubts about what was measured, and the next step of a verdict that they decide."""
+
+from __future__ import annotations
+
+from perfgate.core.units import format_number, format_value
+from perfgate.judge.decisions import Doubt
+
+_KINDS = {"samples": "single values", "aggregate": "printed statistics", "value": "one number"}
+
+
+def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
+    """What differs, the new runs first; `unit` and `shown` are the base unit of the values and the unit to show."""
+    if isinstance(doubt.base, str) or isinstance(doubt.new, str):
+        return f"the new runs have {_KINDS[str(doubt.new)]}, the baseline's runs have {_KINDS[str(doubt.base)]}"
+    base, new = doubt.base, doubt.new
+    if doubt.what == "gain":
+        was, is_now = (format_value(value, unit, shown) for value in (base, new))
+        ratio = max(base, new) / min(base, new) if min(base, new) > 0 else None
+        how = "it became 0" if ratio is None else f"{format_number(ratio, 3)} times better"
+        return f"{how} ({was} in the baseline, {is_now} now), which is more likely a mistake in the measurement"
+    if doubt.what in ("values", "calls"):
+        word = "more" if new > base else "fewer"
+        return f"{word} {doubt.what} than in the baseline: {new:g} instead of {base:g}"
+    one, other = (f"{format_number(100 * share, 3)}%" for share in (new, base))
+    known = "" if base == 1 else f", and {other} in the baseline's runs"
+    if doubt.what == "ranks":
+        return f"{one} of the job's ranks were measured{known}"
+    if doubt.what == "steps":
+        return f"{one} of the steps from the first to the last have a value{known}"
+    return f"{one} of the steps have all parts of this metric{known}"
+
+
+def doubt_next_step(doubt: Doubt, approve: str, *, has_base: bool) -> str:
+    """What to do about a doubt that decides; `approve` is the command that approves the new runs."""
+    accept = f"if it is intended, approve it on the base branch: {approve}"
+    if doubt.what == "gain":
+        return f"check that the program still does the work and measures all of it; {accept}"
+    if doubt.what == "ranks" and not has_base:
+        return 'give the files of all ranks, or name the measured ranks in the rule: `{rank="0"}`'
+    if doubt.what == "values":
+        return f"the job seems to have died early: run it again to its end; {accept}"
+    return f"find out why less was measured, and run it again; {accept}"
