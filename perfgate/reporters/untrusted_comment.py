@@ -1,0 +1,108 @@
+"""A comment on a pull request, from a report that code without a review wrote.
+
+A forged report can contain any sentence, such as a command that "approves" it, and a reader trusts a comment of the
+repository's own workflow. So the comment is made of the numbers and the known words of the verdicts. It has no command,
+no code block and no link. Other text of the report appears only where nothing replaces it (names, problems), as plain
+text. Messages, next steps, notes and commands of the report are never shown.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+
+from perfgate.core import Outcome, Problem, Report, Verdict
+from perfgate.core.units import format_change
+from perfgate.core.wording import clip, one_line, plural, without_commands
+from perfgate.reporters import phrases
+from perfgate.reporters.markdown import COMMENT_LIMIT, marker
+
+#: In characters: one name, place or problem.
+_LONGEST_TEXT = 300
+_PLAIN = re.compile(
+    r"(?!.*www)[A-Za-zµ0-9]+(?:[-_'./:][A-Za-zµ0-9]+)*[.,;:!?)]*|[-+±]?\d+(?:\.\d+)?%?,?|→", re.IGNORECASE
+)
+_PUNCTUATION = frozenset(string.punctuation)
+_COMPARATORS = ("under", "at most", "over", "at least")
+_REFERENCES = ("baseline", "anchor")
+#: What to do about each outcome. The reviewer finds commands in the documentation, not in the report.
+_STEPS: dict[Outcome, str] = {
+    "fail": "find the cause, or ask a person who may write to the base to allow the change",
+    "error": "read the log of the job: something is missing or cannot be compared",
+    "suspect": "start the job again: probably worse, but not proven",
+    "inconclusive": "measure more runs: the data do not decide",
+}
+_HEAD = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
+_UNCHECKED = "The report comes from code that nobody has reviewed. Commands and explanations in it are not shown."
+
+
+def render(report: Report) -> str:
+    """Return the comment; a long one loses whole rows, and its last line counts them."""
+    word, counts = phrases.answer(report)
+    origin = ", ".join(f"{name} {text(value)}" for name, value in phrases.origin(report))
+    lines = [marker(report), f"**{phrases.SIGNS[report.outcome]} {word}: {counts}**", "", origin, "", _UNCHECKED, ""]
+    room = COMMENT_LIMIT - sum(len(line.encode()) + 1 for line in lines) - 100
+    left_out = 0
+    for line in _rows(report):
+        size = len(line.encode()) + 1
+        if left_out or size > room:
+            left_out += 1
+            continue
+        room -= size
+        lines.append(line)
+    lines += ["", f"{plural(left_out, 'line')} left out to keep this short."] if left_out else []
+    return without_commands("\n".join(lines).rstrip("\n") + "\n")
+
+
+def _rows(report: Report) -> Iterator[str]:
+    news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.needs_attention(verdict)]
+    if news:
+        yield from _HEAD
+        yield from map(_row, news)
+        yield ""
+    for outcome, step in _STEPS.items():
+        if any(verdict.outcome == outcome for verdict in news):
+            yield f"- **{outcome}:** {step}"
+    if report.problems:
+        yield from ("", "**Problems**", "")
+        yield from map(_problem, report.problems)
+    if report.policy.changes:
+        changes = plural(len(report.policy.changes), "difference")
+        yield from ("", f"The rules or baselines of the pull request have {changes} from those that judged.")
+
+
+def _row(verdict: Verdict) -> str:
+    sign = f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}{phrases.effect(verdict)}"
+    measured = "<br>".join(map(text, phrases.measured(verdict)))
+    return f"| {sign} | {text(phrases.what(verdict))} | {measured} | {text(_allowed(verdict))} |"
+
+
+def _allowed(verdict: Verdict) -> str:
+    """Return what the rule allows, from its numbers; the sentence of the rule is text of the report."""
+    if verdict.kind == "limit":
+        known = verdict.comparator in _COMPARATORS and verdict.bound is not None
+        return f"{verdict.comparator} {phrases.value_text(verdict.bound, verdict)}" if known else ""
+    if verdict.tolerance is None:
+        return ""
+    reference = f" of {verdict.against}" if verdict.against in _REFERENCES else ""
+    sign = "±" if verdict.two_sided else ""
+    return f"within {sign}{format_change(verdict.tolerance).lstrip('+')}{reference}"
+
+
+def _problem(problem: Problem) -> str:
+    return f"- {problem.severity} at {text(str(problem.at))}: {text(phrases.problem_text(problem))}"
+
+
+def text(untrusted: str) -> str:
+    """Return text that Markdown shows as it is: no code, link, mention, reference or HTML.
+
+    Plain words and numbers stay. Other punctuation is escaped, and followed by a space without width: GitHub looks for
+    `@name`, `#12` and addresses in the text that it shows.
+    """
+    words = clip(one_line(untrusted), _LONGEST_TEXT).split(" ")
+    return " ".join(word if _PLAIN.fullmatch(word) else _escaped(word) for word in words)
+
+
+def _escaped(word: str) -> str:
+    return "".join(f"\\{char}&#8203;" if char in _PUNCTUATION else char for char in word)
