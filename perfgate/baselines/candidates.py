@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+import msgspec
+
 import perfgate
-from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource, stored_series, utf8_text
+from perfgate.baselines.contents import MOST_BYTES, Contents, TooLarge, Wanted, contents
+from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource, utf8_text
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
 from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
-from perfgate.core import Baseline, Fact, Key, Problem, Run
+from perfgate.core import Baseline, Fact, Problem, Run
+from perfgate.core.wording import listed, plural
 from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.options import CommandOptions, Refused, approve_command
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
@@ -86,41 +91,68 @@ class Candidates:
 
         Parameters
         ----------
-        keep_all: store every metric, not only those that a rule reads.
+        keep_all: store the samples of every metric, not only of those that a rule reads.
         by: the user who adds the runs.
         only: the metrics to store, if a level adopts some only; empty means all.
         """
         lines = [*map(str, self.noticed), *self._absent_metrics()]
-        is_named = naming(self.ruleset)
-
-        def is_kept(key: Key) -> bool:
-            return (keep_all or is_named(key)) and (not only or key.metric in only)
-
+        wanted = self.wanted(keep_all=keep_all, only=only)
         environment = self.environment
         if len(self.runs) > RUNS_KEPT:
             lines.append(
                 f"warning: a level keeps {RUNS_KEPT} runs: of {len(self.runs)} the last {RUNS_KEPT} are stored"
             )
         for number, run in enumerate(self.runs[-RUNS_KEPT:], 1):
-            data = STORED_RUN.encode(self._file(run, level, by, is_kept))
+            file, said = self._file(run, level, by, wanted)
+            data = STORED_RUN.encode(file)
             # The number keeps the order of runs that are written in the same second.
             name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{number:02d}-{hashlib.sha256(data).hexdigest()[:8]}.json"
             path = f"{self.ruleset.suite}/{environment}/{level.name}/{name}"
-            write_file(target, path, data)
+            write_verified(target, path, data)
             lines.append(f"wrote {target.location(path)} ({len(data) / 1024:.0f} KiB, {run.name})")
+            lines += said
         return lines
+
+    def wanted(self, *, keep_all: bool = False, only: Collection[str] = ()) -> Wanted:
+        """Return what the file of a run should hold; see `write`."""
+        statistics: dict[str, list[str]] = {}
+
+        def statistics_of(metric: str) -> list[str]:
+            if metric not in statistics:
+                asked = {
+                    rule.sentence.statistic
+                    for rule in self.ruleset.rules
+                    if isinstance(rule.sentence.subject, Selector) and rule.sentence.subject.matches_metric(metric)
+                }
+                statistics[metric] = sorted(name for name in asked if name is not None)
+            return statistics[metric]
+
+        warmups = {rule.settings.warmup for rule in self.ruleset.rules}
+        return Wanted(
+            is_named=naming(self.ruleset),
+            is_kept=lambda key: not only or key.metric in only,
+            statistics=statistics_of,
+            warmup=warmups.pop() if len(warmups) == 1 else "auto",
+            keep_all=keep_all,
+            most_bytes=min(MOST_BYTES, surroundings.limits().baseline_bytes),
+        )
 
     def _absent_metrics(self) -> list[str]:
         judged = JudgedRuns.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
         absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, judged)]
         return [f"warning: no run has the metric of this rule: {rule.name} ({rule.at})" for rule in absent]
 
-    def _file(self, run: Run, level: StoredLevel, by: str | None, wanted: Callable[[Key], bool]) -> BaselineFile:
-        rows = stored_series(run, wanted)
-        if not rows:
-            raise Refused(f"{run.name} has none of the metrics that the rules name; store every metric with --all", 3)
+    def _file(self, run: Run, level: StoredLevel, by: str | None, wanted: Wanted) -> tuple[BaselineFile, list[str]]:
+        """Return the file of a run, and lines about what is not in it. Raises Refused."""
+        if not any(wanted.is_kept(series.key) for series in run.series):
+            raise Refused(f"{run.name} has no metrics to store", 3)
+        try:
+            rows = contents(run, wanted)
+        except TooLarge as error:
+            step = "name fewer metrics in the rules; the others are stored as far as there is room"
+            raise Refused(f"{run.name} cannot be stored: {error}: {step}", 1) from None
         identity = identity_of(self.facts, self.ruleset.identity)
-        return BaselineFile(
+        file = BaselineFile(
             schema=STORED_RUN.schema,
             tool=f"perfgate {perfgate.__version__}",
             suite=self.ruleset.suite,
@@ -132,8 +164,44 @@ class Candidates:
             context={name: self.facts[name] for name in sorted(self.facts) if name not in identity},
             format=run.format,
             sources=[StoredSource(utf8_text(file.path), file.format, file.sha256) for file in run.files],
-            series=rows,
+            series=rows.series,
+            summaries=rows.summaries,
+            left_out=len(rows.left_out) or msgspec.UNSET,
         )
+        return file, _not_stored(rows)
+
+
+def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: bytes | None = None) -> None:
+    """Write a stored run, and read it back as `check` does. Raises Refused, and leaves what was there before.
+
+    Parameters
+    ----------
+    replaced: the bytes of the file that this one replaces.
+    """
+    write_file(target, path, data, replace=replaced is not None)
+    try:
+        read, problems = STORED_RUN.decode(path, target.read(path))
+        why = str(problems[0].message) if read is None else "" if STORED_RUN.encode(read) == data else "it differs"
+    except OSError as error:
+        why = str(error.strerror or error)
+    if why:
+        if replaced is None:
+            target.remove(path)
+        else:
+            write_file(target, path, replaced, replace=True)
+        raise Refused(f"{target.location(path)}: was not stored, because it cannot be read afterwards: {why}", 3)
+
+
+def _not_stored(rows: Contents) -> list[str]:
+    """Return lines about samples and metrics that did not fit into a stored run."""
+    lines = []
+    if rows.shortened:
+        names = listed(list(rows.shortened))
+        lines.append(f"  of {names}, only some ranks have samples, the others a summary: a run has at most 1 MiB")
+    if rows.left_out:
+        count, names = plural(len(rows.left_out), "metric"), listed(list(rows.left_out))
+        lines.append(f"  left out: {count} with the least time ({names}); name one in a rule to keep it")
+    return lines
 
 
 def read_candidates(

@@ -1,9 +1,11 @@
 """The files of a store: stored runs, calibrated priors and allowances. Each contains its own hash.
 
-`perfgate.baseline/1` is one run, the decision about it, and enough to judge by later. It keeps up to KEEP_WHOLE values
-of a series. A longer series is thinned: one value is kept of each of KEEP_WHOLE equal stretches, at positions of a
-low-discrepancy sequence, so that no period in the data can hide from it. The smallest and the largest value are always
-kept. `thinned_from` is the number of values before.
+`perfgate.baseline/1` is one run, the decision about it, and enough to judge by later. `series` has the samples of the
+metrics that rules name, up to KEEP_WHOLE values of each. A longer series is thinned: one value is kept of each of
+KEEP_WHOLE equal stretches, at positions of a low-discrepancy sequence, so that no period in the data can hide from it.
+The smallest and the largest value are always kept. `thinned_from` is the number of values before. `summaries` has the
+statistics of all other metrics with their noise, so that a rule of tomorrow can be judged against this run; `contents`
+decides what fits.
 
 `perfgate.prior/1` is the noise that `perfgate calibrate` measured. It belongs to a machine and not to a level.
 
@@ -15,20 +17,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
-from perfgate.core import Allowance, CalibratedPrior, Fact, Key, Run, Series, SourceFile, read_only
+from perfgate.core import Allowance, CalibratedPrior, Fact, Key, Run, Series, SourceFile, Summary, read_only
 from perfgate.core.units import BASE_UNITS
 from perfgate.documents.signed_files import SignedFile
 
 KEEP_WHOLE = 8192
+#: The statistics of a summary, in the order of its rows. Files rely on it: another list needs a field of its own.
+STATISTICS = (
+    *("mean", "median", "stddev", "cv", "trimmed_mean", "min", "max", "total", "count"),
+    *("p5", "p10", "p25", "p75", "p90", "p95", "p99", "p99.9"),
+)
 #: A whole commit: an abbreviated name could mean another commit tomorrow.
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+NO_VALUES = read_only(np.empty(0))
 #: The pairing of single runs, which the file leaves out.
 NO_PAIRS = msgspec.UNSET
 
@@ -57,6 +65,47 @@ class StoredSeries(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     def key(self) -> Key:
         """The name of the series."""
         return Key(self.metric, tuple(sorted(self.labels.items())))
+
+
+class StoredSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The statistics of a metric without its samples: a row for each rank.
+
+    A row is the labels of the rank, the number of values, how many of them were dropped as warm-up, whether the warm-up
+    ended, and a list for each of STATISTICS: value, effective sample size, variance of the logarithm and, if the
+    statistic has a warm-up of its own, its number of dropped values and whether it ended (1 or 0). Of very many ranks,
+    those that represent no run have lists with the value alone, for each of `outlines`.
+    """
+
+    metric: str
+    unit: str
+    #: The better directions whose warm-up the statistics are without.
+    better: list[str]
+    rows: list[tuple[dict[str, str], int, int, bool, list[list[float | None]]]]
+    labels: dict[str, str] = {}
+    warmup: int | str = "auto"
+    #: The statistics in the rows of the ranks that represent no run.
+    outlines: list[str] = []
+
+    def series(self, sources: tuple[str, ...]) -> Iterator[Series]:
+        """Yield the series of each rank."""
+        for member, n, dropped, settled, rows in self.rows:
+            names = self.outlines if len(rows) == len(self.outlines) else STATISTICS
+            warmup: Literal["auto"] | int = "auto" if isinstance(self.warmup, str) else self.warmup
+            kept = Summary(names, rows, n, dropped, settled, warmup, self.better, bool(self.outlines), sources)
+            known = {name: row[0] for name, row in zip(names, rows, strict=True) if row[0] is not None}
+            key = Key(self.metric, tuple(sorted({**self.labels, **member}.items())))
+            yield Series(key, self.unit, "summary", NO_VALUES, aggregate={**known, "count": n}, summary=kept)
+
+    @property
+    def is_sound(self) -> bool:
+        """True if the rows fit the names of the statistics."""
+        members = {tuple(sorted(row[0].items())) for row in self.rows}
+        sizes = {len(STATISTICS), len(self.outlines) or len(STATISTICS)}
+        whole = all(
+            0 <= dropped <= n and len(rows) in sizes and all(len(row) in (1, 3, 5) for row in rows)
+            for _, n, dropped, _, rows in self.rows
+        )
+        return whole and len(members) == len(self.rows) and self.unit in BASE_UNITS
 
 
 class StoredLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -90,10 +139,26 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: list[StoredSource]
     series: list[StoredSeries]
     content_sha256: str = ""
+    #: The metrics without samples; older files have none.
+    summaries: list[StoredSummary] | msgspec.UnsetType = msgspec.UNSET
+    #: How many metrics did not fit: those with the least time.
+    left_out: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def summarised(self) -> list[StoredSummary]:
+        """The metrics without samples."""
+        return self.summaries or []
+
+    def metrics(self) -> set[str]:
+        """Return the names of the metrics that the run has."""
+        return {row.metric for row in self.series} | {row.metric for row in self.summarised}
 
     def fault(self) -> str | None:
         """Return what is wrong with the series: their names, units, kinds, lengths or steps; None if all are sound."""
-        sound = len({row.key for row in self.series}) == len(self.series)
+        sound = all(row.is_sound for row in self.summarised)
+        keys = [row.key for row in self.series]
+        keys += [series.key for row in self.summarised for series in row.series(())] if sound else []
+        sound &= len(set(keys)) == len(keys)
         for row in self.series:
             count = {"samples": len(row.values), "aggregate": 0, "value": 1}.get(row.kind)
             sound &= row.unit in BASE_UNITS and len(row.values) == count
@@ -110,6 +175,8 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             taken = None if steps is None else np.array(steps, dtype=np.int64)
             one = Series(row.key, row.unit, row.kind, values, taken, row.aggregate, thinned_from=row.thinned_from)  # type: ignore[arg-type]
             series.append(one)
+        sources = tuple(source.path for source in self.sources)
+        series += [one for row in self.summarised for one in row.series(sources)]
         facts: dict[str, Fact] = {**self.context, **{k: v for k, v in self.identity.items() if v is not None}}
         files = tuple(SourceFile(source.path, source.format, source.sha256) for source in self.sources)
         return Run(name, self.format, tuple(series), environment=facts, files=files, commit=self.commit)
@@ -197,18 +264,14 @@ class AllowanceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 STORED_RUN = SignedFile(
-    "perfgate.baseline/1", BaselineFile, BaselineFile.fault, "remove it and approve again", rows="series"
+    "perfgate.baseline/1", BaselineFile, BaselineFile.fault, "remove it and approve again", rows=("series", "summaries")
 )
 PRIOR = SignedFile("perfgate.prior/1", PriorFile, PriorFile.fault, "measure the noise again with perfgate calibrate")
 ALLOWANCE = SignedFile("perfgate.allowance/1", AllowanceFile, AllowanceFile.fault, "remove it and allow again")
 
 
-def stored_series(run: Run, wanted: Callable[[Key], bool]) -> list[StoredSeries]:
-    """Return the wanted series of a run as its file contains them: sorted, and thinned if they are long."""
-    return [_stored(series) for series in sorted(run.series, key=lambda s: s.key) if wanted(series.key)]
-
-
-def _stored(series: Series) -> StoredSeries:
+def stored_series(series: Series) -> StoredSeries:
+    """Return a series as a file contains it, thinned if it is long."""
     keep = kept_positions(series.values) if len(series.values) > KEEP_WHOLE else None
     values = series.values if keep is None else series.values[keep]
     steps = series.steps if series.steps is None or keep is None else series.steps[keep]

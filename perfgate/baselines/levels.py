@@ -34,7 +34,7 @@ class StoredRun:
 
     def metrics(self) -> set[str]:
         """Return the names of the metrics that the run has."""
-        return {row.metric for row in self.file.series}
+        return self.file.metrics()
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ def _summary(stored: StoredRun) -> StoredRunSummary:
     what = f"commit {file.commit or 'unknown'}, {file.time}, added by {file.added_by}"
     series = tuple(summary(one) for one in run.series)
     shown = RunSummary(stored.path, None, run.format, what, dict(sorted(run.environment.items())), series, ())
-    return StoredRunSummary(shown, _level(folder_of(stored.path, 3), [stored]), run.files)
+    return StoredRunSummary(shown, _level(folder_of(stored.path, 3), [stored]), run.files, file.left_out or 0)
 
 
 def verify(path: str) -> tuple[list[str], list[Problem]]:

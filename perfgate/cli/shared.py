@@ -97,7 +97,9 @@ env_option = click.option(
 )
 head_option = click.option("--head", metavar="SHA", help="The commit that was measured. [default: git's HEAD]")
 who_option = click.option("--by", metavar="WHO", help="Who decides. [default: the Actions user, or git's user]")
-all_option = click.option("--all", "keep_all", is_flag=True, help="Keep every series, not only those in the rules.")
+all_option = click.option(
+    "--all", "keep_all", is_flag=True, help="Keep the samples of every series, not only a summary."
+)
 trace_mode_option = click.option(
     "--trace-mode",
     type=click.Choice(["corrected", "tensorboard"]),

@@ -26,6 +26,7 @@ from perfgate.core.runs import (
     Series,
     Severity,
     SourceFile,
+    Summary,
     fact_text,
     read_only,
     show_labels,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 Severity = Literal["error", "warning"]
-Kind = Literal["samples", "aggregate", "value"]
+Kind = Literal["samples", "aggregate", "value", "summary"]
 Fact = str | int | float | bool
 #: The name of the fact that lists why a GPU ran slower than it could.
 THROTTLE = "throttle_reasons"
@@ -120,12 +120,37 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Summary:
+    """What is kept of samples that are not stored: each statistic with its noise, as it was measured.
+
+    `rows[i]` is the statistic `names[i]`: its value, its effective sample size, the variance of its logarithm (None if
+    there is no logarithm) and, if it has a warm-up of its own, the number of dropped values and 1 if it ended. A row
+    with the value alone belongs to a rank that represents no run.
+    """
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[float | None]]
+    #: The number of values, warm-up included; how many values were dropped, and whether the warm-up ended.
+    n: int
+    dropped: int
+    settled: bool
+    #: How the warm-up was found: the rule, and the better directions that give the same.
+    warmup: Literal["auto"] | int
+    better: Sequence[str]
+    #: True if other ranks have values alone: ranks are then compared by seven digits.
+    is_outlined: bool = False
+    #: The files that the samples can be read from again.
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """The values of one metric in one run, in order of time.
 
     * samples: `values` (n,) float64, read-only; `steps` (n,) int64 is the step of each value.
     * value: one number in `values`, shape (1,).
     * aggregate: `aggregate` has the statistics that the source printed (`mean`, `count`, `total`, ...).
+    * summary: stored samples of which only `summary` was kept; `aggregate` has its statistics.
     """
 
     key: Key
@@ -142,6 +167,7 @@ class Series:
     groups: tuple[str, ...] = ()
     #: For a derived metric, the share of all steps of its parts that every part has.
     joined: float = 1.0
+    summary: Summary | None = None
 
 
 def read_only(array: Array) -> Array:

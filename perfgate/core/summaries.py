@@ -103,6 +103,8 @@ class StoredRunSummary:
     run: RunSummary
     level: LevelSummary
     files: tuple[SourceFile, ...]
+    #: How many metrics did not fit into the file.
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

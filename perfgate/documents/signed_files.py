@@ -30,8 +30,8 @@ class SignedFile(Generic[Content]):
     fault: Callable[[Content], str | None]
     #: What the user does about a damaged file.
     remedy: str
-    #: The last field but the hash, a list whose items are written on one line each: short in a diff.
-    rows: str | None = None
+    #: The last fields but the hash, lists whose items are written on one line each: short in a diff.
+    rows: tuple[str, ...] = ()
 
     def encode(self, content: Content) -> bytes:
         """Return the bytes of the file, with its hash."""
@@ -67,10 +67,12 @@ class SignedFile(Generic[Content]):
 
     def _json(self, content: Content, digest: str) -> bytes:
         fields = {**msgspec.to_builtins(content), "content_sha256": digest}
-        if self.rows is None:
+        if not self.rows:
             return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
-        rows = [msgspec.json.encode(row) for row in fields.pop(self.rows)]
+        lists = {name: fields.pop(name) for name in self.rows if name in fields}
         tail = msgspec.json.encode(fields.pop("content_sha256"))
-        head = msgspec.json.format(msgspec.json.encode(fields), indent=2)[:-2]
-        name = msgspec.json.encode(self.rows)
-        return b'%b,\n  %b: [\n    %b\n  ],\n  "content_sha256": %b\n}\n' % (head, name, b",\n    ".join(rows), tail)
+        text = msgspec.json.format(msgspec.json.encode(fields), indent=2)[:-2]
+        for name, items in lists.items():
+            lines = b",\n    ".join(map(msgspec.json.encode, items))
+            text += b",\n  %b: [\n    %b\n  ]" % (msgspec.json.encode(name), lines)
+        return b'%b,\n  "content_sha256": %b\n}\n' % (text, tail)

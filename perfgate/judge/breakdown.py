@@ -59,11 +59,15 @@ def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, fl
 def _steps(run: Run) -> dict[tuple[tuple[str, str], ...], int]:
     """The number of steps of each rank, from its `step.time`; a rank without it counts as one step."""
     times = [series for series in run.series if series.key.metric == "step.time"]
-    return {series.key.member(): max(1, series.thinned_from or len(series.values)) for series in times}
+    return {series.key.member(): max(1, _count(series)) for series in times}
+
+
+def _count(series: Series) -> int:
+    return series.summary.n if series.summary is not None else series.thinned_from or len(series.values)
 
 
 def _total(series: Series) -> float | None:
-    if series.kind != "aggregate":
+    if series.kind in ("samples", "value"):
         times = (series.thinned_from or len(series.values)) / max(1, len(series.values))
         return float(series.values.sum()) * times
     total, mean, count = (series.aggregate.get(name) for name in ("total", "mean", "count"))

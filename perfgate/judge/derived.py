@@ -6,7 +6,7 @@ numbers, never by position alone if steps are known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,11 @@ _MOST_IN_A_STEP = 1 << 20
 class RunView:
     """One run with the derived metrics of a ruleset, which are computed on demand."""
 
-    def __init__(self, run: Run, metrics: Mapping[str, DerivedMetric]) -> None:
+    def __init__(self, run: Run, metrics: Mapping[str, DerivedMetric], *, by_means: bool = False) -> None:
         self.run = run
         self.metrics = metrics
+        #: True if arithmetic uses the mean of each run, because the other side has nothing else.
+        self.by_means = by_means
         self._by_metric: dict[str, SeriesByLabels] = {}
         for series in run.series:
             self._by_metric.setdefault(series.key.metric, {})[series.key.labels] = series
@@ -53,6 +55,11 @@ class RunView:
             names = sorted(name for name in self.names if selector.matches_metric(name))
         found = ((Key(name, labels), series) for name in names for labels, series in self._of(name).items())
         return {key: series for key, series in found if selector.accepts_labels(key)}
+
+    def has_summary(self, names: Iterable[str]) -> bool:
+        """Return whether the run has only a summary of one of these metrics."""
+        found = (series for name in names for series in self._by_metric.get(name, {}).values())
+        return any(series.summary is not None for series in found)
 
     def may_hold(self, name: str) -> bool:
         """Return whether the run can have this metric, by this name or another of its names."""
@@ -76,7 +83,10 @@ class RunView:
             expression = expression.left
         left = self.evaluate(expression)
         for arithmetic in reversed(chain):
-            left = _arithmetic(arithmetic, left, self.evaluate(arithmetic.right))
+            right = self.evaluate(arithmetic.right)
+            if self.by_means:
+                left, right = _means(left), _means(right)
+            left = _arithmetic(arithmetic, left, right)
         return left
 
     def _of(self, name: str) -> SeriesByLabels:
@@ -123,6 +133,16 @@ def _statistic_series(series: Series, statistic: str) -> Series:
     return Series(series.key, unit, "value", read_only(np.array([number])), joined=series.joined)
 
 
+def _means(found: SeriesByLabels) -> SeriesByLabels:
+    """The mean of each series of samples; a mean is also what a summary gives."""
+    return {labels: _mean_series(series) if series.kind == "samples" else series for labels, series in found.items()}
+
+
+def _mean_series(series: Series) -> Series:
+    mean = read_only(np.array([number_of_run(series, "mean")]))
+    return Series(series.key, series.unit, "value", mean, joined=series.joined)
+
+
 def _constant(value: float) -> Series:
     return Series(Key("constant"), "1", "value", read_only(np.array([value])))
 
@@ -167,10 +187,7 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
 
     The share of thinned series is unknown: 1.
     """
-    a, b = (
-        np.array([single_number(side, default_statistic(side))]) if side.kind == "aggregate" else side.values
-        for side in (left, right)
-    )
+    a, b = (np.array([_mean(side)]) if side.kind in ("aggregate", "summary") else side.values for side in (left, right))
     if left.kind != "samples" or right.kind != "samples":  # a single number is combined with every value of the other
         return a, b, left.steps if left.kind == "samples" else right.steps, 1.0
     if left.steps is not None and right.steps is not None:
@@ -182,6 +199,11 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
         return a, b, right.steps if left.steps is None else left.steps, 1.0
     lengths = f"{left.key} has {len(a)} values and {right.key} {len(b)}"
     raise NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
+
+
+def _mean(series: Series) -> float:
+    """The number that stands for an aggregate, or for stored samples of which a summary was kept."""
+    return single_number(series, "mean" if series.summary is not None else default_statistic(series))
 
 
 def _unique_steps(steps: Steps) -> Steps:

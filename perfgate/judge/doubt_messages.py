@@ -5,7 +5,12 @@ from __future__ import annotations
 from perfgate.core.units import format_number, format_value
 from perfgate.judge.decisions import Doubt
 
-_KINDS = {"samples": "single values", "aggregate": "printed statistics", "value": "one number"}
+_KINDS = {
+    "samples": "single values",
+    "summary": "single values",
+    "aggregate": "printed statistics",
+    "value": "one number",
+}
 
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:

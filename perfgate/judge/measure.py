@@ -6,13 +6,13 @@ Samples are measured by `perfgate.stats`. Aggregates and single values have only
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from perfgate.core import Better, Series, SeriesSummary, read_only
+from perfgate.core import Better, Series, SeriesSummary, Summary, read_only
 from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.stats.distributions import sample_quantile
 from perfgate.stats.statistics import Count, Quantile, RunMeasure, describe, parse_statistic, warmup_for
@@ -34,6 +34,14 @@ class NotAvailable(Exception):
     """A value that the data does not have: an absent metric, a percentile of an aggregate, units that do not fit."""
 
 
+class OnlySummary(NotAvailable):
+    """A value that needs samples of a stored run of which a summary was kept; `sources` are the files with them."""
+
+    def __init__(self, message: str, sources: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.sources = sources
+
+
 def single_number(series: Series, statistic: str) -> float:
     """The one number of an aggregate or a single value for a statistic. Raises NotAvailable."""
     if series.kind == "value":
@@ -46,13 +54,22 @@ def single_number(series: Series, statistic: str) -> float:
     count, total = printed.get("count"), printed.get("total")
     if "mean" not in printed and total is not None and count:
         printed["mean"] = total / count
-    aliases = {"p50": "median", "p0": "min", "p100": "max"}
-    name = aliases.get(statistic, statistic)
+    name = _ALIASES.get(statistic, statistic)
     if name not in printed:
+        if series.summary is not None:
+            raise _only_summary(series, series.summary, f"no {statistic} of it")
         raise NotAvailable(
             f"{statistic} is not available: the source prints only {', '.join(sorted(printed))} of {series.key}"
         )
     return float(printed[name])
+
+
+#: Percentiles with a name of their own.
+_ALIASES = {"p50": "median", "p0": "min", "p100": "max"}
+
+
+def _only_summary(series: Series, summary: Summary, lacks: str) -> OnlySummary:
+    return OnlySummary(f"the stored runs have only a summary of {series.key}, with {lacks}", summary.sources)
 
 
 def number_of_run(series: Series, statistic: str) -> float:
@@ -72,7 +89,7 @@ def number_of_run(series: Series, statistic: str) -> float:
 
 def default_statistic(series: Series) -> str:
     """The statistic of a sentence without one: the median of samples, the mean of aggregates if they have it."""
-    if series.kind == "samples":
+    if series.kind in ("samples", "summary"):
         return "median"
     if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
         return "mean"
@@ -84,11 +101,19 @@ def statistic_unit(series: Series, statistic: str) -> str:
     return "1" if statistic in ("count", "cv") else series.unit
 
 
+def has_unit_of(series: Series, statistic: str) -> bool:
+    """Return whether a statistic has the unit of its series, and so the same better direction."""
+    return statistic_unit(series, statistic) == series.unit
+
+
 def pooled(parts: list[Series]) -> Series:
     """The series of several ranks as one, for `across ranks`. Raises NotAvailable if they cannot be pooled."""
     first = parts[0]
     if len(parts) == 1:
         return first
+    if kept := next((part for part in parts if part.summary is not None), None):
+        assert kept.summary is not None
+        raise _only_summary(kept, kept.summary, "no samples, which `across ranks` needs")
     if all(part.kind == "samples" for part in parts):
         values = [part.values for part in parts]
         same_length = len({len(one) for one in values}) == 1  # then in order of time: step by step, rank by rank
@@ -130,6 +155,8 @@ class Method:
 
     def steady(self, series: Series) -> SteadyRun:
         """The series without its warm-up; the one number of an aggregate. Raises NotAvailable."""
+        if series.summary is not None:
+            raise _only_summary(series, series.summary, "no samples, which this needs")
         if series.kind != "samples":
             return steady_run(single_number(series, self.statistic))
         warmup = warmup_for(self.statistic, self.warmup)
@@ -140,6 +167,8 @@ class Method:
 
     def measure(self, series: Series) -> RunMeasure:
         """The series as one number with its error within the run. Raises NotAvailable."""
+        if series.summary is not None:
+            return self._kept(series, series.summary)
         key = (id(series), self.statistic, self.warmup, self.better)
         if key in self.cache.measures:
             return self.cache.measures[key]
@@ -153,8 +182,32 @@ class Method:
             self.cache.measures[key] = found
         return found
 
+    def _kept(self, series: Series, summary: Summary) -> RunMeasure:
+        """The statistic as it was measured before the samples were dropped. Raises OnlySummary."""
+        row = self._row(series, summary)
+        if len(row) == 1:
+            raise _only_summary(series, summary, f"no noise of its {self.statistic}, because other ranks stand for it")
+        value, n_effective, variance, *own = row
+        dropped, settled = (int(own[0] or 0), bool(own[1])) if own else (summary.dropped, summary.settled)
+        return RunMeasure(value, summary.n - dropped, n_effective, variance, dropped, settled)
+
+    def _row(self, series: Series, summary: Summary) -> Sequence[float | None]:
+        if self.warmup != summary.warmup:
+            raise _only_summary(series, summary, f"warm-up {summary.warmup}, and the rule has {self.warmup}")
+        name = _ALIASES.get(self.statistic, self.statistic)
+        better = tuple(summary.better) if has_unit_of(series, name) or "neither" in summary.better else ("neither",)
+        if self.better not in better:
+            known = " or ".join(better)
+            raise _only_summary(series, summary, f"the warm-up of `better: {known}`, and the rule has {self.better}")
+        if name not in summary.names:
+            raise _only_summary(series, summary, f"no {self.statistic}; it has {', '.join(summary.names)}")
+        return summary.rows[summary.names.index(name)]
+
     def value(self, series: Series) -> float:
         """The statistic of one rank; NaN if it does not exist. Raises NotAvailable."""
+        if series.summary is not None:
+            kept = self._row(series, series.summary)[0]
+            return math.nan if kept is None else kept
         found = self.measure(series).value
         return math.nan if found is None else found
 
@@ -169,21 +222,31 @@ def choose(members: Members, choice: RankChoice, method: Method) -> tuple[Member
         return next(iter(members.items()))
     if choice == "across":
         return (), pooled(list(members.values()))
-    slow_is_high = method.better != "higher"
     values = {member: method.value(series) for member, series in members.items()}
-    slowest_first = sorted(
-        members,
-        key=lambda m: math.inf if math.isnan(values[m]) else values[m] if slow_is_high else -values[m],
-        reverse=True,
-    )
+    if any(series.summary is not None and series.summary.is_outlined for series in members.values()):
+        values = {member: outlined(value) for member, value in values.items()}
+    slowest_first = by_slowness(values, method.better)
     index = {"median": len(members) // 2, "fastest": -1}.get(choice, 0)
     return slowest_first[index], members[slowest_first[index]]
+
+
+def by_slowness(values: Mapping[Member, float], better: Better) -> list[Member]:
+    """Return the ranks with these values, the slowest first; NaN is slower than all."""
+    sign = -1.0 if better == "higher" else 1.0
+    return sorted(
+        values, key=lambda member: math.inf if math.isnan(values[member]) else sign * values[member], reverse=True
+    )
+
+
+def outlined(value: float) -> float:
+    """Return a value as it is kept of ranks that represent no run: seven digits, or a whole number."""
+    return value if value.is_integer() else float(f"{value:.7g}")
 
 
 @np.errstate(all="ignore")
 def summary(series: Series, *, with_values: bool = False) -> SeriesSummary:
     """A series as `inspect` shows it; of an aggregate, what the source printed."""
-    if series.kind == "aggregate":
+    if series.kind in ("aggregate", "summary"):
         count = series.aggregate.get("count")
         n = None if count is None else int(count)
         return SeriesSummary(series.key, series.unit, series.kind, n, series.aggregate, printed_as=series.printed_as)

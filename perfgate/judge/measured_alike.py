@@ -43,7 +43,7 @@ _SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")
 #: The formats of tools that print on rank 0 alone by default, with its number.
 _ONE_RANK_PRINTS = ("deepspeed",)
 #: How much each kind of series tells.
-_DETAIL = {"value": 0, "aggregate": 1, "samples": 2}
+_DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
 
 
 def refuse_impossible(inquiry: Inquiry, decision: Decision) -> Decision:
@@ -177,7 +177,7 @@ def _amounts(inquiry: Inquiry, base: MeasuredSide, new: MeasuredSide) -> Iterato
     usual = median(stored) if stored else None
     for series in new.series:
         if _DETAIL[series.kind] < _DETAIL[usual_kind.kind]:
-            several = usual_kind.kind == "samples" or (usual or 0) > 1
+            several = usual_kind.kind in ("samples", "summary") or (usual or 0) > 1
             yield Doubt("measured-less", "kind", usual_kind.kind, series.kind, decides=several)
             return
     sizes = [size for series in new.series if (size := _size(series)) is not None]

@@ -36,6 +36,7 @@ class JudgedRuns:
     #: Older runs, which are only drawn.
     past: tuple[RunView, ...] = ()
     _near: dict[str, list[str]] = field(default_factory=dict)
+    _by_means: dict[int, RunView] = field(default_factory=dict)
 
     @classmethod
     def of(cls, new: Sequence[Run], baseline: Baseline, metrics: Mapping[str, DerivedMetric]) -> JudgedRuns:
@@ -60,6 +61,14 @@ class JudgedRuns:
             left_out=left_out,
             past=tuple(RunView(run, metrics) for run in baseline.past),
         )
+
+    def viewed(self, view: RunView, *, by_means: bool) -> RunView:
+        """Return a run; `by_means` joins its metrics by their means, which is all that a summary can give."""
+        if not by_means:
+            return view
+        if id(view) not in self._by_means:
+            self._by_means[id(view)] = RunView(view.run, self.metrics, by_means=True)
+        return self._by_means[id(view)]
 
     def keys(self, metric: str) -> list[Key]:
         """The name and labels of every series of a metric in the new runs."""
@@ -124,15 +133,16 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
         named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
     found = []
     for name, expression in named:
+        components = frozenset(component_names(expression, runs.metrics))
+        by_means = any(view.has_summary(components) for view in (*runs.base, *runs.anchor))
         try:
             new, base, anchor = (
-                [(members_by_key(name, view, expression), view) for view in side]
+                [(members_by_key(name, runs.viewed(view, by_means=by_means), expression), view) for view in side]
                 for side in (runs.new, runs.base, runs.anchor)
             )
         except NotAvailable as error:
             found.append(Subject(Key(name), expression, (_NOBODY,) * len(runs.new), trouble=str(error)))
             continue
-        components = frozenset(component_names(expression, runs.metrics))
         for key in sorted({key for members, _ in (*new, *base) for key in members}):
             # A partial run is compared only in the metrics that it has.
             stored, anchored = (

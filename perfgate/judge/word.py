@@ -246,7 +246,7 @@ def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
     notes = ["an improvement beyond the tolerance: approve it to hold the gain"] if result.improved else []
     if result.outcome == "fail" and (parts := parts_not_stored(inquiry, question)):
         notes.append(
-            f"the slower part is unknown: the baseline has none of {listed(parts)}; approve with --all keeps them"
+            f"the slower part is unknown: the baseline has none of {listed(parts)}; a run that is stored now has them"
         )
     if result.base_runs == 1:
         notes.append("one base run: weak evidence")

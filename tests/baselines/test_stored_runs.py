@@ -43,11 +43,12 @@ def test_a_file_holds_what_later_decisions_need(gate: Command, folder: Path) -> 
     assert document["level"] == {"name": path.parent.name, "reason": "first", "by": "ada", "anchor": True}
     assert document["identity"] == {"gpu": None, "gpu_count": None, "world_size": None}
     assert [source["path"] for source in document["sources"]] == ["run0.log"]
-    assert [series["metric"] for series in document["series"]] == ["forward"]  # only what rules name
+    assert [series["metric"] for series in document["series"]] == ["forward"]  # what rules name, in full
+    assert [summary["metric"] for summary in document["summaries"]] == ["other"]  # everything else
     assert "run0.log" not in path.name
 
 
-def test_all_keeps_every_series(gate: Command, folder: Path) -> None:
+def test_all_keeps_the_samples_of_every_series(gate: Command, folder: Path) -> None:
     gate("baseline", "add", "run1.log", "--all")
     metrics = {series["metric"] for path in stored(folder) for series in json.loads(path.read_text())["series"]}
     assert metrics == {"forward", "other"}
@@ -100,14 +101,12 @@ def base_runs(perfgate: Command) -> int:
         (["approve", "nan.log", "--reason", "x"], 3, "cannot become a baseline"),
         (["approve", "run1.log", "--reason", " "], 2, "needs a reason"),
         (["approve", "run1.log"], 2, "--reason"),
-        (["approve", "unnamed.log", "--reason", "x"], 3, "none of the metrics"),
         (["show", "nowhere"], 3, "no baseline at nowhere"),
         (["show", ".."], 2, "not a name"),
     ],
 )
 def test_what_is_refused(gate: Command, folder: Path, words: list[str], code: int, said: str) -> None:
     write_log(folder / "slow.log", forward=steady(130, seed=8))
-    write_log(folder / "unnamed.log", other=steady(1))
     (folder / "nan.log").write_text("[Rank 0] time (ms) | forward: nan\n" * 9)
     write_results(
         folder / "elsewhere.json", {"metric": "forward", "unit": "ms", "values": steady(100)}, environment={"gpu": "X"}

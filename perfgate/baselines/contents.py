@@ -1,0 +1,254 @@
+"""What a stored run holds: samples of the metrics that rules name, and a summary of everything else.
+
+A stored run is at most MOST_BYTES long. If the samples of the named metrics do not fit, the largest metrics have
+samples only of the ranks that represent the run (the slowest, the median and the fastest), and then summaries alone.
+The other metrics get what is left of USUAL_BYTES, the largest times first; the file says how many were left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers
+from perfgate.baselines.files import KEEP_WHOLE, StoredSeries, StoredSummary, stored_series
+from perfgate.core import Key, Run, Series
+from perfgate.judge.measure import Member, Method, default_statistic
+from perfgate.stats.steady import WarmUpRule
+
+#: The most bytes of a stored run, and of one whose named metrics leave room for others.
+MOST_BYTES = 1 << 20
+USUAL_BYTES = 512 << 10
+#: What a file has beside its rows: the environment, the decision, the names of its sources.
+_HEAD_BYTES = 16 << 10
+#: Less room than this is left empty: hardly a summary is shorter.
+_LEAST_ROOM = 512
+#: With no more values than this, the samples are shorter than a summary of them.
+FEW_VALUES = 32
+#: Bytes of a line beside its content: a comma, a line break and the indentation.
+_LINE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The rows of a stored run."""
+
+    series: list[StoredSeries]
+    summaries: list[StoredSummary]
+    #: The metrics that did not fit: those with the least time.
+    left_out: tuple[str, ...] = ()
+    #: The named metrics of which not all samples fit.
+    shortened: tuple[str, ...] = ()
+
+
+class TooLarge(Exception):
+    """The named metrics of a run do not fit into a stored run, even as summaries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a stored run should hold."""
+
+    #: Whether a rule names a series.
+    is_named: Callable[[Key], bool]
+    #: Whether a series may be stored at all.
+    is_kept: Callable[[Key], bool]
+    #: The statistics that the rules ask of a metric.
+    statistics: Callable[[str], Sequence[str]]
+    warmup: WarmUpRule = "auto"
+    #: Samples of every metric, as far as there is room.
+    keep_all: bool = False
+    most_bytes: int = MOST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """One way to store a metric."""
+
+    series: tuple[StoredSeries, ...] = ()
+    summaries: tuple[StoredSummary, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes of the rows in a file."""
+        return sum(len(msgspec.json.encode(row)) + _LINE for row in (*self.series, *self.summaries))
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """A metric with its labels: the series of each rank."""
+
+    key: Key
+    members: dict[Member, Series]
+    wanted: Wanted
+
+    @cached_property
+    def samples(self) -> _Rows:
+        """Every series as it is, long ones thinned."""
+        return _Rows(tuple(stored_series(one) for _, one in sorted(self.members.items())))
+
+    @cached_property
+    def summary(self) -> _Rows:
+        """The statistics of samples; what is short or has none stays as it is."""
+        return self._without_samples(OUTLINES)
+
+    @cached_property
+    def outline(self) -> _Rows:
+        """The statistics that rules ask for of most ranks, and all of those that represent the run."""
+        return self._without_samples(self._asked)
+
+    @cached_property
+    def speaking(self) -> _Rows:
+        """Samples of the ranks that represent the run, statistics of the others."""
+        if max(len(one.values) for one in self.members.values()) > KEEP_WHOLE:
+            return self.summary  # thinned samples would not have the value by which the rank is chosen
+        return self._without_samples(OUTLINES, speakers(self._outlines(self._asked)) if self._sampled else ())
+
+    @cached_property
+    def _asked(self) -> tuple[str, ...]:
+        """The statistics that the rules ask for."""
+        asked = tuple(self.wanted.statistics(self.key.metric))
+        return asked or (default_statistic(next(iter(self.members.values()))),)
+
+    @cached_property
+    def _method(self) -> Method:
+        return method_of(self.key, next(iter(self.members.values())).unit, self.wanted.warmup)
+
+    @cached_property
+    def _sampled(self) -> dict[Member, Series]:
+        return {member: one for member, one in self.members.items() if one.kind == "samples"}
+
+    @cached_property
+    def _known(self) -> dict[str, dict[Member, float]]:
+        return {}
+
+    def _outlines(self, statistics: Iterable[str]) -> dict[str, dict[Member, float]]:
+        """Each statistic of each rank, computed once."""
+        for name in statistics:
+            if name not in self._known:
+                self._known[name] = outline(self._sampled, self._method, name)
+        return {name: self._known[name] for name in statistics}
+
+    def _without_samples(self, outlines: Sequence[str], whole: Collection[Member] = ()) -> _Rows:
+        """The rows with samples of `whole` only, and of what is short."""
+        many = len(self._sampled) > MANY_RANKS
+        speaking = speakers(self._outlines((*outlines, *self._asked))) if many else set(self._sampled)
+        short = {member for member in speaking if len(self._sampled[member].values) <= FEW_VALUES}
+        others = {member: one for member, one in self._sampled.items() if member not in short.union(whole)}
+        values = self._outlines(outlines) if many else {}
+        found = condensed(self.key, others, self._method, speaking, values) if others else None
+        if others and found is None:
+            return self.samples
+        rows = tuple(stored_series(one) for member, one in sorted(self.members.items()) if member not in others)
+        return _Rows(rows, () if found is None else (found,))
+
+    @property
+    def seconds(self) -> float:
+        """The time of the metric in all ranks; 0 for what is not a time."""
+        return sum(map(_total, self.members.values())) if self._is_time else 0.0
+
+    @property
+    def _is_time(self) -> bool:
+        return next(iter(self.members.values())).unit == "s"
+
+
+def contents(run: Run, wanted: Wanted) -> Contents:
+    """Return the rows of a run. Raises TooLarge if the named metrics do not fit."""
+    groups: dict[Key, dict[Member, Series]] = {}
+    for series in run.series:
+        if wanted.is_kept(series.key):
+            groups.setdefault(series.key.without_members(), {})[series.key.member()] = series
+    named, others = [], []
+    for key, members in sorted(groups.items()):
+        of_rules = {m: one for m, one in members.items() if wanted.is_named(one.key)}
+        rest = {m: one for m, one in members.items() if m not in of_rules}
+        named += [_Metric(key, of_rules, wanted)] if of_rules else []
+        others += [_Metric(key, rest, wanted)] if rest else []
+    chosen, shortened = _fitting(named, wanted.most_bytes - _HEAD_BYTES)
+    used = sum(rows.size for rows in chosen)
+    filled, left_out = _filled(others, wanted, used)
+    rows = [*chosen, *filled]
+    return Contents(
+        sorted((row for one in rows for row in one.series), key=lambda row: row.key),
+        sorted(
+            (row for one in rows for row in one.summaries), key=lambda row: (row.metric, sorted(row.labels.items()))
+        ),
+        left_out,
+        shortened,
+    )
+
+
+def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[str, ...]]:
+    """Return the rows of the named metrics, the largest of them shortened until they fit. Raises TooLarge."""
+    chosen = [metric.samples for metric in named]
+    shortened: set[str] = set()
+    ways: tuple[Callable[[_Metric], _Rows], ...] = (lambda m: m.speaking, lambda m: m.summary, lambda m: m.outline)
+    for shorten in ways:
+        sizes = [rows.size for rows in chosen]
+        for i in sorted(range(len(named)), key=lambda i: (-sizes[i], named[i].key)):
+            if sum(sizes) <= room:
+                break
+            shorter = shorten(named[i])
+            if shorter.size < sizes[i]:
+                chosen[i], sizes[i] = shorter, shorter.size
+                shortened.add(named[i].key.metric)
+    if (size := sum(rows.size for rows in chosen)) > room:
+        ranks = max(len(metric.members) for metric in named)
+        raise TooLarge(
+            f"{len(named)} metrics of {ranks} ranks that the rules name take {size / 1024:.0f} KiB, and a stored run"
+            f" has room for {room / 1024:.0f} KiB"
+        )
+    return chosen, tuple(sorted(shortened))
+
+
+def _filled(others: Sequence[_Metric], wanted: Wanted, used: int) -> tuple[list[_Rows], tuple[str, ...]]:
+    """Return the rows of the metrics that no rule names, as far as there is room, and the names of the others."""
+    chosen: dict[Key, _Rows] = {}
+    room = min(wanted.most_bytes, USUAL_BYTES) - _HEAD_BYTES - used
+    ordered = _by_time(others)
+    for metric in ordered:
+        if room < _LEAST_ROOM:
+            break
+        rows = metric.summary
+        if rows.size <= room:
+            chosen[metric.key] = rows
+            room -= rows.size
+    room = wanted.most_bytes - _HEAD_BYTES - used - sum(rows.size for rows in chosen.values())
+    for metric in ordered if wanted.keep_all else ():
+        before = chosen[metric.key].size if metric.key in chosen else 0
+        if (grown := metric.samples.size - before) <= room:
+            chosen[metric.key] = metric.samples
+            room -= grown
+    return list(chosen.values()), tuple(sorted({m.key.metric for m in ordered if m.key not in chosen}))
+
+
+def _by_time(metrics: Iterable[_Metric]) -> list[_Metric]:
+    """Return metrics with the largest times first.
+
+    What is not a time (calls, bytes) stands with the times of the same operator, and before all if there are none.
+    """
+    found = list(metrics)
+    by_stem: dict[str, float] = {}
+    seconds = {metric.key: metric.seconds for metric in found}
+    for metric in found:
+        if metric.members and seconds[metric.key]:
+            stem = metric.key.metric.rpartition(".")[0]
+            by_stem[stem] = max(by_stem.get(stem, 0.0), seconds[metric.key])
+
+    def order(metric: _Metric) -> tuple[float, Key]:
+        own = seconds[metric.key] or by_stem.get(metric.key.metric.rpartition(".")[0], math.inf)
+        return -own, metric.key
+
+    return sorted(found, key=order)
+
+
+def _total(series: Series) -> float:
+    """Return the sum of a series of times; a mean counts once if the number of calls is unknown."""
+    if series.kind != "aggregate":
+        return float(series.values.sum())
+    printed = series.aggregate
+    return printed.get("total", printed.get("mean", 0.0) * printed.get("count", 1.0))
