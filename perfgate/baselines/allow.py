@@ -13,9 +13,10 @@ from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile, utf8_te
 from perfgate.baselines.places import ALLOWANCES
 from perfgate.baselines.stores import locked, open_store, write_file
 from perfgate.core import RelativeChange, Verdict
+from perfgate.core.next_steps import command_line
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import CommandOptions, Refused, command_line, place_words
+from perfgate.workspace.options import CommandOptions, Refused, place_words
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 

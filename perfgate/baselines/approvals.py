@@ -15,7 +15,7 @@ from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import CommandOptions, Refused, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import policy_source
 
 
@@ -94,7 +94,7 @@ def add(
         if len(history.heads()) > 1:
             raise Refused("\n".join(map(str, found.loaded.problems)), 3)
         if baseline.place is None:
-            raise Refused(f"{baseline.missing}; open a level first: {approve_command(options)}", 3)
+            raise Refused(f"{baseline.missing}; open a level first: {acceptance(options).approve}", 3)
         found.refuse_known(history)
         if reasons := unhealthy(found.facts):
             raise Refused(f"not added: the GPU was throttled ({', '.join(reasons)}): measure again when it is cool", 1)
@@ -172,7 +172,7 @@ def _judged(found: Candidates) -> tuple[Verdict, ...]:
     bad = [verdict for verdict in verdicts if verdict.exit_code and verdict.reason != "no-baseline"]
     if bad:
         words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
-        command = approve_command(found.options)
+        command = acceptance(found.options).approve
         raise Refused(f"not added: the runs do not pass their own rules\n{words}\nto accept them: {command}", 1)
     return verdicts
 

@@ -23,7 +23,7 @@ from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.options import CommandOptions, Refused, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
 
 
@@ -52,7 +52,7 @@ class Candidates:
 
     def reloaded(self) -> Candidates:
         """Read the store again. Raises Refused if a stored file is damaged."""
-        loaded = load_baseline(self.known, self.ruleset, self.facts, approve_command(self.options), self.head)
+        loaded = load_baseline(self.known, self.ruleset, self.facts, acceptance(self.options), self.head)
         if loaded.damaged:
             raise Refused("\n".join(["the stored baselines are damaged:", *map(str, loaded.problems)]), 3)
         return replace(self, loaded=loaded)

@@ -19,7 +19,7 @@ from perfgate.baselines.places import (
     pairing_of,
 )
 from perfgate.baselines.stores import Store, read_files
-from perfgate.core import Baseline, Fact, Key, Problem
+from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
 from perfgate.core.wording import synonyms
 from perfgate.judge.derived import component_names
 from perfgate.rules.ruleset import Ruleset
@@ -40,14 +40,14 @@ class LoadedBaseline:
 
 
 def load_baseline(
-    store: Store, ruleset: Ruleset, facts: dict[str, Fact], approve: str, head: str | None = None
+    store: Store, ruleset: Ruleset, facts: dict[str, Fact], accept: Acceptance, head: str | None = None
 ) -> LoadedBaseline:
     """Load the runs that new ones of an environment are compared with, or the reason why there are none.
 
     Parameters
     ----------
     facts: the facts of the environment.
-    approve: the command that makes a baseline, for messages.
+    accept: how the new runs can be accepted, for messages.
     head: the measured commit, whose allowances are loaded, too.
     """
     suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
@@ -62,12 +62,12 @@ def load_baseline(
     heads, damaged = history.heads(), bool(problems)
     if len(heads) > 1:
         heads_text = " and ".join(heads)
-        message = f"two approvals have the same parent, {heads_text}: approve new runs to replace both: {approve}"
+        both = f"two approvals have the same parent, {heads_text}"
+        message = f"{both}: approve new runs to replace both: {accept.approve}"
         problems.append(Problem("error", message, store.location(f"{suite}/{environment}")))
     if problems:
-        baseline = Baseline(
-            missing="the stored baseline cannot be used: see the problems", next_step="solve the problems first"
-        )
+        step = NextStep("fix-input", "solve the problems first")
+        baseline = Baseline(missing="the stored baseline cannot be used: see the problems", next_step=step)
         return LoadedBaseline(baseline, history, problems, damaged, sha256)
     if heads:
         baseline = Baseline(
@@ -81,7 +81,7 @@ def load_baseline(
         )
     else:
         missing = nearest or f"there is no baseline for suite {suite} in {store.shown}"
-        baseline = Baseline(missing=missing, next_step=f"make one: {approve}")
+        baseline = Baseline(missing=missing)
     baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
     return LoadedBaseline(baseline, history, problems, damaged, sha256)
 

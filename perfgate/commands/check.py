@@ -13,7 +13,7 @@ from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
 from perfgate.baselines.stores import store_of
 from perfgate.commands.report_details import collected, levels, past_runs
 from perfgate.commands.rule_changes import policy_changes
-from perfgate.core import Baseline, Key, Location, MissingBaseline, Policy, Problem, Report, Run, Verdict
+from perfgate.core import Baseline, Key, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run, Verdict
 from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
@@ -25,10 +25,10 @@ from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.options import CommandOptions, Refused, approve_command, shown_path
+from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
 from perfgate.workspace.rule_source import policy_source, read_rules
 
-_NEW_ALONE = "give runs of the new code only"
+_NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ def check(request: CheckRequest) -> Report:
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     head = options.head or surroundings.head_commit()
-    approve = approve_command(options) + (f" (on {source.ref})" if source.ref else "")
-    loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, approve, head)
+    accept = acceptance(options)
+    loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
     asked = shared_among(ruleset, request.looks) if request.looks > 1 else ruleset
-    case = Case(asked, new, baseline, surroundings.today(), facts, request.strict, approve_command=approve)
+    case = Case(asked, new, baseline, surroundings.today(), facts, request.strict, accept=accept)
     case = replace(case, missing_baseline=request.missing_baseline, only=request.only, limits=surroundings.limits())
     verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
     problems += [*_reading_problems(runs, naming(ruleset)), *clashes, *loaded.problems, *unpaired]
@@ -207,4 +207,4 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: CommandOption
     if options.policy_ref is not None and failed:
         return allow_command(options, head, [verdict for verdict in failed if verdict.against == "baseline"])
     would_help = failed or any(verdict.improved or verdict.reason == "no-baseline" for verdict in changes)
-    return approve_command(options) if would_help else None
+    return case.accept.approve if would_help else None

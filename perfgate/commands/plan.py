@@ -12,7 +12,7 @@ from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
 from perfgate.judge.case import Case
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.options import CommandOptions, Refused, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 
@@ -46,7 +46,7 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
         if facts is None or not fits:
             problems += wrong
             continue
-        loaded = load_baseline(store, ruleset, facts, approve_command(options))
+        loaded = load_baseline(store, ruleset, facts, acceptance(options))
         case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
         yield case, [*wrong, *loaded.problems]
     if problems:

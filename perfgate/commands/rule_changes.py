@@ -16,7 +16,7 @@ from perfgate.judge.report import with_outcome
 from perfgate.judge.verdicts import judge
 from perfgate.rules.difference import differences
 from perfgate.rules.ruleset import Ruleset
-from perfgate.workspace.options import CommandOptions, Refused, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_rules
 
 
@@ -46,7 +46,7 @@ def policy_changes(
     if not changes and not stored:
         return (), None
     # The working tree's own allowances do not count, and pairs have the same base for both.
-    loaded = load_baseline(own_store, own, dict(case.facts), approve_command(options))
+    loaded = load_baseline(own_store, own, dict(case.facts), acceptance(options))
     baseline = loaded.baseline if case.baseline.pairing is None else case.baseline
     own_verdicts = judge(replace(case, ruleset=own, baseline=baseline))
     outcome = with_outcome(Report(verdicts=own_verdicts, problems=tuple(loaded.problems))).outcome

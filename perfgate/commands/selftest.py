@@ -10,7 +10,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, Problem, Proof
 from perfgate.judge.case import Case
 from perfgate.workspace import inputs, surroundings
-from perfgate.workspace.options import CommandOptions, Refused, approve_command
+from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import policy_source, read_ruleset
 
 
@@ -34,7 +34,7 @@ def selftest(options: CommandOptions) -> SelfTest:
     wrong = [problem for problem in found if problem.severity == "error"]
     if wrong:
         raise Refused("these runs cannot be tested with:\n" + "\n".join(map(str, wrong)), 3)
-    loaded = load_baseline(open_store(options.baselines), ruleset, facts, approve_command(options))
+    loaded = load_baseline(open_store(options.baselines), ruleset, facts, acceptance(options))
     if loaded.problems:
         raise Refused("the stored baseline cannot be used:\n" + "\n".join(map(str, loaded.problems)), 3)
     baseline, against = loaded.baseline, f"baseline {loaded.baseline.place}"

@@ -5,6 +5,7 @@
 | `runs` | series, runs, and problems with them |
 | `baseline` | the stored runs that new runs are compared with |
 | `verdicts` | verdicts, and the report that contains them |
+| `next_steps` | what to do after a verdict, and the commands for it |
 | `details` | the runs behind the verdicts, as reports draw them |
 | `summaries` | what `inspect`, `baseline`, `plan` and `selftest` show |
 | `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |
@@ -16,6 +17,7 @@ rule language are in `perfgate.rules.syntax.sentence` and `perfgate.rules.rulese
 from __future__ import annotations
 
 from perfgate.core.baseline import Allowance, Baseline, CalibratedPrior
+from perfgate.core.next_steps import NO_STEP, Acceptance, Action, NextStep
 from perfgate.core.runs import (
     Fact,
     Key,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
+from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Key, Run
 
 
@@ -49,9 +50,9 @@ class Baseline:
     runs: tuple[Run, ...] = ()
     #: The first runs after the last reset of the anchor, which show the sum of many small changes.
     anchor: tuple[Run, ...] = ()
-    #: Why there are no runs, and the command that makes some.
+    #: Why there are no runs, and how to make some.
     missing: str | None = None
-    next_step: str = ""
+    next_step: NextStep = NO_STEP
     #: Identity facts that are unknown on both sides, so the machines may be different.
     unknown_facts: tuple[str, ...] = ()
     #: How pairs of `runs[i]` and the i-th new run were made: `in-turn`, ...; None for stored runs.

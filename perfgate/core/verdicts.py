@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perfgate.core.details import ReportDetails
+from perfgate.core.next_steps import NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
@@ -94,7 +95,7 @@ class Verdict:
     kind: Literal["limit", "change"]
     unit: str | None
     message: str
-    next_step: str
+    next_step: NextStep
     at: Location
     against: str | None = None
     #: The rank (and device) of the verdict, if it is about one of several.

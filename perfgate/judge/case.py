@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from perfgate.core import Baseline, Fact, MissingBaseline, Run
+from perfgate.core import Acceptance, Baseline, Fact, MissingBaseline, Run
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.rules.ruleset import Ruleset
 
@@ -24,6 +24,6 @@ class Case:
     missing_baseline: MissingBaseline = "error"
     #: Globs of rule ids and metrics; empty means all.
     only: tuple[str, ...] = ()
-    #: The command that approves these runs, for messages.
-    approve_command: str = "perfgate baseline approve RUN... --reason ..."
+    #: How these runs can be accepted.
+    accept: Acceptance = field(default_factory=Acceptance)
     limits: Limits = DEFAULT

@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from perfgate.core import NextStep
 from perfgate.core.units import UNITS
 from perfgate.core.wording import listed, member_name, plural
 from perfgate.judge.decide_change import ChangeTerms
@@ -182,17 +183,19 @@ def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
 
 def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
     case, key = inquiry.case, inquiry.subject.key
-    approve = f"approve runs that have it: {case.approve_command}"
     if all(inquiry.base) and inquiry.base:
         return
+    approve = NextStep("add-base-runs", "approve runs that have it", command=case.accept.approve)
     if any(inquiry.base):
         raise CannotJudge("no-baseline", f"some runs of the {asks.reference} have no metric {key}", approve)
     new = inquiry.measured(inquiry.new, inquiry.runs.new)
     if asks.reference == "baseline" and case.baseline.runs:
         message = f"the baseline {case.baseline.place} has no metric {key}"
         raise CannotJudge("no-baseline", message, approve, new)
+    make = NextStep("make-baseline", "make one", command=case.accept.approve)
+    step = case.baseline.next_step if case.baseline.next_step.text else make
     message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
-    raise CannotJudge("no-baseline", message, case.baseline.next_step or f"make one: {case.approve_command}", new)
+    raise CannotJudge("no-baseline", message, step, new)
 
 
 def _latest(inquiry: Inquiry, new: MeasuredSide) -> MeasuredSide:

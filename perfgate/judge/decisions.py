@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from perfgate.core import OUTCOMES, Allowance, Outcome, Series
+from perfgate.core import OUTCOMES, Allowance, NextStep, Outcome, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, Margin, judge_measured_change
 from perfgate.judge.decide_limit import LimitResult, LimitTerms, judge_steady_limit
 from perfgate.judge.derived import RunView
@@ -104,7 +104,7 @@ class NotJudged(_Decision):
     """Why nothing could be judged, in words, and the next step."""
 
     message: str
-    next_step: str
+    next_step: NextStep
     #: The new runs if they were measured before a base was found to be missing.
     new: MeasuredSide | None = None
 

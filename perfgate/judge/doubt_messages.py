@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfgate.core import Acceptance, NextStep
 from perfgate.core.units import format_number, format_value
 from perfgate.judge.decisions import Doubt
 
@@ -35,13 +36,19 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     return f"{one} of the steps have all parts of this metric{known}"
 
 
-def doubt_next_step(doubt: Doubt, approve: str, *, has_base: bool) -> str:
-    """What to do about a doubt that decides; `approve` is the command that approves the new runs."""
-    accept = f"if it is intended, approve it on the base branch: {approve}"
+def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> NextStep:
+    """What to do about a doubt that decides; `accept` has the command that approves the new runs."""
+    intended = "if it is intended, approve it on the base branch"
     if doubt.what == "gain":
-        return f"check that the program still does the work and measures all of it; {accept}"
+        text = f"check that the program still does the work and measures all of it; {intended}"
+        return NextStep("approve", text, command=accept.approve)
     if doubt.what == "ranks" and not has_base:
-        return 'give the files of all ranks, or name the measured ranks in the rule: `{rank="0"}`'
+        return NextStep(
+            "fix-input", 'give the files of all ranks, or name the measured ranks in the rule: `{rank="0"}`'
+        )
     if doubt.what == "values":
-        return f"the job seems to have died early: run it again to its end; {accept}"
-    return f"find out why less was measured, and run it again; {accept}"
+        text = f"the job seems to have died early: run it again to its end; {intended}"
+        return NextStep("run-again", text, command=accept.approve)
+    return NextStep(
+        "run-again", f"find out why less was measured, and run it again; {intended}", command=accept.approve
+    )

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from perfgate.core import Better, CalibratedPrior, Series
+from perfgate.core import Better, CalibratedPrior, NextStep, Series
 from perfgate.core.wording import series_name
 from perfgate.judge.case import Case
 from perfgate.judge.decisions import MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member, Members, Method, choose, default_statistic, statistic_unit
+from perfgate.judge.messages import error_step
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.subjects import JudgedRuns, Subject
 from perfgate.rules.ruleset import Rule
@@ -25,12 +26,15 @@ _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tenso
 
 
 class CannotJudge(Exception):
-    """A clause that cannot be judged: the message, the reason in one word, and the next step."""
+    """A clause that cannot be judged: the message, the reason in one word, and the next step.
 
-    def __init__(self, reason: str, message: str, next_step: str, new: MeasuredSide | None = None) -> None:
+    The reason decides the action of a step that is only a sentence.
+    """
+
+    def __init__(self, reason: str, message: str, next_step: NextStep | str, new: MeasuredSide | None = None) -> None:
         super().__init__(message)
         self.reason = reason
-        self.next_step = next_step
+        self.next_step = error_step(reason, next_step)
         #: The new runs if they could be measured.
         self.new = new
 

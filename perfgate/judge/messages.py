@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from perfgate.core import NO_STEP, Acceptance, Action, NextStep, Outcome
 from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import plural
 from perfgate.judge.decide_change import ChangeResult
@@ -64,43 +67,71 @@ def change_message(
     return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
 
 
-def change_next_step(result: ChangeResult, approve: str) -> str:
+def change_next_step(result: ChangeResult, accept: Acceptance) -> NextStep:
     """The shortest next step after the outcome of a change."""
     if result.outcome == "fail":
-        return f"find what made it worse; if the change is intended, approve it: {approve}"
+        text = "find what made it worse; if the change is intended, approve it"
+        return NextStep("approve", text, command=accept.approve)
     if result.outcome == "suspect":
-        return "run the new code twice more and give all three runs together"
+        return NextStep("run-again", "run the new code twice more and give all three runs together")
     if result.reason == "thin-tail":
-        return "run longer, or compare a statistic nearer to the middle (p90, median)"
+        return NextStep("run-longer", "run longer, or compare a statistic nearer to the middle (p90, median)")
     if result.outcome == "inconclusive" and result.runs_needed and result.runs_needed <= result.new_runs:
-        return "not enough evidence: run the new code twice more"
+        return NextStep("run-again", "not enough evidence: run the new code twice more")
     if result.outcome == "inconclusive" and result.runs_needed:
-        return f"give {plural(result.runs_needed, 'new run')} in all: enough for unchanged code to pass"
+        runs = plural(result.runs_needed, "new run")
+        return NextStep("run-again", f"give {runs} in all: enough for unchanged code to pass")
     if result.outcome == "inconclusive":
-        return "add base runs, calibrate the noise or widen the tolerance: even twenty new runs are not enough"
-    return f"approve it to hold the gain: {approve}" if result.improved else ""
+        text = "add base runs, calibrate the noise or widen the tolerance: even twenty new runs are not enough"
+        return NextStep("add-base-runs", text)
+    return NextStep("approve", "approve it to hold the gain", command=accept.approve) if result.improved else NO_STEP
 
 
-def paired_next_step(result: ChangeResult) -> str:
+def paired_next_step(result: ChangeResult) -> NextStep:
     """The shortest next step after the outcome of a change between pairs, whose base needs no approval."""
     if result.outcome == "fail":
-        return "find what made it worse; if the change is intended, merge it: later pairs compare with it"
+        text = "find what made it worse; if the change is intended, merge it: later pairs compare with it"
+        return NextStep("merge", text)
     if result.outcome == "suspect":
-        return "make two more pairs: three are enough"
+        return NextStep("run-again", "make two more pairs: three are enough")
     if result.outcome != "inconclusive":
-        return ""
+        return NO_STEP
     if not result.runs_needed:
-        return "take more steps in each pair, or widen the tolerance: even twenty pairs are not enough"
+        text = "take more steps in each pair, or widen the tolerance: even twenty pairs are not enough"
+        return NextStep("run-longer", text)
     if result.runs_needed > result.new_runs:
-        return f"make {plural(result.runs_needed, 'pair')} in all: enough for unchanged code to pass"
-    return "not enough evidence: make two more pairs"
+        text = f"make {plural(result.runs_needed, 'pair')} in all: enough for unchanged code to pass"
+        return NextStep("run-again", text)
+    return NextStep("run-again", "not enough evidence: make two more pairs")
 
 
-def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None) -> str:
+def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None) -> NextStep:
     """The shortest next step after the outcome of a limit."""
     if result.outcome == "fail":
-        return f"bring it {asks}, or change the rule at {place}"
-    if result.outcome in ("inconclusive", "suspect"):
-        advice = "run it again, longer" if result.outcome == "suspect" else "run longer or give more runs"
-        return advice + (f": about {needed} independent values are needed" if needed else "")
-    return ""
+        return NextStep("find-cause", f"bring it {asks}, or change the rule at {place}")
+    enough = f": about {needed} independent values are needed" if needed else ""
+    if result.outcome == "suspect":
+        return NextStep("run-again", f"run it again, longer{enough}")
+    if result.outcome == "inconclusive":
+        return NextStep("run-longer", f"run longer or give more runs{enough}")
+    return NO_STEP
+
+
+def expected_next_step(otherwise: Outcome | None) -> NextStep:
+    """The next step after a rule that is known to fail; `otherwise` is its outcome without `expect_fail`."""
+    return NextStep("fix-rule", "it passes now: remove expect_fail") if otherwise == "pass" else NO_STEP
+
+
+#: The action after an error, by its reason. All other errors are in the input.
+_ERROR_ACTIONS: Mapping[str, Action] = {
+    **dict.fromkeys(("no-unit", "unit-mismatch", "improving-side", "not-positive", "too-many"), "fix-rule"),
+    **dict.fromkeys(("not-available", "tolerance-too-small"), "fix-rule"),
+    **dict.fromkeys(("too-few-samples", "too-few-runs"), "run-again"),
+    "no-baseline": "make-baseline",
+    "throttled": "fix-machine",
+}
+
+
+def error_step(reason: str, step: NextStep | str) -> NextStep:
+    """The next step after an error. Of a step that is only a sentence, the reason of the error decides the action."""
+    return step if isinstance(step, NextStep) else NextStep(_ERROR_ACTIONS.get(reason, "fix-input"), step)

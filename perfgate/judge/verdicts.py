@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from perfgate.core import Key, Verdict, fact_text, show_labels
+from perfgate.core import NO_STEP, Key, Verdict, fact_text, show_labels
 from perfgate.core.details import VerdictDetails
 from perfgate.core.runs import throttling
 from perfgate.core.wording import listed
@@ -31,6 +31,7 @@ from perfgate.judge.details import verdict_details
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable, default_statistic, statistic_unit
 from perfgate.judge.measured_alike import compare_measured, refuse_impossible
+from perfgate.judge.messages import error_step
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
 from perfgate.judge.word import word
 from perfgate.rules.ruleset import Rule
@@ -142,7 +143,7 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns, decision: NotJudged) -> _
 
 
 def _error(reason: str, message: str, next_step: str) -> NotJudged:
-    return NotJudged(outcome="error", reason=reason, message=message, next_step=next_step)
+    return NotJudged(outcome="error", reason=reason, message=message, next_step=error_step(reason, next_step))
 
 
 def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
@@ -158,7 +159,7 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
             return _error("unknown-fact", message, "correct the fact or the rule")
         if not holds:
             message = f"{asks}; here it is {fact_text(value)}"
-            return NotJudged(outcome="skipped", reason="when", message=message, next_step="")
+            return NotJudged(outcome="skipped", reason="when", message=message, next_step=NO_STEP)
     slowed = throttling(case.facts)
     if slowed and rule.settings.on_throttled == "error":
         message = f"not judged, because the GPU was throttled: {', '.join(slowed)}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Literal
 
-from perfgate.core import Estimate, RelativeChange, RunEstimate, Verdict
+from perfgate.core import Estimate, NextStep, RelativeChange, RunEstimate, Verdict
 from perfgate.core.runs import machine_notes
 from perfgate.core.units import format_number, format_value
 from perfgate.core.wording import listed, plural
@@ -44,14 +44,14 @@ def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> 
     if decision.expected:
         known = f"expected to fail until {decision.expected.until} ({decision.expected.reason})"
         message = f"{known}; now: {decision.otherwise}: {message}"
-        next_step = "it passes now: remove expect_fail" if decision.otherwise == "pass" else ""
+        next_step = messages.expected_next_step(decision.otherwise)
     if left_out:
         notes.append(f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(left_out)])}")
     notes += machine_notes(inquiry.case.facts)
     return replace(verdict, message=message, next_step=next_step, notes=tuple(notes))
 
 
-def _with_doubts(inquiry: Inquiry, decision: Decision, verdict: Verdict) -> tuple[str, str, list[str]]:
+def _with_doubts(inquiry: Inquiry, decision: Decision, verdict: Verdict) -> tuple[str, NextStep, list[str]]:
     """The message, the next step and the notes of a verdict with its doubts: the one that decides comes first."""
     from perfgate.judge.doubt_messages import doubt_next_step, doubt_sentence
 
@@ -61,11 +61,13 @@ def _with_doubts(inquiry: Inquiry, decision: Decision, verdict: Verdict) -> tupl
     if first is None:
         return verdict.message, verdict.next_step, notes
     has_base = any(inquiry.subject.base)
-    step = doubt_next_step(first, inquiry.case.approve_command, has_base=has_base)
+    step = doubt_next_step(first, inquiry.case.accept, has_base=has_base)
     return f"{texts[first]}; {verdict.message}", step, notes
 
 
-def _verdict(inquiry: Inquiry, decision: Decision, message: str, next_step: str, notes: Sequence[str] = ()) -> Verdict:
+def _verdict(
+    inquiry: Inquiry, decision: Decision, message: str, next_step: NextStep, notes: Sequence[str] = ()
+) -> Verdict:
     """What every verdict has, whatever was decided."""
     rule, asks = inquiry.rule, inquiry.clause.asks
     return Verdict(
@@ -180,7 +182,7 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
     if question.ratios is not None:
         next_step, notes = messages.paired_next_step(result), _paired_notes(inquiry, decision)
     else:
-        next_step = messages.change_next_step(result, inquiry.case.approve_command)
+        next_step = messages.change_next_step(result, inquiry.case.accept)
         notes = _change_notes(inquiry, decision)
     if decision.allowance or decision.family:
         notes = _with_adjustments(decision, notes)

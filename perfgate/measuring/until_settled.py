@@ -184,7 +184,7 @@ def is_open(verdict: Verdict) -> bool:
 
 def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
     lines = [f"{head}: {count - len(waiting)} final, {len(waiting)} open"]
-    lines += [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {v.next_step}" for v in waiting[:5]]
+    lines += [f"  {v.metric} {v.statistic or ''}: {v.outcome}; {v.next_step.text}" for v in waiting[:5]]
     lines += [f"  and {len(waiting) - 5} more"] if len(waiting) > 5 else []
     return "\n".join(lines)
 

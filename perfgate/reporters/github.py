@@ -47,7 +47,7 @@ def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
     for verdict in sorted(phrases.worst_first(verdicts), key=lambda verdict: verdict.exit_code == 0):
         if phrases.needs_attention(verdict) or verdict.improved:
             level: _Level = "warning" if phrases.needs_attention(verdict) else "notice"
-            step = [f"→ {verdict.next_step}"] if verdict.next_step else []
+            step = [f"→ {phrases.next_step(verdict.next_step)}"] if verdict.next_step.text else []
             lines = [verdict.message or verdict.outcome, *step, *phrases.explanation(verdict)]
             title = f"{verdict.outcome}: {phrases.what(verdict)}"
             yield _Annotation("error" if verdict.exit_code else level, title, lines, verdict.at)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from perfgate.core import Policy, Report, Verdict
+from perfgate.core import NO_STEP, Policy, Report, Verdict
+from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode, in_order, problem
 
 SCHEMA = "perfgate.report/1"
@@ -23,6 +24,7 @@ _FIRST = (
         "message",
         "next_step",
         "at",
+        "next",
     ),
 )
 _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
@@ -57,5 +59,8 @@ def _policy(policy: Policy) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    values = {name: getattr(verdict, name) for name in _VERDICT_FIELDS}
+    values = {name: getattr(verdict, name, None) for name in _VERDICT_FIELDS}
+    values |= {"next_step": phrases.next_step(verdict.next_step), "next": verdict.next_step}
+    if verdict.next_step == NO_STEP or verdict.next_step.action == "other":  # of older reports, which have no parts
+        del values["next"]
     return {**values, "labels": in_order(verdict.labels), "member": in_order(verdict.member)}

@@ -133,7 +133,10 @@ def _run_case(report: Report, classname: str) -> list[TestCase]:
 
 def _body(verdict: Verdict) -> str:
     """All details of a verdict, because some consumers show the body and lose the attributes."""
-    lines = [verdict.message or verdict.outcome, f"next: {verdict.next_step}" if verdict.next_step else ""]
+    lines = [
+        verdict.message or verdict.outcome,
+        f"next: {phrases.next_step(verdict.next_step)}" if verdict.next_step.text else "",
+    ]
     lines += [f"{name}: {text}" for name, text in phrases.facts(verdict)]
     return _clip_bytes("\n".join(one_line(line) for line in lines if line))
 

@@ -123,7 +123,7 @@ def _row(verdict: Verdict) -> str:
 def _item(verdict: Verdict) -> str:
     """The details of a verdict as an item of a list. No line begins with untrusted text."""
     details = [
-        f"**next:** {prose(verdict.next_step)}" if verdict.next_step else "",
+        f"**next:** {phrases.next_step(verdict.next_step, prose, code)}" if verdict.next_step.text else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{phrases.effect(verdict)}",
         f"why: {prose(verdict.why)}" if verdict.why else "",
         *([f"explained by: {prose('; '.join(phrases.explanation(verdict)))}"] if verdict.explained_by else []),

@@ -8,6 +8,7 @@ from perfgate.core import (
     OUTCOMES,
     Estimate,
     Key,
+    NextStep,
     Outcome,
     Policy,
     PolicyChange,
@@ -109,6 +110,11 @@ def origin(report: Report) -> list[tuple[str, str]]:
 def _shown(policy: Policy) -> str | None:
     """Return the ref and its short commit; None for the working tree."""
     return f"{policy.ref} ({policy.commit[:12]})" if policy.ref and policy.commit else policy.ref
+
+
+def next_step(step: NextStep, words: Callable[[str], str] = str, code: Callable[[str], str] = str) -> str:
+    """Return a next step with its command, or nothing; `words` and `code` mark them up. Every report shows this."""
+    return f"{words(step.text)}: {code(step.command)}" if step.command else words(step.text)
 
 
 def approval_intro(report: Report) -> str:

@@ -63,7 +63,7 @@ def _id(verdict: Verdict) -> str:
 
 
 def _result(verdict: Verdict) -> dict[str, Any]:
-    step = f"\nNext: {verdict.next_step}" if verdict.next_step else ""
+    step = f"\nNext: {phrases.next_step(verdict.next_step)}" if verdict.next_step.text else ""
     causes = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
     text = f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{step}{causes}"
     identity = (verdict.rule, verdict.asks, series_name(verdict.metric, verdict.labels), verdict.source or "")

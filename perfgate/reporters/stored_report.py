@@ -91,10 +91,10 @@ def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
 
 def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
     try:
-        form = msgspec.convert(document.data, _ReportDocument)
+        form = msgspec.convert(_with_steps(document.data), _ReportDocument)
     except msgspec.ValidationError as error:
         found = violation(error)
-        return None, [_at(document, found.path, found.message)]
+        return None, [_at(document, _as_written(document, found.path), found.message)]
     report = _report(form)
     written = load_json(json_report.render(report), document.name).data
     other = _difference({**document.data, "counts": written["counts"]}, written, ())
@@ -104,6 +104,32 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
         message = "the counts do not match the verdicts: the report was altered"
         return report, [Problem("error", message, document.locate(("counts",)))]
     return report, []
+
+
+def _with_steps(data: dict[str, Any]) -> dict[str, Any]:
+    """The document with each next step as one value: JSON has its sentence as `next_step`, and its parts as `next`.
+
+    Before the parts were written, a step was only a sentence.
+    """
+
+    def step(verdict: dict[str, Any]) -> Any:
+        sentence = verdict.get("next_step")
+        if "next" in verdict:
+            return verdict["next"]
+        return {"action": "other", "text": sentence} if sentence else {}
+
+    verdicts = data.get("verdicts")
+    if not isinstance(verdicts, list) or not all(isinstance(one, dict) for one in verdicts):
+        return data
+    return {**data, "verdicts": [{**one, "next_step": step(one)} for one in verdicts]}
+
+
+def _as_written(document: JsonDocument, path: Path) -> Path:
+    """The path of a part of a next step in the document itself."""
+    head, place, name, rest = path[:1], path[1:2], path[2:3], path[3:]
+    if head != ("verdicts",) or name != ("next_step",):
+        return path
+    return (*head, *place, "next", *rest) if "next" in document.data["verdicts"][place[0]] else (*head, *place, *name)
 
 
 def _report(form: _ReportDocument) -> Report:

@@ -141,8 +141,8 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     _write_row(page, verdict, layout)
     if has_details:
         page.paragraph(verdict.message, indent=_INDENT)
-        if verdict.next_step:
-            page.paragraph(f"→ {verdict.next_step}", "bold", indent=_INDENT)
+        if verdict.next_step.text:
+            page.paragraph(f"→ {phrases.next_step(verdict.next_step)}", "bold", indent=_INDENT)
         parts = phrases.explanation(verdict)
         for i, line in enumerate(["explained by", *parts] if parts else []):
             page.paragraph(line, indent=_INDENT + (2 if i else 0))

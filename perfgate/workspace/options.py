@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from perfgate.core import Acceptance
 
 if TYPE_CHECKING:
     from perfgate.readers.text import TraceMode
@@ -41,13 +41,11 @@ class CommandOptions:
     policy_commit: str | None = None
 
 
-def approve_command(options: CommandOptions) -> str:
-    """Return the command that approves these runs, as the user would type it, without absolute paths."""
-    words = ["perfgate", "baseline", "approve", *map(typed_path, options.runs), "--reason", "..."]
-    words += place_words(options)
-    words += ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
-    words += [word for fact in map(typed_fact, options.env) for word in ("--env", fact)]
-    return command_line(words)
+def acceptance(options: CommandOptions) -> Acceptance:
+    """Return how these runs can be accepted, in words as the user would type them, without absolute paths."""
+    reading = ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
+    reading += [word for fact in map(typed_fact, options.env) for word in ("--env", fact)]
+    return Acceptance(tuple(map(typed_path, options.runs)), tuple(place_words(options)), tuple(reading))
 
 
 def place_words(options: CommandOptions) -> list[str]:
@@ -56,11 +54,6 @@ def place_words(options: CommandOptions) -> list[str]:
     words = [word for rule in rules for word in ("--rules", rule)]
     words += ["--baselines", typed_path(options.baselines)] if options.baselines != "baselines" else []
     return words + (["--suite", options.suite] if options.suite else [])
-
-
-def command_line(words: Sequence[str]) -> str:
-    """Return a command as the user would type it; `...` is a placeholder for the user's own text."""
-    return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
 
 
 def shown_path(path: str) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from conftest import steady
 
-from perfgate.core import Baseline, CalibratedPrior, Key, Location, Problem, Run, Series, read_only
+from perfgate.core import Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
+from perfgate.reporters.phrases import next_step
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
 
@@ -207,7 +208,8 @@ def block(row: Any) -> str:
     where = fields.pop("at", {})
     answer = f"{fields.pop('outcome')} ({fields.pop('reason')}, exit {fields.pop('exit_code', 0)})"
     lines = [f"{answer}: {fields.pop('rule')}  [{where.get('line')}:{where.get('column')}]", fields.pop("message")]
-    lines += [f"→ {step}" for step in [fields.pop("next_step", "")] if step]
+    step = NextStep(**fields.pop("next_step", {}))
+    lines += [f"→ {next_step(step)}"] if step.text else []
     lines += [f"note: {note}" for note in fields.pop("notes", ())]
     usual = {"severity": "error", "confidence": 0.95}
     shown = [f"{name} {_plain(value)}" for name, value in fields.items() if usual.get(name) != value]

@@ -10,8 +10,9 @@ import pytest
 from conftest import steady
 from stories import bare, run_of, series
 
-from perfgate.core import Estimate, Key, Run, Series, Verdict, read_only
+from perfgate.core import Acceptance, Estimate, Key, NextStep, Run, Series, Verdict, read_only
 from perfgate.judge.verdicts import judge
+from perfgate.reporters.phrases import next_step
 
 RULE = "x within 5% of baseline"
 
@@ -95,28 +96,30 @@ def test_a_count_of_a_thinned_run_is_exact_though_it_is_no_whole_number() -> Non
     assert found.new.estimate == pytest.approx(29 * 100 / 30)
 
 
+APPROVE = 'perfgate baseline approve new.json --reason "..."'
 ABSENT: list[tuple[str, dict[str, Any], str]] = [
     # a rule, the baseline, and what is said
     (
         RULE,
         {"base": [run_of(series("y", "s", [1.0] * 9))]},
-        "the baseline gpt/h100/level has no metric x. approve runs that have it: CMD",
+        f"the baseline gpt/h100/level has no metric x. approve runs that have it: {APPROVE}",
     ),
     (
         RULE,
         {"base": [SAME, run_of(series("y", "s", [1.0] * 9))]},
-        "some runs of the baseline have no metric x. approve runs that have it: CMD",
+        f"some runs of the baseline have no metric x. approve runs that have it: {APPROVE}",
     ),
-    (RULE, {"base": []}, "there is no baseline to compare x with. make one: CMD"),
-    (RULE, {"base": [], "missing": "no level fits", "next_step": "go"}, "no level fits. go"),
-    ("x within 5% of anchor", {"base": [SAME]}, "there is no anchor to compare x with. make one: CMD"),
+    (RULE, {"base": []}, f"there is no baseline to compare x with. make one: {APPROVE}"),
+    (RULE, {"base": [], "missing": "no level fits", "next_step": NextStep("fix-input", "go")}, "no level fits. go"),
+    ("x within 5% of anchor", {"base": [SAME]}, f"there is no anchor to compare x with. make one: {APPROVE}"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "baseline", "said"), ABSENT)
 def test_without_stored_values_there_is_no_change(rule: str, baseline: dict[str, Any], said: str) -> None:
-    (found,) = judge(replace(bare(rule, [SAME], **baseline), approve_command="CMD"))
-    assert (found.outcome, found.reason, f"{found.message}. {found.next_step}") == ("error", "no-baseline", said)
+    (found,) = judge(replace(bare(rule, [SAME], **baseline), accept=Acceptance(runs=("new.json",))))
+    assert (found.outcome, found.reason) == ("error", "no-baseline")
+    assert f"{found.message}. {next_step(found.next_step)}" == said
 
 
 def test_without_a_baseline_what_was_measured_is_shown() -> None:

@@ -100,7 +100,7 @@ ABSENT: list[tuple[str, dict[str, Any], str]] = [
 def test_what_is_not_there_is_said_with_the_way_on(rule: str, held: dict[str, Any], said: str) -> None:
     found = judge(bare(rule, **held))
     words = [
-        f"{one.reason}: {one.message}. {one.next_step}" if one.outcome == "error" else one.outcome for one in found
+        f"{one.reason}: {one.message}. {one.next_step.text}" if one.outcome == "error" else one.outcome for one in found
     ]
     assert "; ".join(words) == said
 

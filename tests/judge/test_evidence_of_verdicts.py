@@ -174,7 +174,7 @@ def test_after_fifty_names_nothing_is_proposed() -> None:
 def test_labels_are_proposed_of_the_metric_alone_whatever_its_name_holds() -> None:
     new = run_of(series("a*", "s", [1.0] * 9, kind="x"), series("ab", "s", [1.0] * 9, kind="y"))
     (found,) = judge(bare("""'"a*"{kind="z"} under 1 s'""", [new]))
-    assert (found.reason, found.next_step) == ("metric-absent", "correct the labels")
+    assert (found.reason, found.next_step.text) == ("metric-absent", "correct the labels")
     assert found.message == 'no run has a* with these labels; it has {kind="x"}'
 
 

@@ -47,7 +47,8 @@ def test_chance_among_many_metrics_is_a_suspicion() -> None:
     assert failed(found) == []
     assert all("one of 60 metrics of a glob, corrected with Benjamini-Hochberg at 5%" in v.notes for v in suspects)
     assert all(
-        (v.exit_code, v.suspect, "give all three runs together" in v.next_step) == (3, True, True) for v in suspects
+        (v.exit_code, v.suspect, "give all three runs together" in v.next_step.text) == (3, True, True)
+        for v in suspects
     )
 
 

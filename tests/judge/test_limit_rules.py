@@ -79,7 +79,7 @@ WORDS = [
 @pytest.mark.parametrize(("rule", "message", "step"), WORDS)
 def test_what_is_said_of_a_limit(rule: str, message: str, step: str) -> None:
     (found,) = judge(bare(rule, [TEN]))
-    assert (found.message, found.next_step, found.notes) == (message, step, (ONE_RUN,))
+    assert (found.message, found.next_step.text, found.notes) == (message, step, (ONE_RUN,))
 
 
 DRIFTING = run_of(series("x", "s", [0.16 * 10 ** (3.796 * i / 199) for i in range(200)]))
@@ -107,7 +107,7 @@ def test_an_estimate_beyond_its_limit_never_ends_in_exit_0(
 def test_how_a_limit_that_all_values_break_is_told() -> None:
     (found,) = judge(bare("x under 150 ms", [DRIFTING]))
     assert "every value breaks `under 150 ms`; 199 values" in found.message
-    assert found.next_step == "bring it under 150 ms, or change the rule at rules.yaml:7:5"
+    assert found.next_step.text == "bring it under 150 ms, or change the rule at rules.yaml:7:5"
 
 
 NEEDED = [
@@ -125,4 +125,4 @@ def test_how_many_values_would_settle_a_percentile_is_told(rule: str, needed: in
     (found,) = judge(bare(f"{{assert: {rule}, warmup: 0}}", [FEW]))
     assert found.outcome == "inconclusive"
     enough = f": about {needed} independent values are needed" if needed else ""
-    assert found.next_step == f"run longer or give more runs{enough}"
+    assert found.next_step.text == f"run longer or give more runs{enough}"

@@ -152,7 +152,7 @@ def test_what_was_measured_is_compared(rule: str, new: list[Run], base: list[Run
         marks = ("baseline: ", "the steps", "the job's ranks", "times better")
         assert [text for text in words for mark in marks if mark in text] == []
     elif found.outcome in ("error", "suspect"):
-        assert found.next_step
+        assert found.next_step.text
 
 
 STEPS = [
@@ -166,7 +166,7 @@ STEPS = [
 
 @pytest.mark.parametrize(("rule", "new", "base", "step"), STEPS)
 def test_the_next_step_says_what_to_check(rule: str, new: list[Run], base: list[Run], step: str) -> None:
-    assert of(rule, new, base).next_step.startswith(step)
+    assert of(rule, new, base).next_step.text.startswith(step)
 
 
 def test_an_allowance_does_not_accept_a_metric_that_became_0() -> None:

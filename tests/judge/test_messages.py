@@ -8,16 +8,19 @@ from typing import Any
 import pytest
 
 from perfgate import judge_change, judge_limit
+from perfgate.core import NO_STEP, Acceptance
 from perfgate.core.wording import listed, plural
 from perfgate.judge.messages import change_message, change_next_step, limit_message, limit_next_step, paired_next_step
+from perfgate.reporters.phrases import next_step
 
+ACCEPT = Acceptance(runs=("x.json",))
 PASSED = judge_change([100.0] * 5, [100.0], tolerance=0.05)
 LIMIT = judge_limit([[1.0, 2.0, 1.5] * 20], bound=9.0)
 
 STEPS: list[tuple[dict[str, Any], str, str]] = [
     # a result's fields; what is said of a change, and of one between pairs
     ({}, "", ""),
-    ({"improved": True}, "approve it to hold the gain: CMD", ""),
+    ({"improved": True}, "approve it to hold the gain: perfgate baseline approve x.json", ""),
     ({"outcome": "fail"}, "find what made it worse", "find what made it worse"),
     ({"outcome": "suspect"}, "run the new code twice more", "make two more pairs"),
     (
@@ -36,9 +39,9 @@ STEPS: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("fields", "alone", "paired"), STEPS)
 def test_the_next_step_of_a_change(fields: dict[str, Any], alone: str, paired: str) -> None:
     result = replace(PASSED, **fields)
-    for said, expected in ((change_next_step(result, "CMD"), alone), (paired_next_step(result), paired)):
-        assert said.startswith(expected)
-        assert bool(said) == bool(expected)
+    for said, expected in ((change_next_step(result, ACCEPT), alone), (paired_next_step(result), paired)):
+        assert next_step(said).startswith(expected)
+        assert (said == NO_STEP) == (not expected)
 
 
 RELATIONS: list[tuple[dict[str, Any], str]] = [
@@ -75,13 +78,13 @@ def test_what_is_said_of_a_limit(fields: dict[str, Any], words: str, step: str) 
     result = replace(LIMIT, **fields)
     assert words in limit_message("x", result, "under 9 s", "s", "s", confidence=0.95)
     said = limit_next_step(result, "under 9 s", "r.yaml:1", 7)
-    assert said.startswith(step)
-    assert bool(said) == bool(step)
+    assert said.text.startswith(step)
+    assert bool(said.text) == bool(step)
 
 
 def test_without_a_number_of_values_the_step_names_none() -> None:
     unsure = replace(LIMIT, outcome="inconclusive")
-    assert limit_next_step(unsure, "under 9 s", "r.yaml:1", None) == "run longer or give more runs"
+    assert limit_next_step(unsure, "under 9 s", "r.yaml:1", None).text == "run longer or give more runs"
 
 
 def test_words_are_counted() -> None:

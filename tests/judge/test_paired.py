@@ -51,7 +51,7 @@ def test_a_tolerance_that_the_order_alone_may_use_up_is_refused(
     found = verdict(rule, [side("new", values, unit=unit)], [side("base", values, unit=unit)], "one-process")
     assert found.reason == reason
     if told:
-        assert (found.outcome, found.message, found.next_step) == (
+        assert (found.outcome, found.message, found.next_step.text) == (
             "error",
             f"x: a tolerance of {told} is too small for pairs: "
             "order and memory layout alone move unchanged code by up to 0.6%",
@@ -108,7 +108,8 @@ def test_pairs_are_told_by_their_own_words() -> None:
     found = verdict(RULE, *pairs(3, slower=1.3), pairing="one-process")
     assert found.message.startswith("x median went from 1 s in the paired base to 1.3 s: +30.0% [")
     assert (
-        found.next_step == "find what made it worse; if the change is intended, merge it: later pairs compare with it"
+        found.next_step.text
+        == "find what made it worse; if the change is intended, merge it: later pairs compare with it"
     )
     anchor = verdict("x within 5% of anchor", *pairs(3), pairing="one-process", missing="no anchor in pairs")
     assert (anchor.outcome, anchor.message) == ("error", "no anchor in pairs")

@@ -128,7 +128,7 @@ REFUSED = [
 def test_what_cannot_be_judged_is_said_with_the_way_on(rule: str, row: Series, said: str) -> None:
     (found,) = judge(bare(rule, [run_of(row)], [run_of(replace(row, values=read_only(row.values + 1)))]))
     assert found.outcome == "error"
-    assert f"{found.reason}: {found.message}. {found.next_step}" == said
+    assert f"{found.reason}: {found.message}. {found.next_step.text}" == said
 
 
 def test_a_rule_that_makes_no_sense_is_refused_before_a_baseline_is_looked_for() -> None:

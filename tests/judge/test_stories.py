@@ -13,7 +13,7 @@ from stories import CALIBRATED, FACTS, RULES, SHORT, TODAY, case, check_golden, 
 
 from perfgate.analysis.calibrate import calibrate
 from perfgate.analysis.drift import drifts
-from perfgate.core import Allowance, Baseline, Run
+from perfgate.core import Allowance, Baseline, NextStep, Run
 from perfgate.core.resource_limits import DEFAULT
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import JudgedRuns
@@ -74,7 +74,9 @@ def test_a_calibrated_prior() -> None:
 
 def test_one_base_run_and_none() -> None:
     one, none = case(SHORT, run(50, new=True), runs=1), case(SHORT, run(50, new=True), runs=0)
-    missing = replace(none, baseline=replace(none.baseline, missing="no level fits", next_step="make one"))
+    missing = replace(
+        none, baseline=replace(none.baseline, missing="no level fits", next_step=NextStep("make-baseline", "make one"))
+    )
     warned, skipped = (replace(none, missing_baseline=policy) for policy in ("warn", "skip"))
     for name, asked in {"one": one, "none": none, "missing": missing, "warn": warned, "skip": skipped}.items():
         check_golden(f"base-{name}", *verdicts(asked))

@@ -24,4 +24,4 @@ def test_a_failure_is_expected_up_to_its_day(
     expected = "expect_fail: {reason: known, until: '2026-01-01'}"
     rule = f"  - {{assert: slow within 5% of baseline, {settings}{expected}}}\n"
     (found,) = judge(case(rule, run(50, slower=slower)))
-    assert (found.outcome, found.reason, found.next_step) == (outcome, reason, step)
+    assert (found.outcome, found.reason, found.next_step.text) == (outcome, reason, step)

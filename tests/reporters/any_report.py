@@ -1,13 +1,18 @@
 """Reports with any text in every text field: what a hostile input could make of one."""
 
+from typing import get_args
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from perfgate.core import (
+    NO_STEP,
     OUTCOMES,
+    Action,
     Estimate,
     Key,
     Location,
+    NextStep,
     Policy,
     Problem,
     RelativeChange,
@@ -71,6 +76,8 @@ runs = st.builds(RunEstimate, st.sampled_from(["base", "new"]), text, maybe_numb
 shares = st.builds(Share, text, labels, number, number, number, number, number, maybe_text)
 units = st.sampled_from([None, "s", "B", "1", "1/s", "FLOP/s", "\x1b|"])
 
+actions = st.sampled_from([action for action in get_args(Action) if action not in ("none", "other")])
+next_steps = st.just(NO_STEP) | st.builds(NextStep, actions, text, text, text, maybe_text)
 verdicts = st.builds(
     Verdict,
     rule=text,
@@ -84,7 +91,7 @@ verdicts = st.builds(
     kind=st.sampled_from(["limit", "change"]),
     unit=units,
     message=text,
-    next_step=text,
+    next_step=next_steps,
     at=locations,
     against=maybe_text,
     member=labels,

@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfgate.core import (
+    NO_STEP,
     Estimate,
     Key,
     Location,
+    NextStep,
     Policy,
     Problem,
     RelativeChange,
@@ -50,7 +52,7 @@ def limit(**fields) -> Verdict:
         "unit": "s",
         "message": "forward p95 is 448 ms [442.1 ms, 455 ms] at 95% confidence: the interval is within `under 500 ms`; "
         "1664 values in 1 run (effective sample size 612)",
-        "next_step": "",
+        "next_step": NO_STEP,
         "at": Location(RULES, 9, 5),
         "new": Estimate(0.448, 0.4421, 0.455, 1664, 612.4, 1),
         "bound": 0.5,
@@ -94,7 +96,7 @@ FAILED_LIMIT = limit(
     exit_code=1,
     message='backward_allreduce{stage="train"} p95 on rank 3 is 72.6 ms [58.1 ms, 123.1 ms] at 95% confidence: '
     "the interval is outside `under 50 ms`; 1662 values in 1 run (effective sample size 567)",
-    next_step="bring it under 50 ms, or change the rule at rules/training.yaml:6:5",
+    next_step=NextStep("find-cause", "bring it under 50 ms, or change the rule at rules/training.yaml:6:5"),
     asks="under 50 ms",
     at=Location(RULES, 6, 5),
     new=Estimate(0.0726, 0.0581, 0.1231, 1662, 567.0, 1),
@@ -110,7 +112,9 @@ FAILED_CHANGE = change(
     exit_code=1,
     message="forward_backward median went from 361 ms in the baseline to 396.4 ms: +9.8% [+7.9%, +11.7%], "
     "beyond the tolerance of 5%; 5 base runs, 2 new runs",
-    next_step="find what slowed it down; if the change is meant, approve it with the command below",
+    next_step=NextStep(
+        "approve", "find what slowed it down; if the change is meant, approve it with the command below"
+    ),
     at=Location(RULES, 7, 5),
     new=Estimate(0.3964, 0.3911, 0.4018, 1664, 488.0, 2),
     change=RelativeChange(0.098, 0.079, 0.117),
@@ -136,7 +140,9 @@ WARNED_CHANGE = change(
     reason="exact",
     message="memory.peak_allocated went from 61.5 GiB in the baseline to 63 GiB: +2.4%, beyond the tolerance of 1%; "
     "5 base runs, 2 new runs",
-    next_step="find what slowed it down; if the change is meant, approve it with the command below",
+    next_step=NextStep(
+        "approve", "find what slowed it down; if the change is meant, approve it with the command below"
+    ),
     asks="within 1% of baseline",
     at=Location(RULES, 11, 5),
     base=Estimate(61.5 * 1024**3, None, None, None, None, 5),
@@ -154,7 +160,7 @@ SUSPECT = change(
     exit_code=3,
     message="samples_per_second mean went from 212 /s in the baseline to 199.4 /s: -5.9% [-8.6%, -3.1%], "
     "probably beyond the tolerance of 5%, but one run is not proof; 5 base runs, 1 new run",
-    next_step="run the new code twice more and judge all three runs together",
+    next_step=NextStep("run-again", "run the new code twice more and judge all three runs together"),
     asks="at least 95% of baseline",
     at=Location(RULES, 13, 5),
     base=Estimate(212.0, 208.3, 215.8, 415, 207.0, 5),
@@ -169,7 +175,7 @@ INCONCLUSIVE = change(
     outcome="inconclusive",
     message="backward_inner median went from 181 ms in the baseline to 183.4 ms: +1.3% [-0.80%, +3.5%], "
     "the interval includes the tolerance of 2%; 5 base runs, 1 new run",
-    next_step="run the new code three times more: with 4 runs, an unchanged program passes",
+    next_step=NextStep("run-again", "run the new code three times more: with 4 runs, an unchanged program passes"),
     asks="within 2% of baseline",
     at=Location(RULES, 14, 5),
     base=Estimate(0.181, 0.179, 0.183, 8320, 2750.0, 5),
@@ -185,7 +191,7 @@ ABSENT = change(
     exit_code=3,
     unit=None,
     message="no run has optimizer_step; the nearest names are optimizer_gradients, step",
-    next_step="correct the name; `perfgate inspect` lists the metrics of a run",
+    next_step=NextStep("fix-input", "correct the name; `perfgate inspect` lists the metrics of a run"),
     at=Location(RULES, 15, 5),
     base=None,
     new=None,

@@ -8,6 +8,7 @@ from hypothesis import given
 from runner import commands
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WARNED_CHANGE, WITH_MANY, change, check_golden
 
+from perfgate.core import NextStep
 from perfgate.core.wording import clip, one_line, without_commands
 from perfgate.reporters.github import render
 
@@ -52,7 +53,7 @@ def shown(text, longest):
 def test_the_place_is_that_of_the_rule_and_the_message_says_what_to_do():
     [command] = commands(render(replace(ALL_PASS, exit_code=1, outcome="fail", verdicts=(FAILED_CHANGE,))))
     assert (command.properties["file"], command.properties["line"]) == ("rules/training.yaml", "7")
-    assert command.data.startswith(f"{FAILED_CHANGE.message}\n→ {FAILED_CHANGE.next_step}\n")
+    assert command.data.startswith(f"{FAILED_CHANGE.message}\n→ {FAILED_CHANGE.next_step.text}\n")
     assert "backward 115% [102%, 127%] of the change" in command.data
 
 
@@ -67,6 +68,7 @@ def test_at_most_nine_of_a_level_and_a_count_of_the_others():
 
 def test_a_pass_is_silent_and_an_improvement_a_notice():
     assert render(ALL_PASS) == ""
-    better = change(improved=True, message="forward is faster", next_step="approve it to hold the gain")
+    step = NextStep("approve", "approve it to hold the gain")
+    better = change(improved=True, message="forward is faster", next_step=step)
     [command] = commands(render(replace(ALL_PASS, verdicts=(better,))))
     assert (command.name, command.data) == ("notice", "forward is faster\n→ approve it to hold the gain")

@@ -56,7 +56,7 @@ def test_a_result_stands_at_its_rule():
     place = result["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "rules/training.yaml"}, "region": {"startLine": 6, "startColumn": 5}}
     assert (result["ruleId"], result["level"]) == ("allreduce-tail", "error")
-    assert result["message"]["text"].startswith(f"fail: {FAILED_LIMIT.message}\nNext: {FAILED_LIMIT.next_step}")
+    assert result["message"]["text"].startswith(f"fail: {FAILED_LIMIT.message}\nNext: {FAILED_LIMIT.next_step.text}")
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,10 @@ REFUSED = [
     (edited("verdicts", 0, "new", "n", to=10**30), "is too long or too large for a report"),
     (edited("verdicts", 0, "message", to="x" * (LONGEST_TEXT + 1)), "is too long or too large"),
     (edited("html", to="<script>"), "unknown field 'html'"),
+    (edited("verdicts", 0, "next_step", to="do as I say"), "verdicts.0.next_step is not what perfgate writes"),
+    (edited("verdicts", 0, "next", to=None), "'next_step' is null, not an object"),
+    (edited("verdicts", 0, "next", to="run it"), "'next_step' is text, not an object"),
+    (edited("verdicts", 0, "next", "action", to="obey"), "'action' is 'obey', which is not one of the known values"),
     (edited("environment", to={"gpu": None}), "a value of 'environment' is null"),
     (edited("problems", 0, "severity", to="fatal"), "'severity' is 'fatal', which is not one of the known values"),
 ]

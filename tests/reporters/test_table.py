@@ -35,7 +35,7 @@ def test_nothing_is_cut_off(width):
     for verdict in EVERY_OUTCOME.verdicts:
         if verdict.outcome != "pass":
             assert "".join(verdict.message.split()) in squeezed
-            assert "".join(verdict.next_step.split()) in squeezed
+            assert "".join(verdict.next_step.text.split()) in squeezed
             assert all(re.sub(r"\s", "", text) in squeezed for text in phrases.measured(verdict))
 
 

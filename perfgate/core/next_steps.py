@@ -1,0 +1,74 @@
+"""The next step after a verdict: what to do, who may do it, where, and the command. Every report shows the same one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+#: What to do, in one stable word. `other` is a step of an older report, which has only a sentence.
+Action = Literal[
+    "none",
+    "find-cause",
+    "run-again",
+    "run-longer",
+    "run-paired",
+    "add-base-runs",
+    "make-baseline",
+    "approve",
+    "allow",
+    "merge",
+    "fix-rule",
+    "fix-input",
+    "fix-machine",
+    "other",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """One step for a person. Its text is a whole sentence, which names the person and the place if not `you`, `here`.
+
+    `command` can be run as it is, in the place; it is quoted for a POSIX shell.
+    """
+
+    action: Action = "none"
+    text: str = ""
+    who: str = "you"
+    where: str = "here"
+    command: str | None = None
+
+
+#: The step after a verdict that needs none.
+NO_STEP = NextStep()
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """How a change of these runs can be accepted: the words of the commands, and the commit that decides."""
+
+    #: The new runs, as typed.
+    runs: tuple[str, ...] = ("RUN...",)
+    #: The options that name the rules, the baselines and the suite, if they are not the default.
+    place: tuple[str, ...] = ()
+    #: The options that say how the runs are read.
+    reading: tuple[str, ...] = ()
+    #: The ref whose rules and baselines decide; None for the working tree.
+    ref: str | None = None
+    #: The measured commit, whole, and the last day of an allowance for it.
+    head: str | None = None
+    expires: date | None = None
+
+    @property
+    def approve(self) -> str:
+        """The command that approves the runs."""
+        return command_line(
+            ["perfgate", "baseline", "approve", *self.runs, "--reason", "...", *self.place, *self.reading]
+        )
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Return a command as the user would type it; `...` is a placeholder for the user's own text."""
+    return " ".join(shlex.quote(word) if word != "..." else '"..."' for word in words)
