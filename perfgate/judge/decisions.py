@@ -73,11 +73,12 @@ class Doubt:
     """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
 
     `values` and `calls` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind` is a kind of
-    series, and `gain` is the value of the metric in base units.
+    series, and `gain` is the value of the metric in base units. `new-runs` and `base-runs` are the smallest and the
+    largest value of the runs of one side that disagree.
     """
 
-    reason: Literal["measured-less", "implausible"]
-    what: Literal["values", "calls", "kind", "joined", "steps", "ranks", "gain"]
+    reason: Literal["measured-less", "implausible", "runs-disagree"]
+    what: Literal["values", "calls", "kind", "joined", "steps", "ranks", "gain", "new-runs", "base-runs"]
     base: float | str
     new: float | str
     #: True if it changes the outcome; False if it is only noted.

@@ -19,6 +19,9 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     if isinstance(doubt.base, str) or isinstance(doubt.new, str):
         return f"the new runs have {_KINDS[str(doubt.new)]}, the baseline's runs have {_KINDS[str(doubt.base)]}"
     base, new = doubt.base, doubt.new
+    if doubt.what in ("new-runs", "base-runs"):
+        whose, (low, high) = doubt.what.partition("-")[0], (format_value(value, unit, shown) for value in (base, new))
+        return f"the {whose} runs disagree: from {low} to {high}, which is more than noise explains"
     if doubt.what == "gain":
         was, is_now = (format_value(value, unit, shown) for value in (base, new))
         ratio = max(base, new) / min(base, new) if min(base, new) > 0 else None
@@ -39,6 +42,8 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
 def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> NextStep:
     """What to do about a doubt that decides; `accept` has the command that approves the new runs."""
     intended = "if it is intended, approve it on the base branch"
+    if doubt.what == "new-runs":
+        return NextStep("run-again", "find out what one of the runs did differently, and run the new code again")
     if doubt.what == "gain":
         text = f"check that the program still does the work and measures all of it; {intended}"
         return NextStep("approve", text, command=accept.approve)

@@ -31,6 +31,8 @@ from perfgate.rules.syntax.sentence import (
     StatisticOf,
     selectors,
 )
+from perfgate.stats.moderated import has_logarithm, runs_disagree
+from perfgate.stats.statistics import RunMeasure
 
 #: A share of the base's amount: at most NOTED of it is noted, at most LESS of it decides.
 NOTED, LESS = 0.9, 0.5
@@ -82,7 +84,7 @@ def compare_measured(inquiry: Inquiry, decision: Decision) -> Decision:
     count = len(inquiry.new)  # of a comparison with the anchor, the last ones: the others are stored
     new = MeasuredSide(new.views[-count:], new.members[-count:], new.series[-count:], new.measures[-count:])
     base = _stored(inquiry, decision)
-    doubts = (*_unlike(inquiry, base, new), *_gain(inquiry, base, new))
+    doubts = (*_unlike(inquiry, base, new), *_gain(inquiry, base, new), *_disagreeing(inquiry, decision))
     if not doubts:
         return decision
     decided = replace(decision, doubts=doubts)
@@ -91,8 +93,9 @@ def compare_measured(inquiry: Inquiry, decision: Decision) -> Decision:
         return replace(decided, outcome="error", reason="measured-less", p_beyond=None)
     if "measured-less" in reasons and decision.outcome != "fail":
         return replace(decided, outcome="error", reason="measured-less")
-    if "implausible" in reasons and decision.outcome in ("pass", "inconclusive"):
-        return replace(decided, outcome="suspect", reason="implausible")
+    if reasons and decision.outcome in ("pass", "inconclusive"):
+        reason = "implausible" if "implausible" in reasons else "runs-disagree"
+        return replace(decided, outcome="suspect", reason=reason)
     return decided
 
 
@@ -146,6 +149,30 @@ def _stored(inquiry: Inquiry, decision: Decision) -> MeasuredSide | None:
         return inquiry.measured([one for one, _ in kept], [view for _, view in kept]) if kept else None
     except NotAvailable:  # the stored runs lack the statistic of a limit
         return None
+
+
+def _disagreeing(inquiry: Inquiry, decision: Decision) -> Iterator[Doubt]:
+    """Runs of one side that differ by more than the tolerance, and by more than noise explains.
+
+    Their middle may be within the tolerance, but says nothing of what the program does. Base runs are only noted: they
+    were approved. Of pairs the ratios have to agree, because pairs remove the noise that both sides share.
+    """
+    if not isinstance(decision, ChangeDecision) or decision.question.reference != "baseline":
+        return
+    question, tolerance = decision.question, decision.result.tolerance or 0.0
+    new, base = question.ratios or question.new.measures, () if question.ratios else question.base.measures
+    sides: tuple[tuple[Literal["new-runs", "base-runs"], Sequence[RunMeasure], Sequence[RunMeasure]], ...]
+    sides = (("new-runs", new, base), ("base-runs", base, ()))
+    for what, runs, others in sides:
+        values = [run.value for run in runs if run.value is not None]
+        if len(values) < 2 or min(values) <= 0 or max(values) / min(values) <= 1 + tolerance:
+            continue
+        if not all(map(has_logarithm, (*runs, *others))):
+            continue
+        pairing = inquiry.case.baseline.pairing
+        known = inquiry.calibrated(pairing) is not None
+        if runs_disagree(runs, others, question.terms.prior, calibrated=known):
+            yield Doubt("runs-disagree", what, min(values), max(values), decides=what == "new-runs")
 
 
 def _unlike(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> Iterator[Doubt]:

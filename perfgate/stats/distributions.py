@@ -31,6 +31,13 @@ def t_tail(degrees_of_freedom: float, t: float) -> float:
     return float(stdtr(degrees_of_freedom, -t))  # by symmetry; 1 - stdtr(t) would lose digits in the tail
 
 
+def f_tail(above: float, below: float, f: float) -> float:
+    """Return the probability that Fisher's F with these degrees of freedom exceeds `f`; `below` may be infinite."""
+    from scipy.special import chdtrc, fdtrc
+
+    return float(chdtrc(above, above * f) if math.isinf(below) else fdtrc(above, below, f))
+
+
 def beta_quantile(a: float, b: float, probability: float) -> float:
     """Return the quantile of the beta(a, b) distribution."""
     from scipy.special import betaincinv

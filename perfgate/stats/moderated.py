@@ -15,9 +15,13 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from perfgate.stats.distributions import FloatArray, t_quantile, t_tail
+from perfgate.stats.distributions import FloatArray, f_tail, t_quantile, t_tail
 from perfgate.stats.statistics import RunMeasure
 
+#: Runs disagree if chance makes them differ this much in less than so many unchanged cases, by either of two tests.
+DISAGREEMENT = 0.0025
+#: The largest noise between runs of one program that is expected without evidence. A crowded CI machine has 2.6 %.
+MOST_NOISE = 0.1
 #: More new runs than this are not suggested.
 MOST_RUNS = 20
 
@@ -162,6 +166,30 @@ def _base_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple
         logs = np.clip(logs, median - reach, median + reach)
     centre = float(logs.mean())
     return centre, float(np.square(logs - centre).sum()), within, d0 * expected
+
+
+def runs_disagree(
+    runs: Sequence[RunMeasure], others: Sequence[RunMeasure], prior: tuple[float, float], *, calibrated: bool
+) -> bool:
+    """Return whether m >= 2 runs of one program differ more than noise explains; all have a logarithm.
+
+    Two tests of the variance between the runs, at half of .5 % each. The first compares it with that between the
+    `others` (F test). A prior that is not calibrated is a guess: it adds its squares and no degrees of freedom, so that
+    a true noise far above it gives no false alarm. The second compares it with `MOST_NOISE`, or with what the others
+    and the prior show if that is more, because two or three other runs may be too few for the first. The larger
+    variance within the runs of either side counts as noise.
+    """
+    s0, d0 = prior
+    within = max(sum(run.within_variance or 0.0 for run in side) / max(len(side), 1) for side in (runs, others))
+    freedom = len(runs) - 1
+    variance = float(logs_of(runs).var(ddof=1))
+    squares, others_freedom = (float(logs_of(others).var()) * len(others), len(others) - 1) if others else (0.0, 0)
+    known = others_freedom + (d0 if calibrated else 0.0)
+    chance, most = 1.0, MOST_NOISE**2 + within
+    if known:
+        expected = (squares + d0 * (s0**2 + within)) / known
+        chance, most = f_tail(freedom, known, variance / expected), max(most, expected)
+    return min(chance, f_tail(freedom, math.inf, variance / most)) < DISAGREEMENT
 
 
 def exact_change(base_value: float, new_value: float, base_runs: int, prior: tuple[float, float]) -> LogChange:
