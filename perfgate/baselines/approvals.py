@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from perfgate.baselines.candidates import Candidates, read_candidates
 from perfgate.baselines.files import StoredLevel, utf8_text
+from perfgate.baselines.fill_in import fill_in
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
@@ -80,16 +81,20 @@ def add(
 ) -> list[str]:
     """Add runs to the current level; returns the lines to print. Raises Refused, also if the runs fail their rules.
 
+    Runs that are stored already are completed instead: see `fill_in`.
+
     Parameters
     ----------
     by: the user who adds the runs.
     rotate: remove the oldest runs of a full level.
-    keep_all: store every metric, not only those that a rule reads.
+    keep_all: store the samples of every metric, not only of those that a rule reads.
     merged: the head of the pull request whose merge was measured; its allowances open a new level.
     """
     found = read_candidates(options, head=merged)
     with locked(found.store):
-        found = found.reloaded()
+        found, lines = fill_in(found.reloaded(), keep_all=keep_all)
+        if not found.runs:
+            return lines
         history, baseline = found.loaded.history, found.loaded.baseline
         if len(history.heads()) > 1:
             raise Refused("\n".join(map(str, found.loaded.problems)), 3)
@@ -101,8 +106,8 @@ def add(
         verdicts = _judged(found)
         eased = [verdict for verdict in verdicts if verdict.allowed_by is not None]
         if eased:
-            return found.write(_allowed_level(found, eased), found.store, keep_all=keep_all, by=by)
-        return [*_widening(verdicts), *_add(found, history, by, rotate, keep_all)]
+            return lines + found.write(_allowed_level(found, eased), found.store, keep_all=keep_all, by=by)
+        return [*lines, *_widening(verdicts), *_add(found, history, by, rotate, keep_all)]
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
