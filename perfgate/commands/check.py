@@ -206,5 +206,6 @@ def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: CommandOption
     failed = [verdict for verdict in changes if verdict.outcome == "fail"]
     if options.policy_ref is not None and failed:
         return allow_command(options, head, [verdict for verdict in failed if verdict.against == "baseline"])
-    would_help = failed or any(verdict.improved or verdict.reason == "no-baseline" for verdict in changes)
+    is_first = not case.baseline.runs  # otherwise the stored runs lack a metric, which their own files have
+    would_help = failed or any(v.improved or (v.reason == "no-baseline" and is_first) for v in changes)
     return case.accept.approve if would_help else None

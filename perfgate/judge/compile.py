@@ -15,6 +15,7 @@ import numpy as np
 from perfgate.core import NextStep
 from perfgate.core.units import UNITS
 from perfgate.core.wording import listed, member_name, plural
+from perfgate.judge.cures import complete_base, sources_of
 from perfgate.judge.decide_change import ChangeTerms
 from perfgate.judge.decide_limit import LimitTerms
 from perfgate.judge.decisions import ChangeQuestion, LimitQuestion, MeasuredSide, Question, RankQuestion
@@ -55,7 +56,9 @@ def check_presence(inquiry: Inquiry) -> None:
     if not subject.new:
         raise CannotJudge("no-data", f"{subject.key}: there is no new run", "find out why the program wrote none")
     if subject.trouble:
-        raise CannotJudge("not-available", f"{subject.key}: {subject.trouble}", "see `perfgate inspect`")
+        lacking = subject.lacking
+        step = "see `perfgate inspect`" if lacking is None else complete_base(inquiry.case.accept, [lacking])
+        raise CannotJudge("not-available", f"{subject.key}: {subject.trouble}", step)
     stored, seen = subject.members(subject.base), subject.members(subject.new)
     for view, members in zip(inquiry.runs.new, subject.new, strict=True):
         if not members:
@@ -185,13 +188,19 @@ def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
     case, key = inquiry.case, inquiry.subject.key
     if all(inquiry.base) and inquiry.base:
         return
-    approve = NextStep("add-base-runs", "approve runs that have it", command=case.accept.approve)
+    subject = inquiry.subject
+    views = subject.anchor_views if asks.reference == "anchor" else subject.base_views
+    if case.baseline.pairing is not None and case.baseline.runs and asks.reference == "baseline":
+        message = f"the base of a pair has no metric {key}"
+        raise CannotJudge("no-baseline", message, "make pairs again once the base program writes it")
     if any(inquiry.base):
-        raise CannotJudge("no-baseline", f"some runs of the {asks.reference} have no metric {key}", approve)
+        lacking = [view.run for view, members in zip(views, inquiry.base, strict=True) if not members]
+        step = complete_base(case.accept, sources_of(lacking))
+        raise CannotJudge("no-baseline", f"some runs of the {asks.reference} have no metric {key}", step)
     new = inquiry.measured(inquiry.new, inquiry.runs.new)
     if asks.reference == "baseline" and case.baseline.runs:
         message = f"the baseline {case.baseline.place} has no metric {key}"
-        raise CannotJudge("no-baseline", message, approve, new)
+        raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)), new)
     make = NextStep("make-baseline", "make one", command=case.accept.approve)
     step = case.baseline.next_step if case.baseline.next_step.text else make
     message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.judge.derived import RunView, component_names
-from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable
+from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Expression, Selector, Sentence
 
@@ -100,6 +100,8 @@ class Subject:
     anchor_views: tuple[RunView, ...] = ()
     #: The reason why a side could not be computed.
     trouble: str | None = None
+    #: The files with the samples that it needs, of a stored run of which only a summary was kept.
+    lacking: tuple[str, ...] | None = None
     components: frozenset[str] = field(default_factory=frozenset)
 
     def all_series(self) -> list[Series]:
@@ -141,7 +143,9 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
                 for side in (runs.new, runs.base, runs.anchor)
             )
         except NotAvailable as error:
-            found.append(Subject(Key(name), expression, (_NOBODY,) * len(runs.new), trouble=str(error)))
+            lacking = error.sources if isinstance(error, OnlySummary) else None
+            nobody = (_NOBODY,) * len(runs.new)
+            found.append(Subject(Key(name), expression, nobody, trouble=str(error), lacking=lacking))
             continue
         for key in sorted({key for members, _ in (*new, *base) for key in members}):
             # A partial run is compared only in the metrics that it has.

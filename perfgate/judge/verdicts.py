@@ -26,10 +26,11 @@ from perfgate.judge.adjust import (
 )
 from perfgate.judge.case import Case
 from perfgate.judge.compile import check_presence, compile_question
+from perfgate.judge.cures import complete_base
 from perfgate.judge.decisions import Decision, NotJudged, decide
 from perfgate.judge.details import verdict_details
 from perfgate.judge.inquiry import CannotJudge, Inquiry
-from perfgate.judge.measure import NotAvailable, default_statistic, statistic_unit
+from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
 from perfgate.judge.measured_alike import compare_measured, refuse_impossible
 from perfgate.judge.messages import error_step
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
@@ -129,6 +130,9 @@ def _answers(inquiry: Inquiry) -> Iterator[_Answer]:
                 decision = adjustment(one, decision)
         except CannotJudge as error:
             decision = error.decision()
+        except OnlySummary as error:
+            step = complete_base(one.case.accept, [error.sources])
+            decision = NotJudged(outcome="error", reason="not-available", message=str(error), next_step=step)
         except NotAvailable as error:
             decision = _error("not-available", str(error), "use a statistic that the source has")
         yield _Answer(one, decision, can_be_drawn=True)

@@ -12,6 +12,8 @@ import pytest
 from conftest import Done, steady, write_log, write_rules
 
 from perfgate.baselines.files import STORED_RUN
+from perfgate.core import Acceptance
+from perfgate.judge.cures import complete_base
 
 Command = Callable[..., Done]
 
@@ -66,6 +68,34 @@ def test_a_metric_that_a_rule_names_now_gets_its_samples(gate: Command, folder: 
     assert "values of other" in done.out
     assert [[row["metric"] for row in one["series"]] for one in documents(folder)] == [["forward", "other"]] * 2
     assert gate("check", "run2.log").code == 0
+
+
+def test_a_rule_about_what_the_base_lacks_names_its_files(gate: Command, folder: Path) -> None:
+    """Never the run that is judged: approving it would hide what it changed."""
+    write_rules(folder, "forward within 5% of baseline", "other within 5% of baseline")
+    said = " ".join(gate("check", "run2.log").out.split())
+    assert "has no metric other" in said
+    assert "perfgate baseline add run0.log run1.log" in said
+    assert "approve" not in said
+    assert gate("baseline", "add", "run0.log", "run1.log").code == 0
+    assert gate("check", "run2.log").code == 0
+
+
+def test_a_statistic_that_no_summary_has_names_the_files_with_the_samples(gate: Command, folder: Path) -> None:
+    assert gate("baseline", "add", "run0.log", "run1.log").code == 0
+    write_rules(folder, "other p97 within 20% of baseline", "p97(other) / p50(other) within 20% of baseline")
+    said = " ".join(gate("check", "run2.log").out.split())
+    assert said.count("the stored runs have only a summary of other") == 2
+    assert said.count("perfgate baseline add run0.log") == 2
+    assert "approve" not in said
+
+
+def test_under_a_policy_the_files_are_added_on_the_base_branch() -> None:
+    accept = Acceptance(place=("--suite", "gpt"), ref="origin/main")
+    step = complete_base(accept, [("old/a.log",), ("ranks/0.json", "ranks/1.json")])
+    assert step.text.startswith("on origin/main: add the source files")
+    assert (step.where, step.who) == ("origin/main", "someone who may write to origin/main")
+    assert step.command == "perfgate baseline add old/a.log ranks --suite gpt"
 
 
 def test_a_new_run_beside_stored_ones_is_added(gate: Command, folder: Path) -> None:

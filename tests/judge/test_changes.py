@@ -97,18 +97,14 @@ def test_a_count_of_a_thinned_run_is_exact_though_it_is_no_whole_number() -> Non
 
 
 APPROVE = 'perfgate baseline approve new.json --reason "..."'
+ADD = (
+    "add the source files of the stored runs again; if they are gone or lack it, measure main and add it: "
+    "perfgate baseline add RUN..."
+)
 ABSENT: list[tuple[str, dict[str, Any], str]] = [
     # a rule, the baseline, and what is said
-    (
-        RULE,
-        {"base": [run_of(series("y", "s", [1.0] * 9))]},
-        f"the baseline gpt/h100/level has no metric x. approve runs that have it: {APPROVE}",
-    ),
-    (
-        RULE,
-        {"base": [SAME, run_of(series("y", "s", [1.0] * 9))]},
-        f"some runs of the baseline have no metric x. approve runs that have it: {APPROVE}",
-    ),
+    (RULE, {"base": [run_of(series("y", "s", [1.0] * 9))]}, f"the baseline gpt/h100/level has no metric x. {ADD}"),
+    (RULE, {"base": [SAME, run_of(series("y", "s", [1.0] * 9))]}, f"some runs of the baseline have no metric x. {ADD}"),
     (RULE, {"base": []}, f"there is no baseline to compare x with. make one: {APPROVE}"),
     (RULE, {"base": [], "missing": "no level fits", "next_step": NextStep("fix-input", "go")}, "no level fits. go"),
     ("x within 5% of anchor", {"base": [SAME]}, f"there is no anchor to compare x with. make one: {APPROVE}"),
