@@ -32,6 +32,7 @@ class Answer:
 def publish(answer: Answer) -> list[str]:
     """Show the report as the inputs ask; return the forms that were written."""
     if answer.report is None:
+        remove_old()
         return []
     try:
         written = [form for form in FORMS if given(form) and write(form, answer.report)]
@@ -40,6 +41,17 @@ def publish(answer: Answer) -> list[str]:
         tell("warning", f"the report could not be shown in full: {error}")
         return [form for form in FORMS if given(form) and os.path.isfile(given(form))]
     return written
+
+
+def remove_old() -> None:
+    """Remove reports of an earlier run: nothing can be written in their place."""
+    for form in FORMS:
+        place = Path(given(form) or os.devnull)
+        try:
+            if place.is_file():
+                place.unlink()
+        except OSError as error:
+            tell("warning", f"the old {form} report {place} could not be removed: {error}")
 
 
 def write(form: str, report: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 
@@ -15,6 +16,9 @@ def main() -> None:
         code = run()
     except KeyboardInterrupt:
         code = 130
+    except MemoryError:  # also where the message of another error found no room
+        os.write(2, b"error: there is not enough memory: raise the limit (ulimit -v) or use a smaller input\n")
+        code = 3
     sys.exit(code)
 
 

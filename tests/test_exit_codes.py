@@ -47,7 +47,7 @@ ENDS = [
     (OSError(28, "No space left on device"), 2, "error: the output could not be written"),
     (BrokenPipeError(), 2, "error: the output could not be written"),
     (ValueError("a fault"), 4, "internal error: ValueError"),
-    (MemoryError(), 4, "internal error: MemoryError"),
+    (MemoryError(), 3, "error: there is not enough memory"),
     (RecursionError(), 4, "internal error: RecursionError"),
 ]
 

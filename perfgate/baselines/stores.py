@@ -78,9 +78,14 @@ class DirectoryStore:
         problems = [self._link(path) for path in above if (self.root / path).is_symlink()]
         if problems or not (self.root / folder).exists():
             return [], problems
+        count = 0
         for top, folders, files in os.walk(
             self.root / folder, onerror=lambda error: problems.append(self._unreadable(error))
         ):
+            count += len(folders) + len(files)
+            if count > surroundings.MOST_PATHS:
+                message = f"contains more than {surroundings.MOST_PATHS} files: name the folder of the baselines"
+                return [], [Problem("error", message, Location(self.shown))]
             here = Path(top).relative_to(self.root).as_posix().removeprefix(".").lstrip("/")
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in (*folders, *sorted(name for name in files if not name.startswith("."))):
@@ -190,6 +195,7 @@ def open_store(path: str) -> WritableStore:
             return BucketStore(path, surroundings.limits())
         except (ImportError, ValueError, OSError) as error:
             raise Refused(f"{path} cannot be used: {error}") from None
+    surroundings.refuse_link_out(path, "--baselines")
     return DirectoryStore(Path(path), shown_path(path), surroundings.limits())
 
 

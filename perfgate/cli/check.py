@@ -43,15 +43,15 @@ def check(
     """
     from perfgate.commands import check as command
 
-    publication.check_files((*options.runs, *options.rules, options.baselines, *options.env))
-    if propose is not None:  # both halves of the command use the same commit
-        from perfgate.workspace.rule_source import with_commit
+    with publication.replaced_if_refused((*options.runs, *options.rules, options.baselines, *options.env)):
+        if propose is not None:  # both halves of the command use the same commit
+            from perfgate.workspace.rule_source import with_commit
 
-        options = with_commit(options)
-    request = command.CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
-    with progress():
-        report = command.check(request)
-    code = publish(report, publication)
+            options = with_commit(options)
+        request = command.CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
+        with progress():
+            report = command.check(request)
+        code = publish(report, publication)
     if propose is not None:
         from perfgate.baselines.approvals import propose as write
 

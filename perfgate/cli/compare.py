@@ -61,9 +61,9 @@ def compare(
     """
     from perfgate.commands.compare import compare as command
 
-    if paired == bool(new):
-        raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
-    publication.check_files((*base, *new))
-    with progress():
-        report = command(base, new, statistic, tolerance, options.format, options.trace_mode)
-    return publish(report, publication)
+    with publication.replaced_if_refused((*base, *new)):
+        if paired == bool(new):
+            raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
+        with progress():
+            report = command(base, new, statistic, tolerance, options.format, options.trace_mode)
+        return publish(report, publication)

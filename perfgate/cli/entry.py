@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +18,10 @@ from perfgate.cli.shared import USAGE, SuggestingGroup, tell
 
 INTERRUPTED = 130
 INTERNAL = 4
+#: The least address space in bytes, if it is limited: Python, numpy and jsonschema take about 220 MiB.
+_LEAST_MEMORY = 256 << 20
+#: What the loader says of a library that found no room.
+_NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")
 
 #: Every command with its line in `--help`. The module `perfgate.cli.NAME` has the command NAME.
 _COMMANDS = {
@@ -75,6 +80,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     try:
         words = None if arguments is None else list(arguments)
+        _prepare_process()
         code = main.main(words, "perfgate", VARIABLE, standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
@@ -86,6 +92,34 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _failed(error)
     return code if isinstance(code, int) else 0
+
+
+def _prepare_process() -> None:
+    """Refuse an environment in which numpy would end the process its own way, with 1 or a traceback. Raises Refused."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is not None and not epoch.strip():  # not set; numpy would read it as a number
+        del os.environ["SOURCE_DATE_EPOCH"]
+    elif epoch is not None and not re.fullmatch(r"-?[0-9]+", epoch.strip()):
+        raise click.UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}, not a number of seconds")
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        room = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if room != resource.RLIM_INFINITY:
+            _use_little_memory(room)
+
+
+def _use_little_memory(room: int) -> None:
+    """Import numpy without threads, which take address space for each core. Raises Refused for too little room."""
+    if room < _LEAST_MEMORY:
+        from perfgate.workspace.options import Refused
+
+        needed = f"perfgate needs at least {_LEAST_MEMORY >> 20} MiB"
+        raise Refused(f"the memory is limited to {room >> 20} MiB (ulimit -v): {needed}", 3)
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        import_module("numpy")
+        del os.environ["OPENBLAS_NUM_THREADS"]  # a measured program must not get it
 
 
 def _failed(error: Exception) -> int:
@@ -103,6 +137,8 @@ def _failed(error: Exception) -> int:
         message = f"error: the output could not be written: {error}"
         with suppress(OSError):
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (so that the interpreter's own flush does not fail)
+    elif isinstance(error, MemoryError) or (isinstance(error, ImportError) and _NO_MEMORY.search(str(error))):
+        message, code = "error: there is not enough memory: raise the limit (ulimit -v) or use a smaller input", 3
     else:
         where = _traceback_file(error)
         message, code = f"internal error: {type(error).__name__}: this is a bug in perfgate; {where}", INTERNAL

@@ -160,7 +160,8 @@ def run(
     from perfgate.commands.run import RunRequest
     from perfgate.commands.run import run as command
 
-    measuring, pairs = asked.measuring(), asked.pairs(options.format)
-    publication.check_files((*options.rules, options.baselines, *options.env, asked.keep))
-    check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
-    return publish(command(RunRequest(check, measuring, asked.command, asked.measured, pairs), tell), publication)
+    with publication.replaced_if_refused((*options.rules, options.baselines, *options.env, asked.keep)):
+        measuring, pairs = asked.measuring(), asked.pairs(options.format)
+        check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
+        request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
+        return publish(command(request, tell), publication)

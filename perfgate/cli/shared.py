@@ -149,14 +149,19 @@ class Publication:
         """True if a report is written that shows the runs behind the verdicts."""
         return not {"json", "html"}.isdisjoint(self.outputs)
 
-    def check_files(self, inputs: Sequence[str]) -> None:
-        """Raise Refused, before the work begins, if a report cannot be written, or would replace an input."""
-        if not self.outputs:
-            return
-        from perfgate.reporters import EXTRAS
-        from perfgate.workspace.output_files import check_outputs
+    @contextmanager
+    def replaced_if_refused(self, inputs: Sequence[str]) -> Iterator[None]:
+        """Write reports of the error if the block ends with one: a report of yesterday must not be taken for today's.
 
-        check_outputs(self.outputs, inputs, EXTRAS)
+        Raises Refused, before the block runs, if a report cannot be written, or would replace an input.
+        """
+        if not self.outputs:
+            yield
+            return
+        from perfgate.cli.refusals import replacing
+
+        with replacing(self.outputs, inputs):
+            yield
 
 
 def _publication(

@@ -49,6 +49,14 @@ def merged(paths: Sequence[str], expect: int | None = None) -> Report:
     return with_problems(one, problems) if problems else one
 
 
+def refusal(message: str, exit_code: int) -> Report:
+    """Return the report of a command that judged nothing, with one problem for each line of its message."""
+    head, *more = message.split("\n")
+    lines = [f"nothing was judged: {head}", *filter(None, more)]
+    problems = tuple(Problem("error", line, Location("perfgate")) for line in lines)
+    return with_outcome(Report(problems=problems), at_least=exit_code)
+
+
 def _read(path: str, name: str) -> tuple[Report | None, list[Problem]]:
     try:
         if path != "-" and not stat.S_ISREG(os.stat(path).st_mode):

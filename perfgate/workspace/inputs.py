@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from perfgate.readers.registry import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.output_files import PATIENCE_S
 
 CHUNK = 1 << 18
 #: The largest file of `--env`, in characters.
@@ -106,10 +108,10 @@ def refuse_twice(paths: Sequence[str]) -> None:
 def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
     digest = hashlib.sha256()
 
-    def chunks(file: BinaryIO) -> Iterator[bytes]:
+    def chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
         size = os.fstat(file.fileno()).st_size if path != "-" else 0
         watcher, count = _watcher.get(), 0
-        while chunk := file.read(CHUNK):
+        while chunk := (file.read(CHUNK) if count else first + file.read(CHUNK)):
             digest.update(chunk)
             count += len(chunk)
             if watcher is not None:
@@ -121,8 +123,9 @@ def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
             return (_unreadable(name, "is a device, which may never end: give a file, a pipe or -"),)
         if path == "-" and sys.stdin is None:
             return (_unreadable(name, "standard input is closed"),)
-        with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
-            rest = chunks(file)
+        file, first = (sys.stdin.buffer, b"") if path == "-" else opened(path)
+        with file:
+            rest = chunks(file, first)
             runs = read(Source(name, rest, options.limits, options.trace_mode), options.format)
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end
                 pass
@@ -132,12 +135,36 @@ def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
     return tuple(replace(run, files=files) for run in runs)
 
 
+def opened(path: str) -> tuple[BinaryIO, bytes]:
+    """Open a file to read; return it, and what was read already.
+
+    Raises OSError, also for a pipe that nobody writes to: opening it would wait for ever.
+    """
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return open(path, "rb"), b""
+    from select import POLLIN, poll
+
+    descriptor, first = os.open(path, os.O_RDONLY | os.O_NONBLOCK), b""
+    began, events = time.monotonic(), poll()
+    events.register(descriptor, POLLIN)
+    try:
+        while not first and not events.poll(50):
+            first = os.read(descriptor, CHUNK)
+            if not first and time.monotonic() - began > PATIENCE_S:
+                os.close(descriptor)
+                raise OSError(0, f"it is a pipe that nobody writes to (waited {PATIENCE_S} s)")
+    except BlockingIOError:  # somebody will write
+        pass
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "rb"), first
+
+
 def _unreadable(name: str, message: str) -> Run:
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
 
 
 def _read_folder(folder: Path, options: ReadOptions, name: str) -> Run:
-    found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
+    found = sorted(path for path in surroundings.not_too_many(folder.rglob("*"), name) if not path.name.startswith("."))
     files = [path for path in found if path.is_symlink() or not path.is_dir()]
     if not files:
         return _unreadable(name, "is a folder without files")
@@ -186,8 +213,9 @@ def _scalar(text: str) -> Fact:
 
 def _facts_file(path: str) -> dict[str, Fact]:
     try:
-        with open(path, encoding="utf-8") as file:
-            document = load_json(file.read(LONGEST_FACTS), path)
+        file, first = opened(path)
+        with file:
+            document = load_json((first + file.read(4 * LONGEST_FACTS)).decode("utf-8")[:LONGEST_FACTS], path)
     except (OSError, ValueError) as error:
         raise Refused(f"--env {path}: neither a JSON file of facts nor KEY=VALUE ({error})") from None
     if document.problems:

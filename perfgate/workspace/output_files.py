@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from errno import ENXIO
 from importlib.util import find_spec
+from typing import BinaryIO
 
-from perfgate.workspace.options import Refused
-
+#: How long to wait for the other end of a pipe, in seconds.
+PATIENCE_S = 5
 #: The least room for a summary, in bytes: a shorter one says too little.
 _LEAST_SUMMARY = 2_000
 
 
-def check_outputs(outputs: Mapping[str, str], inputs: Sequence[str], extras: Mapping[str, Sequence[str]]) -> None:
-    """Raise Refused for a report that cannot be written, or that would replace another report or an input.
+def output_faults(
+    outputs: Mapping[str, str], inputs: Sequence[str], extras: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
+    """Return what is wrong with each report that cannot be written, or would replace another report or an input.
 
     Parameters
     ----------
@@ -23,21 +29,26 @@ def check_outputs(outputs: Mapping[str, str], inputs: Sequence[str], extras: Map
     inputs: all files and folders that are read: runs, rules, baselines, facts.
     extras: the packages that a format needs.
     """
+    faults: dict[str, str] = {}
     real = [os.path.realpath(path) for path in inputs if path != "-"]
     used = dict.fromkeys(real, "an input")
     folders = [path for path in real if os.path.isdir(path)]
     for name, path in outputs.items():
         missing = [package for package in extras.get(name, ()) if find_spec(package) is None]
-        if missing:
-            raise Refused(f"--{name} needs {' and '.join(missing)}: pip install 'perfgate[{name}]'")
         place = path if path == "-" else os.path.realpath(path)
-        if place in used:
-            raise Refused(f"--{name} {path}: that file is {used[place]}")
-        if path != "-" and any(_is_read_from(folder, place) for folder in folders):
-            raise Refused(f"--{name} {path}: is in a folder that is read; write reports elsewhere")
-        used[place] = f"the {name} report already"
-        if path != "-":
-            _try(name, path)
+        fault = None
+        if missing:
+            fault = f"--{name} needs {' and '.join(missing)}: pip install 'perfgate[{name}]'"
+        elif place in used:
+            fault = f"--{name} {path}: that file is {used[place]}"
+        elif path != "-" and any(_is_read_from(folder, place) for folder in folders):
+            fault = f"--{name} {path}: is in a folder that is read; write reports elsewhere"
+        elif path != "-" and (why := _unwritable(path)):
+            fault = f"--{name} {path}: {why}"
+        used.setdefault(place, f"the {name} report already")
+        if fault is not None:
+            faults[name] = fault
+    return faults
 
 
 def _is_read_from(folder: str, place: str) -> bool:
@@ -47,14 +58,14 @@ def _is_read_from(folder: str, place: str) -> bool:
     return among and (folder != os.getcwd() or place.endswith((".yaml", ".yml")) or os.path.exists(place))
 
 
-def _try(name: str, path: str) -> None:
+def _unwritable(path: str) -> str | None:
     if os.path.isdir(path):
-        raise Refused(f"--{name} {path}: is a directory")
+        return "is a directory"
     try:
         with tempfile.TemporaryFile(dir=os.path.dirname(path) or "."):
-            pass
+            return None
     except OSError as error:
-        raise Refused(f"--{name} {path}: cannot write there: {error.strerror or error}") from None
+        return f"cannot write there: {error.strerror or error}"
 
 
 def write_reports(outputs: Mapping[str, str], render: Callable[[str], str]) -> list[str]:
@@ -99,11 +110,28 @@ def replace_file(path: str, data: bytes) -> None:
     A device or a pipe is written to; a file must not replace it.
     """
     if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
+        with _other_end(path) if stat.S_ISFIFO(os.stat(path).st_mode) else open(path, "wb") as file:
             file.write(data)
         return
     with _beside(os.path.realpath(path), data) as temporary:
         os.replace(temporary, os.path.realpath(path))
+
+
+def _other_end(path: str) -> BinaryIO:
+    """Open a pipe to write. Raises OSError if nobody opens it to read: opening it would wait for ever."""
+    began = time.monotonic()
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != ENXIO:
+                raise
+            if time.monotonic() - began > PATIENCE_S:
+                raise OSError(ENXIO, f"it is a pipe that nobody reads (waited {PATIENCE_S} s)") from None
+            time.sleep(0.05)
+        else:
+            os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "wb")
 
 
 def create_file(path: str, data: bytes) -> None:

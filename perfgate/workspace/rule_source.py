@@ -257,8 +257,9 @@ def _in_commit(commit: Commit, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _below(folder: Path) -> list[Path]:
-    real = folder.resolve()
-    found = sorted(path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml") or path.is_symlink())
+    surroundings.refuse_link_out(str(folder), "--rules")
+    real, paths = folder.resolve(), surroundings.not_too_many(folder.rglob("*"), shown_path(str(folder)))
+    found = sorted(path for path in paths if path.suffix in (".yaml", ".yml") or path.is_symlink())
     for path in found:
         if path.is_symlink() and not path.resolve().is_relative_to(real):
             raise Refused(f"{shown_path(str(path))} is a link that leads out of {folder}: put the file itself there")

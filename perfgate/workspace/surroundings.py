@@ -11,7 +11,7 @@ import getpass
 import os
 import platform
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, timezone
 from importlib import metadata
@@ -25,6 +25,9 @@ from perfgate.workspace.options import Refused
 
 #: No object is replaced by another, no path is a pattern, and git never asks for a password.
 _GIT = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0"}
+
+#: The largest number of files and folders in a folder that is read: runs of thousands of ranks have fewer.
+MOST_PATHS = 100_000
 
 
 def now() -> datetime:
@@ -45,6 +48,28 @@ def limits() -> Limits:
         return parse_limits(given) if given else DEFAULT
     except ValueError as error:
         raise Refused(f"{VARIABLE}: {error}") from None
+
+
+def not_too_many(paths: Iterable[Path], shown: str) -> Iterator[Path]:
+    """Yield the paths in a folder. Raises Refused (3) for more than MOST_PATHS: nobody meant to name that folder."""
+    for number, path in enumerate(paths):
+        if number == MOST_PATHS:
+            raise Refused(f"{shown} contains more than {MOST_PATHS} files and folders: name the right folder", 3)
+        yield path
+
+
+def refuse_link_out(path: str, option: str) -> None:
+    """Refuse a relative path if a link in it leads out of the repository, where a pull request has no files.
+
+    Without a repository, it is the working directory that no link may lead out of. Raises Refused.
+    """
+    here = Path.cwd().resolve()
+    real = Path(path).resolve()
+    if os.path.isabs(path) or real == Path(os.path.normpath(here / path)):
+        return
+    top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    if real == top or not real.is_relative_to(top):
+        raise Refused(f"{path} is a link that leads out of the repository: name the folder itself with {option}")
 
 
 def today() -> date:

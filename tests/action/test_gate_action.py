@@ -441,6 +441,17 @@ def test_a_command_that_moves_the_base_does_not_change_the_rules(
     assert json.loads((folder / "report.json").read_text())["policy"]["commit"] == sha
 
 
+@pytest.mark.parametrize("inputs", [{"policy_ref": "origin/main"}, {"rules": "absent"}], ids=str)
+def test_reports_of_yesterday_do_not_stay(script: Action, limit: Path, inputs: dict[str, str]) -> None:
+    """They are replaced, or removed if perfgate was not started."""
+    write_log(limit / "train.log", forward=steady(100))
+    forms = {"junit": "a.xml", "json": "a.json"}
+    assert script(results="train.log", **forms).outputs["exit-code"] == "0"
+    assert script(results="train.log", **forms, **inputs).outputs["exit-code"] == "2"
+    assert 'errors="1"' in (limit / "a.xml").read_text() if "rules" in inputs else not (limit / "a.xml").exists()
+    assert (limit / "a.json").exists() == ("rules" in inputs)
+
+
 # --- the verdict on a matrix -------------------------------------------------------------------------------------
 
 

