@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 import perfgate
 from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile, utf8_text
 from perfgate.baselines.places import ALLOWANCES
 from perfgate.baselines.stores import locked, open_store, write_file
-from perfgate.core import RelativeChange, Verdict
-from perfgate.core.next_steps import command_line
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import CommandOptions, Refused, place_words
+from perfgate.workspace.options import Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 
@@ -31,36 +27,6 @@ class AllowanceRequest:
     expires: str
     by: str | None = None
     pr: int | None = None
-
-
-def allow_command(options: CommandOptions, head: str | None, failed: Sequence[Verdict]) -> str | None:
-    """Return the commands that allow the commit these regressions for a month, one command for each metric.
-
-    Returns None if no metric has a relative change, for example because it was zero.
-    """
-    expires = surroundings.today() + timedelta(days=30)
-    worst: dict[str, float] = {}
-    for verdict in failed:
-        worst[verdict.metric] = max(worst.get(verdict.metric, 0.0), _worsening(verdict))
-    commands = [
-        command_line(
-            [
-                *("perfgate", "baseline", "allow", "--head", head or "SHA", "--metric", metric),
-                *("--up-to", f"{math.ceil(100 * worsening)}%", "--reason", "...", "--expires", str(expires)),
-                *place_words(options),
-            ]
-        )
-        for metric, worsening in worst.items()
-        if worsening
-    ]
-    return " && ".join(commands) or None
-
-
-def _worsening(verdict: Verdict) -> float:
-    """Return the largest worsening that the interval includes."""
-    change = verdict.change or RelativeChange(None, None, None)
-    end = change.low if (change.estimate or 0.0) < 0 else change.high
-    return abs(end or change.estimate or 0.0)
 
 
 def allow(request: AllowanceRequest, rules: tuple[str, ...], suite: str | None, baselines: str) -> list[str]:

@@ -63,7 +63,9 @@ def load_baseline(
     if len(heads) > 1:
         heads_text = " and ".join(heads)
         both = f"two approvals have the same parent, {heads_text}"
-        message = f"{both}: approve new runs to replace both: {accept.approve}"
+        here = f"approve new runs to replace both: {accept.approve}"
+        there = f"approve new runs on {accept.ref}, to replace both"
+        message = f"{both}: {here if accept.ref is None else there}"
         problems.append(Problem("error", message, store.location(f"{suite}/{environment}")))
     if problems:
         step = NextStep("fix-input", "solve the problems first")

@@ -5,15 +5,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from difflib import get_close_matches
 
 from perfgate.analysis.drift import drifts
-from perfgate.baselines.allow import allow_command
+from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
 from perfgate.baselines.stores import store_of
 from perfgate.commands.report_details import collected, levels, past_runs
 from perfgate.commands.rule_changes import policy_changes
-from perfgate.core import Baseline, Key, Location, MissingBaseline, NextStep, Policy, Problem, Report, Run, Verdict
+from perfgate.core import (
+    NO_STEP,
+    Baseline,
+    Key,
+    Location,
+    MissingBaseline,
+    NextStep,
+    Policy,
+    Problem,
+    Report,
+    Run,
+    Verdict,
+)
 from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
@@ -60,6 +73,9 @@ def check(request: CheckRequest) -> Report:
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     head = options.head or surroundings.head_commit()
     accept = acceptance(options)
+    if source.ref is not None:
+        whole = head if head and FULL_SHA.fullmatch(head) else None
+        accept = replace(accept, ref=source.ref, head=whole, expires=surroundings.today() + timedelta(days=30))
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
@@ -78,7 +94,7 @@ def check(request: CheckRequest) -> Report:
         policy=Policy(source.ref, rules_sha256, loaded.sha256, changes, own, source.sha),
         suite=ruleset.suite,
         baseline=case.baseline.place,
-        approve_command=_to_accept(case, verdicts, options, head),
+        accept=_to_accept(case, verdicts),
         details=details,
     )
     return with_outcome(found)
@@ -194,18 +210,10 @@ def _only_problems(request: CheckRequest, case: Case, verdicts: tuple[Verdict, .
     return found
 
 
-def _to_accept(case: Case, verdicts: tuple[Verdict, ...], options: CommandOptions, head: str | None) -> str | None:
-    """Return the command that would accept the result, or None if no command would change the answer.
+def _to_accept(case: Case, verdicts: tuple[Verdict, ...]) -> NextStep:
+    """Return how the result can be accepted. Pairs have a base of their own, which no command changes."""
+    if case.baseline.pairing is not None or not any(verdict.next_step.command for verdict in verdicts):
+        return NO_STEP
+    from perfgate.judge.acceptance import to_accept
 
-    A new level changes no limit, and pairs have a base of their own. What another commit's rules judge cannot approve
-    itself: a person who may write to that branch can allow it.
-    """
-    if case.baseline.pairing is not None:
-        return None
-    changes = [verdict for verdict in verdicts if verdict.kind == "change"]
-    failed = [verdict for verdict in changes if verdict.outcome == "fail"]
-    if options.policy_ref is not None and failed:
-        return allow_command(options, head, [verdict for verdict in failed if verdict.against == "baseline"])
-    is_first = not case.baseline.runs  # otherwise the stored runs lack a metric, which their own files have
-    would_help = failed or any(v.improved or (v.reason == "no-baseline" and is_first) for v in changes)
-    return case.accept.approve if would_help else None
+    return to_accept(case.accept, verdicts)

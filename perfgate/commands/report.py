@@ -8,10 +8,10 @@ import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from perfgate.commands.report_details import merged_facts
-from perfgate.core import Location, Policy, Problem, Report
+from perfgate.core import NO_STEP, Location, Policy, Problem, Report
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import plural
 from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
@@ -22,6 +22,7 @@ from perfgate.workspace.inputs import refuse_twice
 from perfgate.workspace.options import Refused, shown_path
 
 #: The file that a report was read from, and the report.
+_Value = TypeVar("_Value")
 _NamedReport: TypeAlias = tuple[str, Report]
 
 
@@ -111,7 +112,7 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         policy=_policy([report.policy for report in reports]),
         suite=", ".join(dict.fromkeys(report.suite for report in reports)) or "default",
         baseline=_same([report.baseline for report in reports]),
-        approve_command=_same([report.approve_command for report in reports]),
+        accept=_same([report.accept for report in reports]) or NO_STEP,
         details=_details(reports),
     )
     return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))
@@ -137,5 +138,5 @@ def _policy(policies: Sequence[Policy]) -> Policy:
     return Policy(ref, rules, baselines, commit=commit)
 
 
-def _same(values: Sequence[str | None]) -> str | None:
+def _same(values: Sequence[_Value | None]) -> _Value | None:
     return values[0] if len(set(values)) == 1 else None

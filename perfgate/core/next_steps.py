@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,10 +64,30 @@ class Acceptance:
 
     @property
     def approve(self) -> str:
-        """The command that approves the runs."""
-        return command_line(
-            ["perfgate", "baseline", "approve", *self.runs, "--reason", "...", *self.place, *self.reading]
-        )
+        """The command that approves the runs. It has no effect on a pull request that a ref judges."""
+        return command_line(["perfgate", "baseline", "approve", *self.runs, "--reason", "...", *self._options])
+
+    @property
+    def _options(self) -> tuple[str, ...]:
+        return (*self.place, *self.reading)
+
+    def reset_anchor(self) -> str:
+        """Return the command that approves the runs and moves the anchor to them."""
+        return f"{self.approve} --reset-anchor"
+
+    def allow(self, metric: str, worse: float) -> str | None:
+        """Return the command that allows the commit to be worse by a share; None for no share or without a commit."""
+        if self.head is None or not worse or not math.isfinite(worse):
+            return None
+        words = ["perfgate", "baseline", "allow", "--head", self.head, "--metric", metric]
+        words += ["--up-to", f"{math.ceil(100 * worse)}%", "--reason", "..."]
+        words += ["--expires", str(self.expires)] if self.expires else []
+        return command_line([*words, *self.place])
+
+    def step_of_others(self, action: Action, before: str, after: str) -> NextStep:
+        """Return a step for those who may write to the ref: its sentence is `before`, who they are, `after`."""
+        who = f"someone who may write to {self.ref}"
+        return NextStep(action, f"{before}{who} {after}", who, f"on {self.ref}")
 
 
 def command_line(words: Sequence[str]) -> str:

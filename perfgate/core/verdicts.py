@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perfgate.core.details import ReportDetails
-from perfgate.core.next_steps import NextStep
+from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
@@ -189,8 +189,8 @@ class Report:
     suite: str = "default"
     #: The level of the base runs, `SUITE/ENVIRONMENT/LEVEL`, or None.
     baseline: str | None = None
-    #: The command that would approve the new runs.
-    approve_command: str | None = None
+    #: How the whole result can be accepted, from the next steps of the verdicts.
+    accept: NextStep = NO_STEP
     #: The runs behind the verdicts, for reports that draw them.
     details: ReportDetails = field(default_factory=ReportDetails)
     #: For a comparison without rules: the mean change of its metrics, by unit.

@@ -8,6 +8,7 @@
 | `decisions`, `decide_limit`, `decide_change` | a question becomes a decision, by `judge_limit` or `judge_change` |
 | `adjust` | the anchor, allowances, many metrics at once, and what users accept |
 | `word`, `messages`, `explanation`, `details` | a decision becomes a verdict, with the parts and runs behind it |
+| `acceptance` | the commands that accept the changes of all verdicts |
 | `report` | verdicts become an outcome and an exit code |
 | `pairs`, `breakdown` | runs that were made in pairs; the parts of a step |
 """

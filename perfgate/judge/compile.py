@@ -12,7 +12,6 @@ from typing import cast
 
 import numpy as np
 
-from perfgate.core import NextStep
 from perfgate.core.units import UNITS
 from perfgate.core.wording import listed, member_name, plural
 from perfgate.judge.cures import complete_base, sources_of
@@ -21,6 +20,7 @@ from perfgate.judge.decide_limit import LimitTerms
 from perfgate.judge.decisions import ChangeQuestion, LimitQuestion, MeasuredSide, Question, RankQuestion
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import PICKS_EXTREME, Members, choose
+from perfgate.judge.messages import make_baseline
 from perfgate.judge.pairs import paired_ratios
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, RankChoice
 from perfgate.stats.statistics import RunMeasure
@@ -201,8 +201,7 @@ def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
     if asks.reference == "baseline" and case.baseline.runs:
         message = f"the baseline {case.baseline.place} has no metric {key}"
         raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)), new)
-    make = NextStep("make-baseline", "make one", command=case.accept.approve)
-    step = case.baseline.next_step if case.baseline.next_step.text else make
+    step = case.baseline.next_step if case.baseline.next_step.text else make_baseline(case.accept)
     message = case.baseline.missing or f"there is no {asks.reference} to compare {key} with"
     raise CannotJudge("no-baseline", message, step, new)
 

@@ -23,7 +23,7 @@ def complete_base(accept: Acceptance, runs: Sequence[Sequence[str]]) -> NextStep
     if not files or len(files) > _MOST_FILES:
         command = command_line(["perfgate", "baseline", "add", "RUN...", *accept.place, *accept.reading])
     who = "you" if accept.ref is None else f"someone who may write to {accept.ref}"
-    return NextStep("add-base-runs", text, who=who, where=accept.ref or "here", command=command)
+    return NextStep("add-base-runs", text, who=who, where=f"on {accept.ref}" if accept.ref else "here", command=command)
 
 
 def sources_of(runs: Sequence[Run]) -> list[tuple[str, ...]]:

@@ -41,19 +41,18 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
 
 def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> NextStep:
     """What to do about a doubt that decides; `accept` has the command that approves the new runs."""
-    intended = "if it is intended, approve it on the base branch"
+    others = "" if accept.ref is None else f"someone who may write to {accept.ref} can "
+    intended, command = f"if it is intended, {others}approve it", None if accept.ref else accept.approve
     if doubt.what == "new-runs":
         return NextStep("run-again", "find out what one of the runs did differently, and run the new code again")
     if doubt.what == "gain":
         text = f"check that the program still does the work and measures all of it; {intended}"
-        return NextStep("approve", text, command=accept.approve)
+        return NextStep("approve", text, command=command)
     if doubt.what == "ranks" and not has_base:
         return NextStep(
             "fix-input", 'give the files of all ranks, or name the measured ranks in the rule: `{rank="0"}`'
         )
     if doubt.what == "values":
         text = f"the job seems to have died early: run it again to its end; {intended}"
-        return NextStep("run-again", text, command=accept.approve)
-    return NextStep(
-        "run-again", f"find out why less was measured, and run it again; {intended}", command=accept.approve
-    )
+        return NextStep("run-again", text, command=command)
+    return NextStep("run-again", f"find out why less was measured, and run it again; {intended}", command=command)

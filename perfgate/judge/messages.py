@@ -67,11 +67,10 @@ def change_message(
     return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
 
 
-def change_next_step(result: ChangeResult, accept: Acceptance) -> NextStep:
-    """The shortest next step after the outcome of a change."""
+def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:
+    """The shortest next step after the outcome of a change from a reference."""
     if result.outcome == "fail":
-        text = "find what made it worse; if the change is intended, approve it"
-        return NextStep("approve", text, command=accept.approve)
+        return accept_change(accept, reference)
     if result.outcome == "suspect":
         return NextStep("run-again", "run the new code twice more and give all three runs together")
     if result.reason == "thin-tail":
@@ -84,7 +83,33 @@ def change_next_step(result: ChangeResult, accept: Acceptance) -> NextStep:
     if result.outcome == "inconclusive":
         text = "add base runs, calibrate the noise or widen the tolerance: even twenty new runs are not enough"
         return NextStep("add-base-runs", text)
-    return NextStep("approve", "approve it to hold the gain", command=accept.approve) if result.improved else NO_STEP
+    return hold_gain(accept) if result.improved else NO_STEP
+
+
+def accept_change(accept: Acceptance, reference: str) -> NextStep:
+    """The step after a change that failed. `perfgate.judge.acceptance` adds the command that allows it on a ref."""
+    cause = "find what made it worse; if the change is intended, "
+    if accept.ref is not None and reference == "anchor":
+        return accept.step_of_others("approve", cause, "can move the anchor there after the merge")
+    if accept.ref is not None:
+        return accept.step_of_others("allow", cause, "can allow it there")
+    if reference == "anchor":
+        return NextStep("approve", f"{cause}approve it and move the anchor", command=accept.reset_anchor())
+    return NextStep("approve", f"{cause}approve it", command=accept.approve)
+
+
+def hold_gain(accept: Acceptance) -> NextStep:
+    """The step after an improvement: its runs become the level that later runs are compared with."""
+    if accept.ref is not None:
+        return accept.step_of_others("approve", "", "can approve a run of it after the merge, to hold the gain")
+    return NextStep("approve", "approve it to hold the gain", command=accept.approve)
+
+
+def make_baseline(accept: Acceptance) -> NextStep:
+    """The step if there is nothing to compare with."""
+    if accept.ref is not None:
+        return accept.step_of_others("make-baseline", "", f"can make one there, from runs of {accept.ref}")
+    return NextStep("make-baseline", "make one", command=accept.approve)
 
 
 def paired_next_step(result: ChangeResult) -> NextStep:
@@ -105,10 +130,10 @@ def paired_next_step(result: ChangeResult) -> NextStep:
     return NextStep("run-again", "not enough evidence: make two more pairs")
 
 
-def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None) -> NextStep:
-    """The shortest next step after the outcome of a limit."""
+def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None) -> NextStep:
+    """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
     if result.outcome == "fail":
-        return NextStep("find-cause", f"bring it {asks}, or change the rule at {place}")
+        return NextStep("find-cause", f"bring it {asks}, or change the rule at {place}" + (f" on {ref}" if ref else ""))
     enough = f": about {needed} independent values are needed" if needed else ""
     if result.outcome == "suspect":
         return NextStep("run-again", f"run it again, longer{enough}")

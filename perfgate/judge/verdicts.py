@@ -59,7 +59,7 @@ def judge(case: Case, runs: JudgedRuns | None = None) -> tuple[Verdict, ...]:
 
     `runs` are the runs of the case if they were prepared already.
     """
-    return tuple(verdict for verdict, _ in _judged(case, runs))
+    return _completed(case, [verdict for verdict, _ in _judged(case, runs)])
 
 
 def judge_with_details(
@@ -68,7 +68,16 @@ def judge_with_details(
     """The verdicts, and the runs behind each verdict that a report can draw."""
     judged = list(_judged(case, runs))
     details = [verdict_details(inquiry, verdict, i) for i, (verdict, inquiry) in enumerate(judged) if inquiry]
-    return tuple(verdict for verdict, _ in judged), tuple(found for found in details if found)
+    return _completed(case, [verdict for verdict, _ in judged]), tuple(found for found in details if found)
+
+
+def _completed(case: Case, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts; those of a pull request with the commands that need all verdicts of a metric."""
+    if case.accept.ref is None:
+        return tuple(verdicts)
+    from perfgate.judge.acceptance import with_allow_commands
+
+    return with_allow_commands(case.accept, verdicts)
 
 
 def _judged(case: Case, runs: JudgedRuns | None) -> Iterator[_Judged]:

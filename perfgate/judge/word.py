@@ -124,7 +124,7 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
         inquiry,
         decision,
         message,
-        messages.limit_next_step(result, asks, str(inquiry.rule.at), needed),
+        messages.limit_next_step(result, asks, str(inquiry.rule.at), needed, inquiry.case.accept.ref),
         [*(_ONE_RUN if result.runs == 1 else ()), *_two_modes(inquiry, question.new)],
     )
     size = (result.n, result.n_effective, result.runs)
@@ -159,7 +159,7 @@ def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
     new, base = (
         Estimate(fmean(side), None, None, None, None, result.runs) for side in zip(*question.values, strict=True)
     )
-    next_step = messages.limit_next_step(result, asks, str(inquiry.rule.at), None)
+    next_step = messages.limit_next_step(result, asks, str(inquiry.rule.at), None, inquiry.case.accept.ref)
     return replace(
         _verdict(inquiry, decision, about + ratio, next_step, _ONE_RUN if result.runs == 1 else ()),
         unit=inquiry.unit,
@@ -182,7 +182,7 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
     if question.ratios is not None:
         next_step, notes = messages.paired_next_step(result), _paired_notes(inquiry, decision)
     else:
-        next_step = messages.change_next_step(result, inquiry.case.accept)
+        next_step = messages.change_next_step(result, inquiry.case.accept, question.reference)
         notes = _change_notes(inquiry, decision)
     if decision.allowance or decision.family:
         notes = _with_adjustments(decision, notes)
@@ -245,7 +245,7 @@ def _with_adjustments(decision: ChangeDecision, notes: list[str]) -> list[str]:
 
 def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
     question, result, baseline = decision.question, decision.result, inquiry.case.baseline
-    notes = ["an improvement beyond the tolerance: approve it to hold the gain"] if result.improved else []
+    notes = ["an improvement beyond the tolerance"] if result.improved else []
     if result.outcome == "fail" and (parts := parts_not_stored(inquiry, question)):
         notes.append(
             f"the slower part is unknown: the baseline has none of {listed(parts)}; a run that is stored now has them"

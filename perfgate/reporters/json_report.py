@@ -44,9 +44,11 @@ def render(report: Report) -> str:
         "policy": _policy(report.policy),
         "suite": report.suite,
         "baseline": report.baseline,
-        "approve_command": report.approve_command,
+        "approve_command": report.accept.command,
         "evidence": report.details,
     }
+    if report.accept != NO_STEP and report.accept.action != "other":
+        document["accept"] = report.accept
     if report.geometric_means:
         document["geometric_means"] = report.geometric_means
     return encode(document)

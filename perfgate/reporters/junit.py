@@ -112,6 +112,8 @@ def _case(verdict: Verdict, name: str, classname: str) -> TestCase:
         case.stdout = f"WARN: {body}"
     elif verdict.outcome == "fail":
         case.add_failure_info(message, body, "perfgate.limit" if verdict.kind == "limit" else "perfgate.regression")
+    elif verdict.improved and verdict.outcome == "pass":
+        case.stdout = body
     elif verdict.outcome != "pass":
         kind = verdict.reason if verdict.outcome == "error" else verdict.outcome
         case.add_error_info(message, body, f"perfgate.{_line(kind).replace('-', '_')}")

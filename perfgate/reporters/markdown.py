@@ -92,8 +92,8 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
     head, *differences = phrases.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
-    if report.approve_command and report.outcome != "pass":
-        yield _Section((prose(phrases.approval_intro(report)), ""), [fenced([report.approve_command])])
+    if report.accept.command and report.outcome != "pass":
+        yield _Section((prose(phrases.approval_intro(report)), ""), [fenced([report.accept.command])])
     chart = mermaid.chart(report)
     yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
@@ -110,6 +110,8 @@ def _row(verdict: Verdict) -> str:
     """A row of the table. The notes of a pass are in its row, those of other verdicts in their item."""
     shows_notes = verdict.outcome == "pass" and phrases.shows_notes(verdict)
     notes = [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
+    if verdict.outcome == "pass" and verdict.improved and verdict.next_step.text:
+        notes.append(f"<br>**next:** {phrases.next_step(verdict.next_step, prose, code)}")
     cells = (
         f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
         code(phrases.what(verdict)) + "".join(notes),

@@ -119,8 +119,7 @@ def next_step(step: NextStep, words: Callable[[str], str] = str, code: Callable[
 
 def approval_intro(report: Report) -> str:
     """Return the line above the command that approves the results, or that allows them on the policy's branch."""
-    allows = report.policy.ref is not None and " allow " in (report.approve_command or "")
-    return f"To allow these results on {report.policy.ref}:" if allows else "To approve these results:"
+    return f"{report.accept.text}:"
 
 
 def rule_differences(policy: Policy) -> list[str]:

@@ -62,10 +62,14 @@ def _id(verdict: Verdict) -> str:
     return one_line(verdict.rule)[:_LONGEST_ID] or "rule"
 
 
-def _result(verdict: Verdict) -> dict[str, Any]:
+def _text(verdict: Verdict) -> str:
     step = f"\nNext: {phrases.next_step(verdict.next_step)}" if verdict.next_step.text else ""
     causes = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
-    text = f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{step}{causes}"
+    return f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{step}{causes}"
+
+
+def _result(verdict: Verdict) -> dict[str, Any]:
+    text = _text(verdict)
     identity = (verdict.rule, verdict.asks, series_name(verdict.metric, verdict.labels), verdict.source or "")
     return _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
 
@@ -92,6 +96,11 @@ def _invocation(report: Report, left_out: int) -> dict[str, Any]:
     notes = [
         {"level": "warning", "message": _message(phrases.problem_text(one)), "locations": [_location(one.at)]}
         for one in warnings
+    ]
+    notes += [
+        {"level": "note", "message": _message(_text(verdict)), "locations": [_location(verdict.at)]}
+        for verdict in report.verdicts
+        if verdict.improved and not phrases.needs_attention(verdict)
     ]
     if left_out:
         notes.append({"level": "warning", "message": _message(f"{left_out} more results are in the JSON report")})

@@ -12,10 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 from perfgate.core import (
+    NO_STEP,
     Fact,
     Key,
     Location,
     MeanChange,
+    NextStep,
     Outcome,
     Policy,
     Problem,
@@ -65,6 +67,7 @@ class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline: str | None
     approve_command: str | None
     evidence: ReportDetails
+    accept: NextStep | None = None
     geometric_means: tuple[MeanChange, ...] = ()
 
 
@@ -147,10 +150,19 @@ def _report(form: _ReportDocument) -> Report:
         policy=form.policy,
         suite=form.suite,
         baseline=form.baseline,
-        approve_command=form.approve_command,
+        accept=form.accept or _older_acceptance(form.approve_command, form.policy.ref),
         details=form.evidence,
         geometric_means=form.geometric_means,
     )
+
+
+def _older_acceptance(command: str | None, ref: str | None) -> NextStep:
+    """How the result can be accepted, from an older report, which has only the command."""
+    if command is None:
+        return NO_STEP
+    allows = ref is not None and " allow " in command
+    text = f"To allow these results on {ref}" if allows else "To approve these results"
+    return NextStep("other", text, command=command)
 
 
 def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:

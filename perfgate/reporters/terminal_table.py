@@ -68,10 +68,10 @@ def render(
             page.blank()
             facts = ", ".join(f"{name} {value}" for name, value in sorted(report.environment.items()))
             page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
-        if report.approve_command and report.outcome != "pass":
+        if report.accept.command and report.outcome != "pass":
             page.blank()
             page.paragraph(phrases.approval_intro(report))
-            for line in shell_lines(report.approve_command, page.width - _INDENT):
+            for line in shell_lines(report.accept.command, page.width - _INDENT):
                 page.paragraph(line, indent=_INDENT)
         page.blank()
     _write_answer(page, report)
@@ -148,6 +148,8 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
             page.paragraph(line, indent=_INDENT + (2 if i else 0))
     elif verdict.outcome == "skipped":
         page.paragraph(verdict.message, "dim", indent=_INDENT)
+    elif verdict.improved and verdict.next_step.text:
+        page.paragraph(f"→ {phrases.next_step(verdict.next_step)}", indent=_INDENT)
     shown = {
         "note": verbose or phrases.shows_notes(verdict),
         "why": has_details,

@@ -64,7 +64,7 @@ def shown_path(path: str) -> str:
 
 def typed_path(path: str) -> str:
     """Return a path that works in a command in the working directory and shows nothing above it."""
-    if path == "-":
+    if path == "-" or "://" in path:  # standard input, a bucket
         return path
     try:
         return Path(os.path.relpath(path)).as_posix()

@@ -33,7 +33,7 @@ FALLING = run([100 * 0.9**i for i in range(40)])
 ONE = "one base run: weak evidence"
 ASSUMED = "run-to-run noise is assumed to be 1%, not calibrated"
 UNSETTLED = "the warm-up of a run did not end: a quarter of its values was dropped"
-GAINED = "an improvement beyond the tolerance: approve it to hold the gain"
+GAINED = "an improvement beyond the tolerance"
 
 NOTES: list[tuple[str, list[Run], list[Run], list[str]]] = [
     # a rule, new runs and stored ones, and all that is noted

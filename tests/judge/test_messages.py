@@ -44,6 +44,15 @@ def test_the_next_step_of_a_change(fields: dict[str, Any], alone: str, paired: s
         assert (said == NO_STEP) == (not expected)
 
 
+def test_a_change_from_the_anchor_is_accepted_only_with_a_new_anchor() -> None:
+    failed = replace(PASSED, outcome="fail")
+    at_home = change_next_step(failed, ACCEPT, "anchor")
+    assert at_home.command == 'perfgate baseline approve x.json --reason "..." --reset-anchor'
+    on_a_ref = change_next_step(failed, replace(ACCEPT, ref="main"), "anchor")
+    assert (on_a_ref.command, on_a_ref.where) == (None, "on main")
+    assert on_a_ref.text.endswith("someone who may write to main can move the anchor there after the merge")
+
+
 RELATIONS: list[tuple[dict[str, Any], str]] = [
     ({}, "0% [-1.2%, +1.2%], within the tolerance of 5%; 5 base runs, 1 new run"),
     ({"improved": True}, "an improvement beyond the tolerance of 5%"),

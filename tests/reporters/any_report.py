@@ -167,6 +167,6 @@ reports = st.builds(
     policy=st.builds(Policy, maybe_text, text, text),
     suite=text,
     baseline=maybe_text,
-    approve_command=maybe_text,
+    accept=next_steps,
     details=evidences,
 )

@@ -290,7 +290,11 @@ EVERY_OUTCOME = Report(
     policy=POLICY,
     suite="gpt-small",
     baseline="gpt-small/nvidia-h200-8/1-4f2a9c",
-    approve_command='perfgate baseline approve train.log --suite gpt-small --reason "why it is slower now" --pr 123',
+    accept=NextStep(
+        "approve",
+        "To approve these results",
+        command='perfgate baseline approve train.log --suite gpt-small --reason "why it is slower now" --pr 123',
+    ),
 )
 ALL_PASS = Report(
     outcome="pass",
@@ -302,7 +306,7 @@ ALL_PASS = Report(
     policy=Policy(None, "5e" * 32, "b1" * 32),
     suite="gpt-small",
     baseline="gpt-small/nvidia-h200-8/1-4f2a9c",
-    approve_command="perfgate baseline approve train.log",
+    accept=NextStep("approve", "To approve these results", command="perfgate baseline approve train.log"),
 )
 WARNINGS_ONLY = replace(
     EVERY_OUTCOME,
