@@ -603,6 +603,15 @@ def test_a_metric_of_a_glob_that_changed_its_unit_is_judged(perfgate: Command, f
     assert perfgate("check", "new.json").code == 3
 
 
+@pytest.mark.parametrize(("copied", "said"), [("base1.log", "in the baseline"), ("new.log", "in new.log")])
+def test_a_changed_copy_of_a_run_is_the_same_run(based: Command, folder: Path, copied: str, said: str) -> None:
+    write_log(folder / "new.log", forward=steady(100, seed=77))
+    (folder / "copy.log").write_bytes((folder / copied).read_bytes() + b" \n")
+    done = based("check", "new.log", "copy.log")
+    assert done.code == 3
+    assert f"the same measurements are {said}" in " ".join(done.out.split())
+
+
 def test_copies_of_a_run_are_no_runs(based: Command, folder: Path) -> None:
     first = write_log(folder / "new.log", forward=steady(100, seed=9))
     (folder / "copy.log").write_bytes(first.read_bytes())

@@ -31,6 +31,7 @@ from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.compile import ANCHOR_WINDOW
+from perfgate.judge.measured_alike import same_measurements
 from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns
@@ -84,7 +85,7 @@ def check(request: CheckRequest) -> Report:
     case = replace(case, missing_baseline=request.missing_baseline, only=request.only, limits=surroundings.limits())
     verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
     problems += [*_reading_problems(runs, naming(ruleset)), *clashes, *loaded.problems, *unpaired]
-    problems += [*_stored_already(runs, loaded), *_only_problems(request, case, verdicts), *drifting]
+    problems += [*_measured_twice(case, loaded, verdicts), *_only_problems(request, case, verdicts), *drifting]
     changes, own = policy_changes(source, options, ruleset, case, verdicts) if source.ref else ((), None)
     found = Report(
         verdicts=verdicts,
@@ -181,15 +182,27 @@ def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> l
     return found
 
 
-def _stored_already(runs: Sequence[Run], loaded: LoadedBaseline) -> list[Problem]:
-    """Return a warning for each file that is in the baseline: it would be compared with itself."""
+def _measured_twice(case: Case, loaded: LoadedBaseline, verdicts: Sequence[Verdict]) -> list[Problem]:
+    """Return a problem for each new run with the measurements of a run of the baseline, or of another new run.
+
+    A run compared with itself proves nothing. The very file that is stored is a warning, because a person may look at
+    an approved run again. A changed copy of it is an error, unless nothing was compared.
+    """
     stored = {file.sha256 for run in loaded.baseline.runs for file in run.files}
-    return [
-        Problem("warning", "this very file is in the baseline: it is compared with itself", Location(file.path))
-        for run in runs
-        for file in run.files
-        if file.sha256 in stored
-    ]
+    is_compared = any(verdict.kind == "change" and verdict.outcome != "skipped" for verdict in verdicts)
+    found = []
+    for index, run in enumerate(case.new):
+        at = Location(run.files[0].path if run.files else run.source)
+        if any(file.sha256 in stored for file in run.files):
+            found.append(Problem("warning", "this very file is in the baseline: it is compared with itself", at))
+        elif any(same_measurements(run, other) for other in case.baseline.runs):
+            message = "the same measurements are in the baseline: it is compared with itself; measure again"
+            found.append(Problem("error" if is_compared else "warning", message, at))
+        twin = next((other for other in case.new[:index] if same_measurements(run, other)), None)
+        if twin is not None:
+            message = f"the same measurements are in {twin.name}: one run counts once; measure again"
+            found.append(Problem("error", message, at))
+    return found
 
 
 def _only_problems(request: CheckRequest, case: Case, verdicts: tuple[Verdict, ...]) -> list[Problem]:

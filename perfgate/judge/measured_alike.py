@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from perfgate.core import Series
+from perfgate.core import Run, Series
 from perfgate.core.units import format_value
 from perfgate.judge.decisions import ChangeDecision, Decision, Doubt, MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
@@ -38,6 +38,10 @@ from perfgate.stats.statistics import RunMeasure
 NOTED, LESS = 0.9, 0.5
 #: A metric that is this many times better was more likely not measured: few optimisations gain so much at once.
 IMPLAUSIBLE = 10.0
+#: Units of quantities that are often equal in two runs.
+_WITHOUT_NOISE = ("1", "B", "FLOP")
+#: Two runs that agree by chance in this many bits are one in 1e12.
+_ENOUGH_BITS = 40
 #: A series with fewer steps has too few gaps to tell a lost line from a rare one.
 _FEWEST_STEPS = 8
 #: Changes of memory, and what an operator allocates less what it frees: these may be negative.
@@ -177,7 +181,8 @@ def _disagreeing(inquiry: Inquiry, decision: Decision) -> Iterator[Doubt]:
 
 def _unlike(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> Iterator[Doubt]:
     """What the new runs measured less than the base, or much more."""
-    yield from _ranks(inquiry, new)
+    if any(member for members in inquiry.subject.new for member in members):
+        yield from _ranks(inquiry, new)
     steps = [_steps_share(series, base.series if base else new.series) for series in new.series]
     joined = min(series.joined for series in new.series)
     if base is None:
@@ -311,3 +316,35 @@ def _gain(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> Ite
     times = (usual / best if best else math.inf) if better is min else best / usual
     if times >= IMPLAUSIBLE:
         yield Doubt("implausible", "gain", usual, best, decides=True)
+
+
+def same_measurements(run: Run, other: Run) -> bool:
+    """Return whether two runs have the same values, so that they are one measurement under two names.
+
+    Only quantities with noise tell: bytes, operations and counts are often equal. Equal values count by how unlikely
+    they are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number, its decimal
+    digits beyond the first two.
+    """
+    others, bits = {series.key: series for series in other.series}, 0.0
+    for series in run.series:
+        twin = others.get(series.key)
+        if twin is None or series.unit in _WITHOUT_NOISE:
+            continue
+        whole, part = (series, twin) if twin.thinned_from else (twin, series)  # a stored run may have fewer values
+        if _size(series) != _size(twin) or series.kind != twin.kind or series.aggregate != twin.aggregate:
+            return False
+        is_thinned = part.thinned_from is not None
+        if not (np.isin(part.values, whole.values).all() if is_thinned else np.array_equal(part.values, whole.values)):
+            return False
+        bits += _rarity(part)
+    return bits >= _ENOUGH_BITS
+
+
+def _rarity(series: Series) -> float:
+    """How many bits it takes to say the values of a series, at least."""
+    if series.kind == "samples":
+        counts = np.unique(series.values, return_counts=True)[1] / max(len(series.values), 1)
+        return float(-len(series.values) * np.log2(np.square(counts).sum())) if len(counts) else 0.0
+    numbers = [*series.values.tolist(), *series.aggregate.values()]
+    digits = (len(f"{number:.15e}".partition("e")[0].replace(".", "").strip("-0")) for number in numbers)
+    return sum(max(count - 2, 0) for count in digits) * math.log2(10)
