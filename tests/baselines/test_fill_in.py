@@ -94,7 +94,7 @@ def test_under_a_policy_the_files_are_added_on_the_base_branch() -> None:
     accept = Acceptance(place=("--suite", "gpt"), ref="origin/main")
     step = complete_base(accept, [("old/a.log",), ("ranks/0.json", "ranks/1.json")])
     assert step.text.startswith("on origin/main: add the source files")
-    assert (step.where, step.who) == ("origin/main", "someone who may write to origin/main")
+    assert (step.where, step.who) == ("on origin/main", "someone who may write to origin/main")
     assert step.command == "perfgate baseline add old/a.log ranks --suite gpt"
 
 

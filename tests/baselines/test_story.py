@@ -110,7 +110,7 @@ def _two_branches_that_each_approve(repository: Repository, perfgate: Command, f
     forked = perfgate("check", both, "--policy-ref", "HEAD")
     assert forked.code == 3
     assert "two approvals have the same parent" in words(forked)
-    assert "perfgate baseline approve both.json" in words(forked)
+    assert "approve new runs on HEAD, to replace both" in words(forked)
     clock()
     assert perfgate("baseline", "approve", both, "--reason", "both together").code == 0
     repository.commit("both together")
