@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 
 import msgspec
@@ -17,11 +18,12 @@ from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
 from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
 from perfgate.core import Baseline, Fact, Problem, Run
+from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural
 from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.sentence import Selector
+from perfgate.rules.syntax.sentence import Selector, Sentence, selectors
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
@@ -115,23 +117,18 @@ class Candidates:
 
     def wanted(self, *, keep_all: bool = False, only: Collection[str] = ()) -> Wanted:
         """Return what the file of a run should hold; see `write`."""
-        statistics: dict[str, list[str]] = {}
+        rules = [rule.sentence for rule in self.ruleset.rules]
 
-        def statistics_of(metric: str) -> list[str]:
-            if metric not in statistics:
-                asked = {
-                    rule.sentence.statistic
-                    for rule in self.ruleset.rules
-                    if isinstance(rule.sentence.subject, Selector) and rule.sentence.subject.matches_metric(metric)
-                }
-                statistics[metric] = sorted(name for name in asked if name is not None)
-            return statistics[metric]
+        @cache
+        def about(metric: str) -> list[Sentence]:
+            return [one for one in rules if isinstance(one.subject, Selector) and one.subject.matches_metric(metric)]
 
         warmups = {rule.settings.warmup for rule in self.ruleset.rules}
         return Wanted(
             is_named=naming(self.ruleset),
             is_kept=lambda key: not only or key.metric in only,
-            statistics=statistics_of,
+            statistics=lambda metric: sorted({one.statistic for one in about(metric) if one.statistic is not None}),
+            is_judged_by_rank=lambda metric: any(map(_is_by_rank, about(metric))),
             warmup=warmups.pop() if len(warmups) == 1 else "auto",
             keep_all=keep_all,
             most_bytes=min(MOST_BYTES, surroundings.limits().baseline_bytes),
@@ -146,11 +143,6 @@ class Candidates:
         """Return the file of a run, and lines about what is not in it. Raises Refused."""
         if not any(wanted.is_kept(series.key) for series in run.series):
             raise Refused(f"{run.name} has no metrics to store", 3)
-        try:
-            rows = contents(run, wanted)
-        except TooLarge as error:
-            step = "name fewer metrics in the rules; the others are stored as far as there is room"
-            raise Refused(f"{run.name} cannot be stored: {error}: {step}", 1) from None
         identity = identity_of(self.facts, self.ruleset.identity)
         file = BaselineFile(
             schema=STORED_RUN.schema,
@@ -164,10 +156,15 @@ class Candidates:
             context={name: self.facts[name] for name in sorted(self.facts) if name not in identity},
             format=run.format,
             sources=[StoredSource(utf8_text(file.path), file.format, file.sha256) for file in run.files],
-            series=rows.series,
-            summaries=rows.summaries,
-            left_out=len(rows.left_out) or msgspec.UNSET,
+            series=[],
         )
+        try:
+            rows = contents(run, replace(wanted, head_bytes=head_bytes(file)))
+        except TooLarge as error:
+            step = "name fewer metrics in the rules; the others are stored as far as there is room"
+            raise Refused(f"{run.name} cannot be stored: {error}: {step}", 1) from None
+        left_out = len(rows.left_out) or msgspec.UNSET
+        file = msgspec.structs.replace(file, series=rows.series, summaries=rows.summaries, left_out=left_out)
         return file, _not_stored(rows)
 
 
@@ -192,6 +189,17 @@ def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: b
         raise Refused(f"{target.location(path)}: was not stored, because it cannot be read afterwards: {why}", 3)
 
 
+def head_bytes(file: BaselineFile) -> int:
+    """Return the bytes that a stored run has beside its rows, and some for the names of their lists."""
+    return len(STORED_RUN.encode(msgspec.structs.replace(file, series=[], summaries=[], left_out=0))) + 256
+
+
+def _is_by_rank(sentence: Sentence) -> bool:
+    """Return whether a sentence judges each rank, or ranks that it names."""
+    tests = (test for selector in selectors(sentence.subject) for test in selector.labels)
+    return sentence.rank == "each" or any(test.name in MEMBER_LABELS for test in tests)
+
+
 def _not_stored(rows: Contents) -> list[str]:
     """Return lines about samples and metrics that did not fit into a stored run."""
     lines = []
@@ -200,7 +208,7 @@ def _not_stored(rows: Contents) -> list[str]:
         lines.append(f"  of {names}, only some ranks have samples, the others a summary: a run has at most 1 MiB")
     if rows.left_out:
         count, names = plural(len(rows.left_out), "metric"), listed(list(rows.left_out))
-        lines.append(f"  left out: {count} with the least time ({names}); name one in a rule to keep it")
+        lines.append(f"  left out, because there is no room: {count} ({names}); name one in a rule to keep it")
     return lines
 
 

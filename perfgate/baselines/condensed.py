@@ -38,7 +38,12 @@ Outlines: TypeAlias = Mapping[str, Mapping[Member, float]]
 
 
 def condensed(
-    key: Key, members: Mapping[Member, Series], method: Method, speaking: Collection[Member], outlines: Outlines
+    key: Key,
+    members: Mapping[Member, Series],
+    method: Method,
+    speaking: Collection[Member],
+    outlines: Outlines,
+    judged: Collection[str] = (),
 ) -> StoredSummary | None:
     """Return the statistics of the ranks of a metric; None if one of them has values that are not finite numbers.
 
@@ -49,14 +54,19 @@ def condensed(
     method : the warm-up and the direction to measure with; see `method_of`.
     speaking : the ranks with every statistic.
     outlines : what the others have, which represent no run.
+    judged : the statistics of `outlines` that rules judge on each rank; they have their noise.
     """
     rows: list[tuple[dict[str, str], int, int, bool, list[_Row]]] = []
     for member, series in sorted(members.items()):
         steady = method.steady(series)
         if not steady.finite or not len(steady.values):
             return None
-        kept = _statistics(series, method) if member in speaking else []
-        kept = kept or [[values[member]] for values in outlines.values()]
+        if member in speaking:
+            kept = _statistics(series, method, STATISTICS)
+        else:
+            kept = [[values[member]] for values in outlines.values()]
+            for name, row in zip(judged, _statistics(series, method, judged), strict=True):
+                kept[list(outlines).index(name)] = row
         rows.append((dict(member), len(series.values), steady.dropped, steady.settled, kept))
     return StoredSummary(
         metric=key.metric,
@@ -99,11 +109,11 @@ def _alike(all_series: Iterable[Series], method: Method) -> list[Better]:
     return found
 
 
-def _statistics(series: Series, method: Method) -> list[_Row]:
-    """Return every statistic with its noise, as the judge measures it."""
+def _statistics(series: Series, method: Method, names: Iterable[str]) -> list[_Row]:
+    """Return statistics with their noise, as the judge measures them."""
     usual = method.steady(series)
     rows = []
-    for statistic in STATISTICS:
+    for statistic in names:
         better: Better = method.better if has_unit_of(series, statistic) else "neither"
         found = replace(method, statistic=statistic, better=better).measure(series)
         row = [_digits(found.value, 12), _digits(found.n_effective, 6), _digits(found.within_variance, 6)]

@@ -2,7 +2,8 @@
 
 A stored run is at most MOST_BYTES long. If the samples of the named metrics do not fit, the largest metrics have
 samples only of the ranks that represent the run (the slowest, the median and the fastest), and then summaries alone.
-The other metrics get what is left of USUAL_BYTES, the largest times first; the file says how many were left out.
+The other metrics get what is left of USUAL_BYTES (of MOST_BYTES if the named ones need more than half of that), the
+largest times first; the file says how many were left out.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from perfgate.stats.steady import WarmUpRule
 #: The most bytes of a stored run, and of one whose named metrics leave room for others.
 MOST_BYTES = 1 << 20
 USUAL_BYTES = 512 << 10
-#: What a file has beside its rows: the environment, the decision, the names of its sources.
-_HEAD_BYTES = 16 << 10
 #: Less room than this is left empty: hardly a summary is shorter.
 _LEAST_ROOM = 512
 #: With no more values than this, the samples are shorter than a summary of them.
@@ -59,10 +58,14 @@ class Wanted:
     is_kept: Callable[[Key], bool]
     #: The statistics that the rules ask of a metric.
     statistics: Callable[[str], Sequence[str]]
+    #: Whether a rule judges a metric on each rank, or on a rank that it names.
+    is_judged_by_rank: Callable[[str], bool] = lambda metric: False
     warmup: WarmUpRule = "auto"
     #: Samples of every metric, as far as there is room.
     keep_all: bool = False
     most_bytes: int = MOST_BYTES
+    #: The bytes of the file beside its rows: the environment, the decision, the names of its sources.
+    head_bytes: int = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class _Metric:
     @cached_property
     def outline(self) -> _Rows:
         """The statistics that rules ask for of most ranks, and all of those that represent the run."""
-        return self._without_samples(self._asked)
+        return self._without_samples(())
 
     @cached_property
     def speaking(self) -> _Rows:
@@ -136,11 +139,13 @@ class _Metric:
     def _without_samples(self, outlines: Sequence[str], whole: Collection[Member] = ()) -> _Rows:
         """The rows with samples of `whole` only, and of what is short."""
         many = len(self._sampled) > MANY_RANKS
-        speaking = speakers(self._outlines((*outlines, *self._asked))) if many else set(self._sampled)
+        names = tuple(dict.fromkeys((*outlines, *self._asked)))
+        judged = self._asked if self.wanted.is_judged_by_rank(self.key.metric) else ()
+        values = self._outlines(names) if many else {}
+        speaking = speakers(values) if many else set(self._sampled)
         short = {member for member in speaking if len(self._sampled[member].values) <= FEW_VALUES}
         others = {member: one for member, one in self._sampled.items() if member not in short.union(whole)}
-        values = self._outlines(outlines) if many else {}
-        found = condensed(self.key, others, self._method, speaking, values) if others else None
+        found = condensed(self.key, others, self._method, speaking, values, judged) if others else None
         if others and found is None:
             return self.samples
         rows = tuple(stored_series(one) for member, one in sorted(self.members.items()) if member not in others)
@@ -168,7 +173,7 @@ def contents(run: Run, wanted: Wanted) -> Contents:
         rest = {m: one for m, one in members.items() if m not in of_rules}
         named += [_Metric(key, of_rules, wanted)] if of_rules else []
         others += [_Metric(key, rest, wanted)] if rest else []
-    chosen, shortened = _fitting(named, wanted.most_bytes - _HEAD_BYTES)
+    chosen, shortened = _fitting(named, wanted.most_bytes - wanted.head_bytes)
     used = sum(rows.size for rows in chosen)
     filled, left_out = _filled(others, wanted, used)
     rows = [*chosen, *filled]
@@ -208,7 +213,8 @@ def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[st
 def _filled(others: Sequence[_Metric], wanted: Wanted, used: int) -> tuple[list[_Rows], tuple[str, ...]]:
     """Return the rows of the metrics that no rule names, as far as there is room, and the names of the others."""
     chosen: dict[Key, _Rows] = {}
-    room = min(wanted.most_bytes, USUAL_BYTES) - _HEAD_BYTES - used
+    usual = USUAL_BYTES if used < USUAL_BYTES // 2 else MOST_BYTES
+    room = min(wanted.most_bytes, usual) - wanted.head_bytes - used
     ordered = _by_time(others)
     for metric in ordered:
         if room < _LEAST_ROOM:
@@ -217,7 +223,7 @@ def _filled(others: Sequence[_Metric], wanted: Wanted, used: int) -> tuple[list[
         if rows.size <= room:
             chosen[metric.key] = rows
             room -= rows.size
-    room = wanted.most_bytes - _HEAD_BYTES - used - sum(rows.size for rows in chosen.values())
+    room = wanted.most_bytes - wanted.head_bytes - used - sum(rows.size for rows in chosen.values())
     for metric in ordered if wanted.keep_all else ():
         before = chosen[metric.key].size if metric.key in chosen else 0
         if (grown := metric.samples.size - before) <= room:

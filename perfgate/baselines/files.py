@@ -73,7 +73,7 @@ class StoredSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     A row is the labels of the rank, the number of values, how many of them were dropped as warm-up, whether the warm-up
     ended, and a list for each of STATISTICS: value, effective sample size, variance of the logarithm and, if the
     statistic has a warm-up of its own, its number of dropped values and whether it ended (1 or 0). Of very many ranks,
-    those that represent no run have lists with the value alone, for each of `outlines`.
+    those that represent no run have lists for each of `outlines`, most of them with the value alone.
     """
 
     metric: str

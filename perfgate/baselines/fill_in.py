@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
-from perfgate.baselines.candidates import Candidates, write_verified
+from perfgate.baselines.candidates import Candidates, head_bytes, write_verified
 from perfgate.baselines.contents import Contents, TooLarge, contents
 from perfgate.baselines.files import STORED_RUN, BaselineFile, stored_series
 from perfgate.baselines.levels import StoredRun
@@ -69,7 +69,7 @@ def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool
     """Write what a stored run lacks; returns a line about it, or None if it lacks nothing."""
     file, at = stored.file, found.store.location(stored.path)
     before = {row.key for row in file.series}
-    wanted = found.wanted(keep_all=keep_all, only=file.level.adopts)
+    wanted = replace(found.wanted(keep_all=keep_all, only=file.level.adopts), head_bytes=head_bytes(file))
     is_named = wanted.is_named
     try:
         rows = contents(run, replace(wanted, is_named=lambda key: key in before or is_named(key)))

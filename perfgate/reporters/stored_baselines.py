@@ -64,7 +64,11 @@ def render_runs(runs: Sequence[StoredRunSummary], *, ascii_only: bool = False) -
     texts = []
     for run in runs:
         files = [one_line(f"read from {file.path} (sha256 {file.sha256[:12]})") for file in run.files]
-        left_out = [f"left out: {plural(run.left_out, 'metric')} with the least time"] if run.left_out else []
+        left_out = (
+            [f"left out, because there was no room: {plural(run.left_out, 'metric')} with the least time"]
+            if run.left_out
+            else []
+        )
         lines = [render_text([run.run], ascii_only=ascii_only), *left_out, _level(run.level), *files]
         texts.append("\n".join(lines) + "\n")
     return without_commands("\n".join(texts))

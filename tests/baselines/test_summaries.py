@@ -168,6 +168,19 @@ def choose_of(run: Run, metric: str, choice: Any) -> tuple[tuple[str, str], ...]
     return choose(dict(sorted(members.items())), choice, Method("median"))[0]
 
 
+def test_a_rule_about_each_of_many_ranks_has_its_noise() -> None:
+    run = run_of(300, ["m0", "m1", "m2", "m3"], 200)
+    every = Wanted(lambda key: True, lambda key: True, lambda metric: ("p90",), lambda metric: metric == "m0")
+    found = contents(run, every)
+    assert size([*found.series, *found.summaries]) < 1 << 20
+    stored_series = {one.key: one for row in found.summaries for one in row.series(())}
+    for series in run.series:
+        if series.key.metric == "m0" and (one := stored_series.get(series.key)):
+            expected, seen = Method("p90").measure(series), Method("p90").measure(one)
+            assert alike(seen.value, expected.value, 1e-11)
+            assert alike(seen.within_variance, expected.within_variance, 1e-5)
+
+
 def test_of_thousands_of_metrics_the_largest_times_are_kept() -> None:
     series = [samples(steady(0.001 * (i + 1), n=100, seed=i), f"kernel.k{i:04d}") for i in range(1500)]
     series.append(samples([5.0e9] * 40, "memory.peak_allocated", "B"))
@@ -313,6 +326,20 @@ def test_a_summary_that_contradicts_itself_is_refused(
     done = gate("check", "run3.log")
     assert done.code == 3
     assert "contradicts itself" in " ".join(done.said.split())
+
+
+def test_the_names_of_many_files_count(perfgate: Command, folder: Path) -> None:
+    """A run of one file for each rank, at the end of the room: the list of its files is part of the mebibyte."""
+    write_rules(folder, "m* within 5% of baseline")
+    (folder / "run").mkdir()
+    for rank in range(300):
+        rows = [{"metric": f"m{i}", "labels": {"rank": str(rank)}, "unit": "s"} for i in range(3)]
+        values = steady(1.0, n=200, seed=rank)
+        write_results(folder / "run" / f"{rank}.json", *({**row, "values": values} for row in rows))
+    done = perfgate("baseline", "approve", "run", "--reason", "first", "--all")
+    assert done.code == 0, done.err
+    assert stored(folder)[0].stat().st_size < 1 << 20
+    assert perfgate("baseline", "verify").code == 0
 
 
 @pytest.mark.shared
