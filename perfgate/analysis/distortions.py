@@ -10,7 +10,7 @@ import numpy as np
 
 from perfgate.core import Key, Run, Series, Verdict, read_only
 from perfgate.core.wording import synonyms
-from perfgate.judge.derived import component_names
+from perfgate.judge.derived import component_names, read_by
 from perfgate.rules.ruleset import DerivedMetric, Rule, Ruleset
 from perfgate.rules.syntax.sentence import LimitClause, Selector, selectors
 
@@ -58,13 +58,19 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
         for member in _members(runs, some):
             yield _scaled(some, up=True, member=member)
             yield _scaled(some, up=False, member=member)
+        if any(map(read_by, selectors(rule.sentence.subject))):
+            yield _changed(some, _slower_start)
         yield _changed(some, lambda values, amount: np.tile(values, 1 + int(amount)))
         yield _changed(some, lambda values, amount: values[: max(1, int(len(values) / amount))])
 
 
+def _slower_start(values: Values, by: float) -> Values:
+    return np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
+
+
 def reading(rule: Rule, ruleset: Ruleset) -> Callable[[Key], bool]:
     """Return a test for series: True if the rule reads it, directly or through derived metrics."""
-    own = selectors(rule.sentence.subject)
+    own = [one for selector in selectors(rule.sentence.subject) for one in (selector, *read_by(selector))]
     names = {name for metric in _derived(rule, ruleset) for name in component_names(metric.expression, ruleset.metrics)}
     return lambda key: key.metric in names or any(selector.matches(key) for selector in own)
 

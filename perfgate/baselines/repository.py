@@ -21,7 +21,7 @@ from perfgate.baselines.places import (
 from perfgate.baselines.stores import Store, read_files
 from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
 from perfgate.core.wording import synonyms
-from perfgate.judge.derived import component_names
+from perfgate.judge.derived import component_names, read_by
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
 from perfgate.stats.history import FEWEST_RUNS
@@ -195,7 +195,10 @@ def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
     exact: set[str] = set()
     by_name: dict[str, list[Selector]] = {}
     globs: list[Selector] = []
-    for selector in dict.fromkeys(s for rule in ruleset.rules for s in selectors(rule.sentence.subject)):
+    own = [one for rule in ruleset.rules for one in selectors(rule.sentence.subject)]
+    for selector in dict.fromkeys(
+        [*own, *(read for one in own if one.pattern.startswith("warmup.") for read in read_by(one))]
+    ):
         if selector.is_glob:
             globs.append(selector)
         else:

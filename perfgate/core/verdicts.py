@@ -117,6 +117,8 @@ class Verdict:
     confidence: float = 0.95
     suspect: bool = False
     improved: bool = False
+    #: True if the notes say why the measurements may be doubted; reports show them for a pass, too.
+    doubtful: bool = False
     #: Who allowed the change in advance, if it is beyond the tolerance of the rule.
     allowed_by: str | None = None
     notes: tuple[str, ...] = ()

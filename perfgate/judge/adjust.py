@@ -5,15 +5,19 @@ Each adjustment takes an inquiry and a decision and returns a decision; `perfgat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from perfgate.core.units import format_number
 from perfgate.judge.compile import change_question
-from perfgate.judge.decide_change import RUNS_TO_CONFIRM
-from perfgate.judge.decisions import ChangeDecision, Decision, NotJudged, RankDecision, decide
+from perfgate.judge.decide_change import RUNS_TO_CONFIRM, Margin
+from perfgate.judge.decisions import ChangeDecision, Decision, Doubt, LimitDecision, NotJudged, RankDecision, decide
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.pairs import LEAST_TOLERANCE
+from perfgate.judge.slow_start import FEWEST_STEPS, LEAST_SHARE, grown_warmup
 from perfgate.rules.syntax.sentence import ChangeClause, Selector, glob_matches
 from perfgate.stats.distributions import discoveries
 
@@ -47,6 +51,51 @@ def keep_anchor_suspect(_: Inquiry, decision: Decision) -> Decision:
     return decision
 
 
+def doubt_start(inquiry: Inquiry, decision: Decision) -> Decision:
+    """A pass that hides a slow start is suspect if the warm-up grew, and says so if values at the start tell more.
+
+    `max`, `total` and `count` see the whole run, so nothing is hidden from them.
+    """
+    if not isinstance(decision, LimitDecision | ChangeDecision) or decision.outcome not in ("pass", "inconclusive"):
+        return decision
+    if inquiry.case.baseline.pairing is not None:  # both sides share the machine, and its disturbances
+        return decision
+    doubts: list[Doubt] = []
+    found = [series for run in inquiry.new for series in run.values() if len(series.values)]
+    starts = [(series, inquiry.method.steady(series)) for series in found]
+    long = [(one.values[: run.dropped], run.values) for one, run in starts if run.dropped >= FEWEST_STEPS]
+    # A first look, without the base runs.
+    if any(len(head) * abs(np.median(head) / np.median(rest) - 1) > LEAST_SHARE / 2 * len(rest) for head, rest in long):
+        doubts += grown_warmup(inquiry.new, inquiry.subject.base, inquiry.method)
+    quarters = [(len(one.values), run.dropped) for one, run in starts if 1 < run.dropped == len(one.values) // 4]
+    if quarters and inquiry.method.warmup == "auto":
+        doubts.append(Doubt("warm-up", "quarter", *max(quarters), decides=False))
+    if isinstance(decision, ChangeDecision) and decision.outcome == "pass":
+        doubts += _mean_moved(decision)
+    if not doubts:
+        return decision
+    decided = replace(decision, doubts=tuple(doubts))
+    if not any(doubt.decides for doubt in doubts):
+        return decided
+    return replace(decided, outcome="fail" if inquiry.case.strict else "suspect", reason="warm-up")
+
+
+def _mean_moved(decision: ChangeDecision) -> list[Doubt]:
+    """A mean of all values, warm-up included, that is worse than in any base run and beyond the tolerance."""
+    question, result = decision.question, decision.result
+    sides = [[one.values for one in side.series if one.kind == "samples"] for side in (question.base, question.new)]
+    length = min((len(values) for side in sides for values in side), default=0)  # longer runs have less warm-up
+    if question.terms.statistic not in ("median", "p50") or question.reference == "anchor" or not all(sides):
+        return []
+    base, new = ([float(values[:length].mean()) for values in side] for side in sides)
+    before, now = sum(base) / len(base), sum(new) / len(new)
+    if not (before > 0 and now > 0) or min(base) <= now <= max(base):
+        return []
+    change = math.log(now / before)
+    is_beyond = Margin.of_ratio(result.tolerance or 0.0, question.terms.worse).compare(change, change) == "fail"
+    return [Doubt("mean-moved", "mean", before, now, decides=False)] if is_beyond else []
+
+
 def apply_allowance(inquiry: Inquiry, decision: Decision) -> Decision:
     """A recorded allowance replaces the tolerance of a change from the baseline, if that makes it pass.
 
@@ -57,7 +106,7 @@ def apply_allowance(inquiry: Inquiry, decision: Decision) -> Decision:
         return decision
     if decision.question.reference != "baseline" or decision.outcome not in ("fail", "suspect", "inconclusive"):
         return decision
-    if decision.doubts:  # no tolerance makes a metric plausible that became 0
+    if decision.reason == "implausible":  # no tolerance makes a metric plausible that became 0
         return decision
     metric = inquiry.subject.key.metric
     allowances = inquiry.case.baseline.allowances

@@ -206,7 +206,7 @@ def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitRes
         n_effective=limit.n_effective,
         runs=len(runs),
     )
-    return _settled(result, runs, terms)
+    return result if result.outcome != "inconclusive" and terms.at_worst is None else _settled(result, runs, terms)
 
 
 def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: LimitTerms) -> LimitResult:
@@ -232,7 +232,7 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
         share_low=limit.share_low,
         share_high=limit.share_high,
     )
-    return _settled(result, runs, terms)
+    return result if result.outcome != "inconclusive" and terms.at_worst is None else _settled(result, runs, terms)
 
 
 def _settled(result: LimitResult, runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitResult:

@@ -73,12 +73,27 @@ class Doubt:
     """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
 
     `values` and `calls` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind` is a kind of
-    series, and `gain` is the value of the metric in base units. `new-runs` and `base-runs` are the smallest and the
-    largest value of the runs of one side that disagree.
+    series, and `gain` and `mean` are values of the metric in base units. `new-runs` and `base-runs` are the smallest
+    and the largest value of the runs of one side that disagree. `quarter` is the number of all values, and of those
+    that were dropped as warm-up.
     """
 
-    reason: Literal["measured-less", "implausible", "runs-disagree"]
-    what: Literal["values", "calls", "kind", "joined", "steps", "ranks", "gain", "new-runs", "base-runs"]
+    reason: Literal["measured-less", "implausible", "runs-disagree", "warm-up", "mean-moved"]
+    what: Literal[
+        "values",
+        "calls",
+        "kind",
+        "joined",
+        "steps",
+        "ranks",
+        "gain",
+        "new-runs",
+        "base-runs",
+        "warm-up time",
+        "warm-up steps",
+        "quarter",
+        "mean",
+    ]
     base: float | str
     new: float | str
     #: True if it changes the outcome; False if it is only noted.

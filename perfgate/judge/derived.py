@@ -15,6 +15,7 @@ import numpy as np
 from perfgate.core import Key, Run, Series, read_only, show_labels
 from perfgate.core.wording import synonyms
 from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, single_number, statistic_unit
+from perfgate.judge.warmup import WARMUP_METRICS, warmup_series
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors
 
@@ -63,7 +64,7 @@ class RunView:
 
     def may_hold(self, name: str) -> bool:
         """Return whether the run can have this metric, by this name or another of its names."""
-        return not self.names.isdisjoint((name, *synonyms(name)))
+        return name in WARMUP_METRICS or not self.names.isdisjoint((name, *synonyms(name)))
 
     def evaluate(self, expression: Expression) -> SeriesByLabels:
         """The series of an expression by their labels: one for each rank, device, configuration, ...
@@ -93,6 +94,10 @@ class RunView:
         """The series of one metric by labels, printed or derived."""
         if name in self._by_metric:
             return self._by_metric[name]
+        if name in WARMUP_METRICS and name not in self.metrics:
+            if name not in self._derived:
+                self._derived[name] = {one.key.labels: one for one in warmup_series(name, self.run.series)}
+            return self._derived[name]
         if name not in self.metrics:
             return next((self._by_metric[other] for other in synonyms(name) if other in self._by_metric), {})
         if name not in self._derived:
@@ -109,9 +114,18 @@ class RunView:
             known[name] = all(
                 not self._by_metric.keys().isdisjoint((part, *synonyms(part)))
                 or (part in self.metrics and self._has_parts(part, known))
+                or part in WARMUP_METRICS
                 for part in parts
             )
         return known[name]
+
+
+def read_by(selector: Selector) -> tuple[Selector, ...]:
+    """The metrics that a selector of warm-up reads: those that its label `of` names, or all; none for any other."""
+    if not selector.pattern.startswith("warmup."):
+        return ()
+    named = tuple(Selector(test.pattern) for test in selector.labels if test.name == "of" and not test.negated)
+    return named or (Selector("*"),)
 
 
 def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]) -> set[str]:
@@ -119,7 +133,9 @@ def component_names(expression: Expression, metrics: Mapping[str, DerivedMetric]
     names: set[str] = set()
     waiting = [expression]
     while waiting:
-        patterns = [selector.pattern for selector in selectors(waiting.pop())]
+        read = selectors(waiting.pop())
+        warming = [one for one in read if one.pattern.startswith("warmup.")]
+        patterns = [one.pattern for one in (*read, *(other for one in warming for other in read_by(one)))]
         found = {name for pattern in patterns for name in (pattern, *synonyms(pattern))} - names
         names |= found
         waiting += [metrics[name].expression for name in found if name in metrics]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfgate.core import Acceptance, NextStep
-from perfgate.core.units import format_number, format_value
+from perfgate.core.units import format_change, format_number, format_value
 from perfgate.judge.decisions import Doubt
 
 _KINDS = {
@@ -27,6 +27,18 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
         ratio = max(base, new) / min(base, new) if min(base, new) > 0 else None
         how = "it became 0" if ratio is None else f"{format_number(ratio, 3)} times better"
         return f"{how} ({was} in the baseline, {is_now} now), which is more likely a mistake in the measurement"
+    if doubt.what == "mean":
+        was, is_now = (format_value(value, unit, shown) for value in (base, new))
+        return (
+            f"the mean of all values, warm-up included, went from {was} to {is_now} ({format_change(new / base - 1)})"
+        )
+    if doubt.what == "quarter":
+        return f"{new:g} of {base:g} values were dropped as warm-up"
+    if doubt.what == "warm-up time":
+        was, is_now = (format_value(value, "s") for value in (base, new))
+        return f"the warm-up took {is_now}, and at most {was} in the baseline's runs"
+    if doubt.what == "warm-up steps":
+        return f"the warm-up took {new:g} steps, and at most {base:g} in the baseline's runs"
     if doubt.what in ("values", "calls"):
         word = "more" if new > base else "fewer"
         return f"{word} {doubt.what} than in the baseline: {new:g} instead of {base:g}"
@@ -45,6 +57,9 @@ def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> Next
     intended, command = f"if it is intended, {others}approve it", None if accept.ref else accept.approve
     if doubt.what == "new-runs":
         return NextStep("run-again", "find out what one of the runs did differently, and run the new code again")
+    if doubt.reason == "warm-up":
+        text = f"run the new code twice more and give all three runs together; {intended}"
+        return NextStep("run-again", text, command=accept.approve)
     if doubt.what == "gain":
         text = f"check that the program still does the work and measures all of it; {intended}"
         return NextStep("approve", text, command=command)

@@ -12,15 +12,15 @@ from perfgate.core.wording import series_name
 from perfgate.judge.case import Case
 from perfgate.judge.decisions import MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
-from perfgate.judge.measure import Member, Members, Method, choose, default_statistic, statistic_unit
+from perfgate.judge.measure import BETTER_BY_UNIT, Member, Members, Method, choose, default_statistic, statistic_unit
 from perfgate.judge.messages import error_step
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.subjects import JudgedRuns, Subject
+from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 
-_BETTER_BY_UNIT: dict[str, Better] = {"s": "lower", "B": "lower", "1/s": "higher", "B/s": "higher", "FLOP/s": "higher"}
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share")
 
@@ -178,4 +178,6 @@ def direction(metric: str, unit: str, override: Better | None) -> Better | None:
         return override
     if unit == "1" and metric.endswith(_HIGHER_IS_BETTER):
         return "higher"
-    return _BETTER_BY_UNIT.get(unit)
+    if metric in WARMUP_METRICS:
+        return "lower"
+    return BETTER_BY_UNIT.get(unit)

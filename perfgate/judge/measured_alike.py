@@ -88,7 +88,8 @@ def compare_measured(inquiry: Inquiry, decision: Decision) -> Decision:
     count = len(inquiry.new)  # of a comparison with the anchor, the last ones: the others are stored
     new = MeasuredSide(new.views[-count:], new.members[-count:], new.series[-count:], new.measures[-count:])
     base = _stored(inquiry, decision)
-    doubts = (*_unlike(inquiry, base, new), *_gain(inquiry, base, new), *_disagreeing(inquiry, decision))
+    found = (*_unlike(inquiry, base, new), *_gain(inquiry, base, new), *_disagreeing(inquiry, decision))
+    doubts = (*decision.doubts, *found)
     if not doubts:
         return decision
     decided = replace(decision, doubts=doubts)

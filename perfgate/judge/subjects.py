@@ -10,6 +10,7 @@ from types import MappingProxyType
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.judge.derived import RunView, component_names
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
+from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Expression, Selector, Sentence
 
@@ -131,7 +132,9 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
     subject = sentence.subject
     named: list[tuple[str, Expression]] = [(name_of(subject, sentence.subject_text), subject)]
     if isinstance(subject, Selector) and subject.is_glob:
-        names = [name for name in runs.all_names if subject.matches_metric(name)]
+        # Other globs, such as `*`, are about what was measured.
+        derived = WARMUP_METRICS if subject.pattern.startswith("warmup.") else ()
+        names = [name for name in (*runs.all_names, *derived) if subject.matches_metric(name)]
         named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
     found = []
     for name, expression in named:

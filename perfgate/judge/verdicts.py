@@ -19,6 +19,7 @@ from perfgate.judge.adjust import (
     accept_missing,
     apply_allowance,
     correct_for_many,
+    doubt_start,
     expect_failure,
     fail_on_improvement,
     keep_anchor_suspect,
@@ -49,7 +50,14 @@ class _Answer:
 
 
 #: What changes the decision about one metric, in this order.
-_ADJUSTMENTS = (refuse_impossible, refuse_bad_values, keep_anchor_suspect, apply_allowance, compare_measured)
+_ADJUSTMENTS = (
+    refuse_impossible,
+    refuse_bad_values,
+    keep_anchor_suspect,
+    doubt_start,
+    apply_allowance,
+    compare_measured,
+)
 #: A verdict, and the inquiry behind it if its runs can be drawn.
 _Judged: TypeAlias = tuple[Verdict, Inquiry | None]
 
@@ -186,7 +194,7 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
         problems = [problem for run in case.new for problem in run.problems if problem.severity == "error"]
         why = f": {problems[0].at}: {problems[0].message}" if problems else ""
         return _error("no-data", f"not judged, because the runs have no metrics{why}", "fix that first")
-    if name in runs.names:
+    if name in runs.names or runs.keys(name):
         labels = listed(sorted({show_labels(key.labels) for key in runs.keys(name)}))
         message = f"no run has {name} with these labels; it has {labels}"
         return _error("metric-absent", message, "correct the labels")

@@ -48,7 +48,8 @@ def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> 
     if left_out:
         notes.append(f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(left_out)])}")
     notes += machine_notes(inquiry.case.facts)
-    return replace(verdict, message=message, next_step=next_step, notes=tuple(notes))
+    doubtful = bool(decision.doubts)
+    return replace(verdict, message=message, next_step=next_step, notes=tuple(notes), doubtful=doubtful)
 
 
 def _with_doubts(inquiry: Inquiry, decision: Decision, verdict: Verdict) -> tuple[str, NextStep, list[str]]:

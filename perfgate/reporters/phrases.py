@@ -53,7 +53,7 @@ def needs_attention(verdict: Verdict) -> bool:
 
 def shows_notes(verdict: Verdict) -> bool:
     """Return True if the notes of a verdict are shown; those of a plain pass need `--verbose`."""
-    return verdict.outcome != "pass" or verdict.improved or verdict.reason == "allowed"
+    return verdict.outcome != "pass" or verdict.improved or verdict.doubtful or verdict.reason == "allowed"
 
 
 def is_warning(verdict: Verdict) -> bool:

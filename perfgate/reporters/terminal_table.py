@@ -156,7 +156,8 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
         "data": verbose,
         "rule": has_details and (alone or phrases.is_warning(verdict)),
     }
-    for name, text in phrases.facts(verdict) if any(shown.values()) else ():
+    only_notes = [("note", "; ".join(verdict.notes))] if shown["note"] and verdict.notes else []
+    for name, text in phrases.facts(verdict) if has_details else only_notes:
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=_INDENT)
     if verbose and verdict.runs:

@@ -1,0 +1,109 @@
+"""Slow starts: an adjustment that doubts a pass whose new runs needed much more warm-up than any base run.
+
+Measured on unchanged runs (twelve sources of noise; 20, 100 and 400 steps; 1, 3 and 5 base runs): at most 0.5 % are
+suspect. A first quarter at twice the time is found in nearly all runs whose own stalls are shorter than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.core import Series
+from perfgate.judge.decisions import Doubt
+from perfgate.judge.measure import Members, Method
+from perfgate.judge.warmup import WarmUpCost, warmup_cost
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
+#: A warm-up of fewer values has not grown: the first steps compile and fill caches, and how long varies.
+FEWEST_STEPS = 5
+#: A warm-up has grown if it is this many times slower than any stretch of the same length, on both sides ...
+TIMES_MORE = 3.0
+#: ... and costs more than this share of the steady steps of its run.
+LEAST_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """The start of a run: its time of each step over that of a steady step, and how slow the warm-up is.
+
+    `slowdown` is that of three quarters of the warm-up steps, so that a few stalls are not a slow start.
+    """
+
+    series: Series
+    relative: Values
+    dropped: int
+    slowdown: float
+
+    @property
+    def cost(self) -> float:
+        """The steady steps that could have been made in the additional time of the warm-up."""
+        return self.slowdown * self.dropped
+
+
+def grown_warmup(new: Sequence[Members], base: Sequence[Members], method: Method) -> Iterator[Doubt]:
+    """Yield the doubt about new runs with much more warm-up than any base run, if they have it."""
+    grown = _grown(new, base, method)
+    if grown is not None:
+        now, before = grown
+        if now.seconds is not None and before.seconds is not None:
+            yield Doubt("warm-up", "warm-up time", before.seconds, now.seconds, decides=True)
+        else:
+            yield Doubt("warm-up", "warm-up steps", before.steps, now.steps, decides=True)
+
+
+def _grown(new: Sequence[Members], base: Sequence[Members], method: Method) -> tuple[WarmUpCost, WarmUpCost] | None:
+    """The warm-up of the new runs, and the largest one of the base runs; None if it did not grow.
+
+    Of several new runs the middle one decides (of two the worse), so that one disturbed start of three does not count.
+    """
+    starts = sorted((start for run in new if (start := _worst(run, method))), key=lambda start: start.cost)
+    stored = [start for run in base if (start := _worst(run, method))]
+    if not starts or not stored:
+        return None
+    middle = starts[len(starts) // 2]
+    if not _has_grown(middle, stored):
+        return None
+    before = [cost for start in stored if (cost := warmup_cost(start.series, method))]
+    now = warmup_cost(middle.series, method)
+    return (now, max(before, key=lambda cost: (cost.seconds or 0.0, cost.steps))) if now and before else None
+
+
+def _has_grown(new: _Start, base: Sequence[_Start]) -> bool:
+    if new.dropped < FEWEST_STEPS or not new.cost > LEAST_SHARE * (len(new.relative) - new.dropped):
+        return False
+    stretches = (new.relative[new.dropped :], *(start.relative for start in base))
+    slowest = max(_slowest_stretch(one, new.dropped) for one in stretches)
+    return new.slowdown > TIMES_MORE * (slowest - 1) and all(new.cost > TIMES_MORE * start.cost for start in base)
+
+
+def _slowest_stretch(relative: Values, length: int) -> float:
+    """The largest median of the stretches of this length; 1 if the run is shorter."""
+    count = len(relative) // length
+    if not count:
+        return 1.0
+    return float(np.median(relative[: count * length].reshape(count, length), axis=1).max())
+
+
+def _worst(members: Members, method: Method) -> _Start | None:
+    """The rank with the largest warm-up of a run."""
+    found = [start for series in members.values() if (start := _start(series, method)) is not None]
+    return max(found, key=lambda start: start.cost, default=None)
+
+
+@np.errstate(all="ignore")
+def _start(series: Series, method: Method) -> _Start | None:
+    if warmup_cost(series, method) is None:
+        return None
+    dropped = method.steady(series).dropped
+    times = series.values if series.unit == "s" else 1 / series.values
+    usual = float(np.median(times[dropped:])) if len(times) > dropped else 0.0
+    if not 0 < usual < np.inf:
+        return None
+    slowdown = float(np.quantile(times[:dropped], 0.25)) / usual - 1 if dropped else 0.0
+    return _Start(series, times / usual, dropped, max(slowdown, 0.0))
