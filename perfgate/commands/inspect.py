@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from perfgate.core import Portion, Run, RunSummary, Series, Straggler, TraceView
+from perfgate.core import Portion, Run, RunSummary, Series, SeriesSummary, Straggler, TraceView
 from perfgate.judge.measure import summary
+from perfgate.judge.warmup import warmup_cost
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.options import CommandOptions
 
@@ -23,9 +25,14 @@ def inspect(options: CommandOptions, *, with_values: bool = False) -> tuple[list
 
 
 def _summary(run: Run, with_values: bool) -> RunSummary:
-    series = tuple(summary(one, with_values=with_values) for one in sorted(run.series, key=lambda one: one.key))
+    series = tuple(_with_warmup(one, with_values) for one in sorted(run.series, key=lambda one: one.key))
     facts = dict(sorted(run.environment.items()))
     return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems, trace_view(run))
+
+
+def _with_warmup(series: Series, with_values: bool) -> SeriesSummary:
+    found, warmup = summary(series, with_values=with_values), warmup_cost(series)
+    return found if warmup is None else replace(found, warmup_steps=warmup.steps, warmup_time=warmup.seconds)
 
 
 def trace_view(run: Run) -> TraceView | None:

@@ -23,6 +23,9 @@ class SeriesSummary:
     histogram: tuple[int, ...] = ()
     printed_as: str | None = None
     values: tuple[float, ...] | None = None
+    #: For times and rates: the number of warm-up values, and for times how many seconds they took.
+    warmup_steps: int | None = None
+    warmup_time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ def _series(summary: SeriesSummary) -> dict[str, Any]:
         row["printed_as"] = summary.printed_as
     if other := synonyms(summary.key.metric):
         row["also_called"] = list(other)
+    if summary.warmup_steps is not None:
+        row["warmup"] = {"steps": summary.warmup_steps, "time": summary.warmup_time}
     if summary.values is not None:
         row["values"] = list(summary.values)
     return row
@@ -63,8 +65,9 @@ def _table(run: RunSummary, ascii_only: bool) -> str:
     lines = [one_line(title), *([one_line(f"environment: {facts}")] if facts else [])]
     listed = [one for one in run.series if run.trace is None or not one.key.metric.startswith(_FAMILIES)]
     shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in listed)]
-    rows = [["metric", "n", *shown, "distribution"]]
-    rows += [_row(summary, shown, ascii_only) for summary in listed]
+    warms_up = any(summary.warmup_steps for summary in listed)
+    rows = [["metric", "n", *shown, *(["warm-up"] if warms_up else []), "distribution"]]
+    rows += [_row(summary, shown, ascii_only, warms_up=warms_up) for summary in listed]
     if listed:
         lines += ["", *aligned(rows)]
     if run.trace:
@@ -73,13 +76,16 @@ def _table(run: RunSummary, ascii_only: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool) -> list[str]:
+def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool, *, warms_up: bool) -> list[str]:
     name = one_line(series_name(summary.key.metric, summary.key.labels))
     if summary.printed_as:
         name += one_line(f" ({summary.printed_as})")
     if other := synonyms(summary.key.metric):
         name += one_line(f" (also {', '.join(other)})")
     cells = [format_value(summary.statistics[s], summary.unit) if s in summary.statistics else "-" for s in shown]
+    if warms_up:
+        time = "" if summary.warmup_time is None else f" ({format_value(summary.warmup_time, 's')})"
+        cells.append("-" if summary.warmup_steps is None else f"{summary.warmup_steps}{time}")
     bars = _ASCII_BARS if ascii_only else _BARS
     return [name, "-" if summary.n is None else str(summary.n), *cells, sparkline(summary.histogram, bars)]
 
