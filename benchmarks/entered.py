@@ -35,7 +35,7 @@ with Recorder(os.path.join(os.environ["PERFGATE_RESULTS"], "results.json")) as r
         with recorder.step_span():
             time.sleep(0.001)
 """
-RULES = "version: 1\nrules:\n  - step.time within 30% of baseline\n  - step.time p90 under 1 s\n"
+RULES = "version: 1\nrules:\n  - step.time within 900% of baseline\n  - step.time under 1 s\n"
 
 Entered = dict[str, set[str]]
 

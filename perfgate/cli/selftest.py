@@ -21,7 +21,7 @@ def selftest(options: CommandOptions, as_json: bool) -> int:
     from perfgate.reporters.selftest import render_json, render_text
 
     done = command(options)
-    shown = (done.proofs, done.against, done.exit_code)
+    shown = (done.proofs, done.against, done.exit_code, done.time_seen)
     if as_json:
         click.echo(render_json(*shown), nl=False)
     else:

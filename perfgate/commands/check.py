@@ -9,6 +9,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 
 from perfgate.analysis.drift import drifts
+from perfgate.analysis.unruled import unruled_changes
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
 from perfgate.baselines.stores import store_of
@@ -31,6 +32,7 @@ from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.compile import ANCHOR_WINDOW
+from perfgate.judge.derived import component_names
 from perfgate.judge.measured_alike import same_measurements
 from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.judge.report import with_outcome
@@ -84,8 +86,13 @@ def check(request: CheckRequest) -> Report:
     case = Case(asked, new, baseline, surroundings.today(), facts, request.strict, accept=accept)
     case = replace(case, missing_baseline=request.missing_baseline, only=request.only, limits=surroundings.limits())
     verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
-    problems += [*_reading_problems(runs, naming(ruleset)), *clashes, *loaded.problems, *unpaired]
+    is_named = naming(ruleset)
+    problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += [*_measured_twice(case, loaded, verdicts), *_only_problems(request, case, verdicts), *drifting]
+    # Stores of older versions have only what rules name.
+    read = {name for rule in ruleset.rules for name in component_names(rule.sentence.subject, ruleset.metrics)}
+    has_others = any(series.key.metric not in read for run in baseline.runs for series in run.series)
+    unruled, count = unruled_changes(baseline.runs, new, is_named) if has_others and new else ((), 0)
     changes, own = policy_changes(source, options, ruleset, case, verdicts) if source.ref else ((), None)
     found = Report(
         verdicts=verdicts,
@@ -97,6 +104,8 @@ def check(request: CheckRequest) -> Report:
         baseline=case.baseline.place,
         accept=_to_accept(case, verdicts),
         details=details,
+        unruled=unruled,
+        unruled_count=count,
     )
     return with_outcome(found)
 

@@ -114,6 +114,8 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         baseline=_same([report.baseline for report in reports]),
         accept=_same([report.accept for report in reports]) or NO_STEP,
         details=_details(reports),
+        unruled=tuple(one for report in reports for one in report.unruled),
+        unruled_count=sum(report.unruled_count for report in reports),
     )
     return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))
 

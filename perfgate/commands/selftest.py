@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perfgate.analysis.selftest import exit_code, self_test
-from perfgate.baselines.repository import load_baseline
+from perfgate.analysis.unruled import time_seen
+from perfgate.baselines.repository import load_baseline, naming
 from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, Problem, Proof
 from perfgate.judge.case import Case
@@ -23,6 +24,8 @@ class SelfTest:
     against: str
     problems: tuple[Problem, ...]
     exit_code: int
+    #: The share of the time of all time metrics of the runs that a rule names; None without times.
+    time_seen: float | None = None
 
 
 def selftest(options: CommandOptions) -> SelfTest:
@@ -42,4 +45,4 @@ def selftest(options: CommandOptions) -> SelfTest:
         baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, because {baseline.missing}"
     problems = [problem for problem in clashes if problem.severity == "warning"]
     proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
-    return SelfTest(proofs, against, tuple(problems), exit_code(proofs))
+    return SelfTest(proofs, against, tuple(problems), exit_code(proofs), time_seen(runs, naming(ruleset)))

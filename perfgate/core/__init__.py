@@ -49,5 +49,6 @@ from perfgate.core.verdicts import (
     Report,
     RunEstimate,
     Share,
+    UnruledChange,
     Verdict,
 )

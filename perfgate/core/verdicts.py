@@ -170,6 +170,22 @@ class MeanChange:
     change: float
 
 
+@dataclass(frozen=True, slots=True)
+class UnruledChange:
+    """A metric that moved and that no rule names: its usual value on both sides in base units, the mean over ranks.
+
+    `change` is new/base - 1. `share` is its part of the time of all steps; None if it is no time.
+    """
+
+    metric: str
+    labels: Mapping[str, str]
+    unit: str
+    base: float
+    new: float
+    change: float
+    share: float | None
+
+
 #: Worst first: the order of reports.
 OUTCOMES: tuple[Outcome, ...] = ("fail", "error", "suspect", "inconclusive", "skipped", "pass")
 
@@ -197,6 +213,9 @@ class Report:
     details: ReportDetails = field(default_factory=ReportDetails)
     #: For a comparison without rules: the mean change of its metrics, by unit.
     geometric_means: tuple[MeanChange, ...] = ()
+    #: The largest changes that no rule looks at, and the number of all of them.
+    unruled: tuple[UnruledChange, ...] = ()
+    unruled_count: int = 0
 
     @property
     def counts(self) -> dict[str, int]:

@@ -51,6 +51,8 @@ def render(report: Report) -> str:
         document["accept"] = report.accept
     if report.geometric_means:
         document["geometric_means"] = report.geometric_means
+    if report.unruled:
+        document |= {"unruled": report.unruled, "unruled_count": report.unruled_count}
     return encode(document)
 
 

@@ -94,6 +94,8 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.accept.command and report.outcome != "pass":
         yield _Section((prose(phrases.approval_intro(report)), ""), [fenced([report.accept.command])])
+    head, *changes = phrases.unruled(report) or [""]
+    yield _Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
     chart = mermaid.chart(report)
     yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])

@@ -178,6 +178,19 @@ def allowed_range(verdict: Verdict) -> tuple[float | None, float | None]:
     return (-tolerance, None) if verdict.better == "higher" else (None, tolerance)
 
 
+def unruled(report: Report) -> list[str]:
+    """Return what changed and no rule looks at: a head, and a line for each metric that is listed."""
+    more = report.unruled_count - len(report.unruled)
+    count = f"{plural(report.unruled_count, 'metric')} by more than 10%" + (f", {more} not listed" if more else "")
+    lines = [f"Changed, and no rule looks: {count}"] if report.unruled else []
+    for one in report.unruled:
+        unit = display_unit(max(one.base, one.new, key=abs), one.unit)
+        values = f"{format_number(one.base / unit.factor)} → {format_value(one.new, one.unit, unit.symbol)}"
+        share = "" if one.share is None else f", {format_number(100 * one.share, 2)}% of the time of the steps"
+        lines.append(f"{series_name(one.metric, one.labels)} {format_change(one.change)} ({values}{share})")
+    return lines
+
+
 def n_effective(verdict: Verdict) -> str:
     """Return the effective sample size of the new runs, or nothing if it is unknown."""
     known = verdict.new.n_effective if verdict.new else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.core import Proof
-from perfgate.core.units import format_change, format_value
+from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural, series_name
 from perfgate.reporters.plain_json import encode, members_of
 from perfgate.reporters.terminal_page import GAP, Page
@@ -20,14 +20,29 @@ _STATES = {
 _HEADS = ("", "rule", "fails at")
 
 
-def render_json(proofs: Sequence[Proof], against: str, exit_code: int) -> str:
-    """Return the proofs as JSON, in base units."""
+def render_json(proofs: Sequence[Proof], against: str, exit_code: int, time_seen: float | None = None) -> str:
+    """Return the proofs as JSON, in base units; `time_seen` is the share of the measured time that a rule names."""
     rows = [members_of(proof, "labels", "at") for proof in proofs]
-    return encode({"schema": "perfgate.selftest/1", "against": against, "exit_code": exit_code, "proofs": rows})
+    return encode(
+        {
+            "schema": "perfgate.selftest/1",
+            "against": against,
+            "exit_code": exit_code,
+            "time_seen": time_seen,
+            "proofs": rows,
+        }
+    )
 
 
 def render_text(
-    proofs: Sequence[Proof], against: str, exit_code: int, *, width: int, colour: bool = False, ascii_only: bool = False
+    proofs: Sequence[Proof],
+    against: str,
+    exit_code: int,
+    time_seen: float | None = None,
+    *,
+    width: int,
+    colour: bool = False,
+    ascii_only: bool = False,
 ) -> str:
     """Return a table with one row per rule and metric, and the reason below each rule that has one."""
     page = Page(width, colour=colour, ascii_only=ascii_only)
@@ -42,6 +57,8 @@ def render_text(
         if proof.reason:
             page.paragraph(f"{proof.reason} ({proof.at})", "dim", indent=4)
     page.blank()
+    if time_seen is not None:
+        page.paragraph(f"the rules name {format_number(100 * time_seen, 2)}% of the time that these runs measured")
     page.paragraph(_summary(proofs, exit_code), "bold")
     return page.finished()
 

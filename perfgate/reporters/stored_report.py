@@ -24,6 +24,7 @@ from perfgate.core import (
     Report,
     Severity,
     SourceFile,
+    UnruledChange,
     Verdict,
 )
 from perfgate.core.details import ReportDetails
@@ -69,6 +70,8 @@ class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evidence: ReportDetails
     accept: NextStep | None = None
     geometric_means: tuple[MeanChange, ...] = ()
+    unruled: tuple[UnruledChange, ...] = ()
+    unruled_count: int = 0
 
 
 def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
@@ -153,6 +156,8 @@ def _report(form: _ReportDocument) -> Report:
         accept=form.accept or _older_acceptance(form.approve_command, form.policy.ref),
         details=form.evidence,
         geometric_means=form.geometric_means,
+        unruled=form.unruled,
+        unruled_count=form.unruled_count,
     )
 
 

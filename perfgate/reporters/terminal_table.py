@@ -64,6 +64,8 @@ def render(
         page.blank()
         for line in phrases.rule_differences(report.policy):
             page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
+        for i, line in enumerate(phrases.unruled(report) if report.unruled else ()):
+            page.paragraph(line, indent=_INDENT if i else 0)
         if verbose:
             page.blank()
             facts = ", ".join(f"{name} {value}" for name, value in sorted(report.environment.items()))

@@ -1,0 +1,119 @@
+"""What changed and no rule names: one pass over the metrics of both sides, without the machinery of rules.
+
+It never changes an outcome. A metric counts as changed if it moved by more than 10 %, by more than three standard
+errors of its runs, and beyond every base run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from perfgate.core import Key, Run, Series, UnruledChange
+from perfgate.judge.measure import BETTER_BY_UNIT
+from perfgate.stats.steady import steady_run
+
+#: How many changes a report lists.
+MOST_LISTED = 10
+#: The relative change from which a metric is listed, and its multiple of the standard error.
+LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0
+#: The noise between runs that is assumed, with the weight of two runs.
+_PRIOR = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """A metric in one run, the mean of its ranks: its usual value, the relative error of it, and its total."""
+
+    value: float
+    error: float
+    total: float
+
+
+def unruled_changes(
+    base: Sequence[Run], new: Sequence[Run], is_named: Callable[[Key], bool]
+) -> tuple[tuple[UnruledChange, ...], int]:
+    """Return the largest changes of metrics that no rule names, at most MOST_LISTED, and the number of all.
+
+    The largest share of the time comes first. `is_named` says whether a rule reads a series.
+    """
+    sides = [[_sizes(run) for run in runs] for runs in (base, new)]
+    named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
+    whole = max((_step_time(run) for run in sides[1]), default=0.0)
+    found = []
+    for name in sorted({name for run in sides[1] for name in run} - named):
+        before, now = ([run[name] for run in side if name in run] for side in sides)
+        if len(before) == len(base) and len(now) == len(new) and (change := _change(before, now)) is not None:
+            key, unit = name
+            values = fmean(one.value for one in before), fmean(one.value for one in now)
+            time = max(fmean(one.total for one in side) for side in (before, now)) if unit == "s" else 0.0
+            share = time / whole if unit == "s" and whole > 0 else None
+            found.append(UnruledChange(key.metric, dict(key.labels), unit, *values, change, share))
+    found.sort(key=lambda one: (-(one.share or 0.0), -abs(one.change), one.metric))
+    return tuple(found[:MOST_LISTED]), len(found)
+
+
+def time_seen(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> float | None:
+    """Return the share of the total time of all time metrics that a rule names; None without any time."""
+    times = [(one, size.total) for run in runs for one in run.series if one.unit == "s" and (size := _size(one))]
+    whole = math.fsum(total for _, total in times)
+    return math.fsum(total for one, total in times if is_named(one.key)) / whole if whole > 0 else None
+
+
+def _change(base: Sequence[_Size], new: Sequence[_Size]) -> float | None:
+    """The relative change of the mean; None if the noise or the tolerance may explain it."""
+    values, others = [one.value for one in base], [one.value for one in new]
+    before, now = fmean(values), fmean(others)
+    if not before > 0 or not math.isfinite(now) or min(values) <= now <= max(values):
+        return None
+    change = now / before - 1
+    error = fmean(one.error for one in (*base, *new))
+    spread = math.fsum((value / before - 1) ** 2 for value in values)
+    noise = math.sqrt((2 * (_PRIOR**2 + error**2) + spread) / (len(base) + 1) * (1 / len(base) + 1 / len(new)))
+    return change if abs(change) > max(LEAST_CHANGE, STANDARD_ERRORS * noise) else None
+
+
+def _name(series: Series) -> tuple[Key, str]:
+    return series.key.without_members(), series.unit
+
+
+def _sizes(run: Run) -> dict[tuple[Key, str], _Size]:
+    """The metrics of a run, each the mean of its ranks."""
+    found: dict[tuple[Key, str], list[_Size]] = {}
+    for series in run.series:
+        if (size := _size(series)) is not None:
+            found.setdefault(_name(series), []).append(size)
+    return {name: _mean(sizes) for name, sizes in found.items()}
+
+
+def _mean(sizes: Sequence[_Size]) -> _Size:
+    return _Size(
+        fmean(one.value for one in sizes), fmean(one.error for one in sizes), fmean(one.total for one in sizes)
+    )
+
+
+@np.errstate(all="ignore")
+def _size(series: Series) -> _Size | None:
+    """The median of samples after warm-up, the number of a value, the mean of an aggregate; None if there is none."""
+    if series.kind == "samples" and len(series.values):
+        values = steady_run(series.values, "auto", BETTER_BY_UNIT.get(series.unit, "neither")).values
+        value = float(np.median(values)) if len(values) else math.nan
+        error = 1.8581 * float(np.median(np.abs(values - value))) / math.sqrt(len(values)) / value if value > 0 else 0.0
+        total = float(series.values.mean()) * (series.thinned_from or len(series.values))
+    else:
+        printed = {"mean": float(series.values[0])} if series.kind == "value" else dict(series.aggregate)
+        value = printed.get("median" if series.kind == "summary" else "mean", printed.get("mean", math.nan))
+        total = printed.get("total", printed.get("mean", value) * printed.get("count", 1.0))
+        error = 0.0
+    return _Size(value, error, total) if math.isfinite(value) and math.isfinite(total) else None
+
+
+def _step_time(run: dict[tuple[Key, str], _Size]) -> float:
+    """The time of all steps: that of `step.time`, or of the metric with the most time."""
+    times: Iterable[tuple[Key, float]] = [(key, size.total) for (key, unit), size in run.items() if unit == "s"]
+    steps = [total for key, total in times if key.metric == "step.time"]
+    return max(steps or [total for _, total in times], default=0.0)

@@ -1,0 +1,83 @@
+"""What changed and no rule names: listed at the end of a check, without effect on the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Done, steady, write_results, write_rules
+
+from perfgate.analysis.unruled import time_seen, unruled_changes
+from perfgate.core import Key, Run, Series, read_only
+
+Command = Callable[..., Done]
+
+
+def run(seed: int, **times: float) -> Run:
+    rows = [
+        Series(Key(name), "s", "samples", read_only(np.array(steady(value, n=60, spread=0.01, seed=seed + i))))
+        for i, (name, value) in enumerate(times.items())
+    ]
+    return Run(f"{seed}.json", "test", tuple(rows))
+
+
+BASE = [run(10 * seed, forward=0.2, load=0.02, other=0.05, log=0.001) for seed in range(3)]
+
+
+def test_the_largest_share_of_the_time_comes_first() -> None:
+    new = [run(90, forward=0.4, load=0.03, other=0.02, log=0.00105)]
+    found, count = unruled_changes(BASE, new, lambda key: key.metric == "forward")
+    assert [(one.metric, round(one.change, 1)) for one in found] == [("other", -0.6), ("load", 0.5)]
+    assert count == 2
+    assert found[1].share == pytest.approx(0.075, rel=0.05)
+
+
+def test_what_noise_explains_is_not_listed() -> None:
+    noisy = [run(10 * seed, load=value) for seed, value in enumerate((0.02, 0.026, 0.016))]
+    assert unruled_changes(noisy, [run(90, load=0.027)], lambda _: False) == ((), 0)
+    assert unruled_changes(noisy, [run(90, load=0.08)], lambda _: False)[1] == 1
+    assert unruled_changes(BASE, [run(90, load=0.0219)], lambda _: False)[1] == 0
+
+
+def test_at_most_ten_are_listed_and_all_are_counted() -> None:
+    base = [run(7 * seed, **{f"t{i}": 0.01 for i in range(30)}) for seed in range(2)]
+    found, count = unruled_changes(base, [run(90, **{f"t{i}": 0.02 for i in range(30)})], lambda _: False)
+    assert (len(found), count) == (10, 30)
+
+
+def test_how_much_of_the_time_the_rules_name() -> None:
+    assert time_seen(BASE, lambda key: key.metric == "forward") == pytest.approx(0.738, abs=0.01)
+    assert time_seen(BASE, lambda _: True) == 1
+    assert time_seen([], lambda _: True) is None
+
+
+def test_a_check_ends_with_it_in_every_report(
+    perfgate: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rules(tmp_path, "forward within 5% of baseline")
+
+    def results(name: str, load: float, seed: int) -> Path:
+        forward = {"metric": "forward", "unit": "s", "values": steady(0.2, n=60, spread=0.01, seed=seed)}
+        other = {"metric": "load", "unit": "s", "values": steady(load, n=60, spread=0.01, seed=seed + 1)}
+        return write_results(tmp_path / name, forward, other)
+
+    base = [results(f"base{seed}.json", 0.02, seed) for seed in range(3)]
+    assert perfgate("baseline", "approve", *map(str, base), "--reason", "first", "--all").code == 0
+    new = results("new.json", 0.03, 90)
+    outputs = {name: tmp_path / f"report.{name}" for name in ("json", "markdown", "html")}
+    options = [word for name, path in outputs.items() for word in (f"--{name}", str(path))]
+    found = perfgate("check", str(new), *options)
+    assert found.code == 0
+    assert "Changed, and no rule looks: 1 metric by more than 10%" in found.out
+    assert "load +50" in found.out
+    report = json.loads(outputs["json"].read_text())
+    assert [one["metric"] for one in report["unruled"]] == ["load"]
+    assert report["unruled_count"] == 1
+    assert all("no rule looks" in path.read_text() for name, path in outputs.items() if name != "json")
+    again = perfgate("report", str(outputs["json"]))
+    assert (again.code, "load +50" in again.out) == (0, True)
+    assert "the rules name 8" in perfgate("selftest", str(new)).out
