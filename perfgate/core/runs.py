@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from perfgate.core.call_trees import CallTree
+
     Values = npt.NDArray[np.float64]
     Steps = npt.NDArray[np.int64]
     Array = TypeVar("Array", bound=npt.NDArray[Any])
@@ -202,6 +204,8 @@ class Run:
     recognised_by: str | None = None
     #: True for a stored run with some of the metrics, if the level adopts the others from another level.
     partial: bool = False
+    #: The calls of each rank, from traces.
+    call_trees: tuple[CallTree, ...] = ()
 
     @property
     def name(self) -> str:

@@ -78,11 +78,12 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     several = "a file with several runs cannot be one of the files of a run"
     problems += [Problem("error", several, Location(source)) for source in sorted(parts)]
     whole = [run for run in runs if run.source not in parts]
-    series = _series(_traces(whole, problems), problems)
+    traces = _traces(whole, problems)
+    series, trees = _series(traces, problems), tuple(tree for run in traces for tree in run.call_trees)
     facts, commit = _facts(whole, problems), _commit(whole, problems)
     files = tuple(file for run in runs for file in run.files)
     formats = "+".join(sorted({run.format for run in runs}))
-    return Run(name, formats, series, tuple(problems), facts, files=files, commit=commit)
+    return Run(name, formats, series, tuple(problems), facts, files=files, commit=commit, call_trees=trees)
 
 
 def with_missing_ranks(run: Run) -> Run:

@@ -15,11 +15,13 @@ The fact `trace_mode` records how a step's time was divided: `corrected` or `ten
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
 from perfgate.core import Run
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.text import InputFile, rank_in_name
+from perfgate.readers.torch_trace.call_tree import call_tree
 from perfgate.readers.torch_trace.chunks import Buffer
 from perfgate.readers.torch_trace.event_fields import LONGEST_NAME, MOST_NAMES, OTHERS, whole_numbers
 from perfgate.readers.torch_trace.event_tables import MOST_DEVICES, EventTables
@@ -52,10 +54,11 @@ def read(document: InputFile) -> tuple[Run, ...]:
     for remark in steps.remarks if steps else ["the trace has no host operators: step.* and gpu.* are not available"]:
         run.say("warning", remark)
     run.facts |= {"trace_mode": mode} if steps else {}
+    trees = (call_tree(tables, steps, make.labels.get("rank", "")),) if steps else ()
     of_steps = make.of_steps(steps) if steps else ()
     others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(of_steps, *others)}
-    return (run.run(),)
+    return (replace(run.run(), call_trees=trees),)
 
 
 def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:

@@ -53,6 +53,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     dtype: Loose = None
     device_type: Loose = msgspec.field(default=None, name="Device Type")
     device_id: Loose = msgspec.field(default=None, name="Device Id")
+    size: Loose = msgspec.field(default=None, name="Bytes")
+    address: Loose = msgspec.field(default=None, name="Addr")
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
 
@@ -66,6 +68,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     ph: Loose = None
     cat: Loose = None
     name: Loose = None
+    tid: Loose = None
     ts: Loose | Decimal = None
     dur: Loose | Decimal = None
     args: Args = NO_ARGS

@@ -18,9 +18,11 @@ from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.chunks import Chunk
 from perfgate.readers.torch_trace.event_fields import Args, Event, Float64, Int64, Mask, Names, whole_numbers
+from perfgate.readers.torch_trace.function_names import is_own_function
 
 Ids = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.int8]
+Threads = npt.NDArray[np.int16]
 
 OP, ANNOTATION, PYTHON = 0, 1, 2
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
@@ -32,6 +34,7 @@ _CATEGORIES = {
     **dict.fromkeys(("cpu_op", "operator"), ("host", OP)),
     "user_annotation": ("host", ANNOTATION),
     "python": ("host", PYTHON),
+    "python_function": ("frame", 0),
     "kernel": ("device", KERNEL),
     **dict.fromkeys(("gpu_memcpy", "memcpy"), ("device", MEMCPY)),
     **dict.fromkeys(("gpu_memset", "memset"), ("device", MEMSET)),
@@ -42,6 +45,10 @@ _Kind = tuple[str, int]
 
 #: No machine has more devices; a trace with more is an attack on memory.
 MOST_DEVICES = 256
+#: The same for threads: the events of all others look as if they were of one thread.
+MOST_THREADS = 10_000
+#: Allocations that are kept to tell what the memory at the peak was allocated for.
+MOST_ALLOCATIONS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,7 @@ class Host:
     names: Names
     name: Ids
     kind: Kinds
+    thread: Threads
     start: Int64
     end: Int64
 
@@ -59,7 +67,10 @@ class Host:
 class Runtime:
     """Calls of the runtime and the driver; all arrays (n,), times in ns. `kind` is PLAIN or NAMED."""
 
+    names: Names
+    name: Threads
     kind: Kinds
+    thread: Threads
     correlation: Int64
     start: Int64
     end: Int64
@@ -70,10 +81,35 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
+class Frames:
+    """Calls of Python functions of the program itself, not of libraries; all arrays (n,), times in ns."""
+
+    names: Names
+    name: Ids
+    thread: Threads
+    start: Int64
+    end: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    """Changes of allocated memory, (n,); `size` in bytes is negative where memory is freed."""
+
+    devices: Names
+    device: Threads
+    thread: Threads
+    time: Int64
+    address: Int64
+    size: Int64
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """Kernels and copies; all arrays (n,), times in ns. `kind` is KERNEL, MEMCPY or MEMSET."""
 
     devices: Names
+    names: Names
+    name: Ids
     kind: Kinds
     correlation: Int64
     device: Ids
@@ -159,9 +195,15 @@ class EventTables:
     runtime: Runtime = field(init=False)
     device: Device = field(init=False)
     kernels: Kernels = field(init=False)
+    frames: Frames = field(init=False)
+    allocations: Allocations = field(init=False)
     host_names: Names = field(default_factory=Names)
     kernel_names: Names = field(default_factory=Names)
     devices: Names = field(default_factory=lambda: Names(MOST_DEVICES))
+    threads: Names = field(default_factory=lambda: Names(MOST_THREADS))
+    call_names: Names = field(default_factory=lambda: Names(MOST_THREADS))
+    frame_names: Names = field(default_factory=Names)
+    places: Names = field(default_factory=lambda: Names(MOST_DEVICES))
     collectives: list[Collective] = field(default_factory=list)
     #: (number of the name, External id) of each collective range of the host.
     collective_ids: list[tuple[int, int]] = field(default_factory=list)
@@ -173,6 +215,9 @@ class EventTables:
     _host: _Pieces = field(default_factory=_Pieces)
     _runtime: _Pieces = field(default_factory=_Pieces)
     _device: _Pieces = field(default_factory=_Pieces)
+    _frames: _Pieces = field(default_factory=_Pieces)
+    _allocations: _Pieces = field(default_factory=_Pieces)
+    _allocation_count: int = 0
     _collective_names: list[int] = field(default_factory=list)
     _names_seen: int = 0
     _kernel_count: int = 0
@@ -204,10 +249,21 @@ class EventTables:
                 refused += [event for event, good in zip(found, sound, strict=True) if not good]
                 found = [event for event, good in zip(found, sound, strict=True) if good]  # noqa: PLW2901
                 start, duration = start[sound], duration[sound]
-            add = {"host": self._add_host, "runtime": self._add_runtime, "device": self._add_device}[table]
-            add(np.full(len(found), kind, np.int8), found, start, duration)
+            self._adders()[table](np.full(len(found), kind, np.int8), found, start, duration)
         if refused:
             self._refuse(chunk, events, refused)
+
+    def _adders(self) -> dict[str, Callable[[Kinds, Sequence[Event], Int64, Int64], None]]:
+        return {
+            "host": self._add_host,
+            "runtime": self._add_runtime,
+            "device": self._add_device,
+            "frame": self._add_frames,
+        }
+
+    def _threads_of(self, events: Sequence[Event]) -> Threads:
+        threads = self.threads
+        return np.array([threads[event.tid] for event in events], np.int16)
 
     def _add_host(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         names = self.host_names
@@ -215,7 +271,7 @@ class EventTables:
         new = range(self._names_seen, len(names.texts))
         self._collective_names += [number for number in new if fields.is_collective_range(names.texts[number])]
         self._names_seen = len(names.texts)
-        self._host.add(start=start, duration=duration, name=found, kind=kind)
+        self._host.add(start=start, duration=duration, name=found, kind=kind, thread=self._threads_of(events))
         if self._collective_names:
             rows = np.flatnonzero(np.isin(found, self._collective_names))
             ids = _external_ids([events[row].args for row in rows.tolist()])
@@ -223,7 +279,19 @@ class EventTables:
 
     def _add_runtime(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         correlation = whole_numbers([event.args.correlation for event in events])
+        names = self.call_names
+        name = np.array([names[event.name] for event in events], np.int16)
         self._runtime.add(start=start, duration=duration, correlation=correlation, kind=kind)
+        self._runtime.add(name=name, thread=self._threads_of(events))
+
+    def _add_frames(self, _: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
+        """Keep the calls of the program's own functions: names of others are only kept as numbers."""
+        own = [at for at, event in enumerate(events) if is_own_function(event.name)]
+        if not own:
+            return
+        names, chosen = self.frame_names, [events[at] for at in own]
+        name = np.array([names[event.name] for event in chosen], np.int32)
+        self._frames.add(start=start[own], duration=duration[own], name=name, thread=self._threads_of(chosen))
 
     def _add_device(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         args = [event.args for event in events]
@@ -231,9 +299,9 @@ class EventTables:
         correlation = whole_numbers([one.correlation for one in args])
         device = np.array([devices[one.device] for one in args], np.int32)
         self._device.add(start=start, duration=duration, kind=kind, correlation=correlation, device=device)
+        self._device.add(name=np.array([names[event.name] for event in events], np.int32))
         if len(kind) and kind[0] == KERNEL:
             self._device.add(
-                name=np.array([names[event.name] for event in events], np.int32),
                 external_id=_external_ids(args),
                 blocks=fields.decimals([one.blocks_per_sm for one in args]),
                 occupancy=fields.decimals([one.occupancy for one in args]),
@@ -246,9 +314,11 @@ class EventTables:
             self._kernel_count += len(events)
 
     def _add_memory(self, events: Iterable[Event]) -> None:
+        events = [event for event in events if event.name == "[memory]"]
+        self._add_allocations(events)
         for event in events:
             args = event.args
-            if event.name != "[memory]" or (args.allocated is None and args.reserved is None):
+            if args.allocated is None and args.reserved is None:
                 continue
             numbers = whole_numbers([args.device_type, args.device_id, args.allocated, args.reserved])
             kind, device, *totals = numbers.tolist()
@@ -256,6 +326,24 @@ class EventTables:
             for total, peak in zip(totals, (("allocated", place), ("reserved", place)), strict=True):
                 if total > self.memory.get(peak, -1) and len(self.memory) < 2 * MOST_DEVICES:
                     self.memory[peak] = total
+
+    def _add_allocations(self, events: Sequence[Event]) -> None:
+        """Keep allocations with their addresses, until there are too many."""
+        time = fields.nanoseconds([event.ts for event in events])
+        known = [event.args.size is not None and event.args.address is not None for event in events]
+        rows = np.flatnonzero((time != fields.ABSENT) & np.array(known, bool))
+        self._allocation_count += len(rows)
+        if not len(rows) or self._allocation_count > MOST_ALLOCATIONS:
+            return
+        chosen = [events[row] for row in rows.tolist()]
+        places = [self.places[_place(event.args)] for event in chosen]
+        self._allocations.add(
+            time=time[rows],
+            thread=self._threads_of(chosen),
+            device=np.array(places, np.int16),
+            address=whole_numbers([event.args.address for event in chosen]),
+            size=whole_numbers([event.args.size for event in chosen], 0),
+        )
 
     def _refuse(self, chunk: Chunk, events: Sequence[Event], refused: Iterable[Event]) -> None:
         """Count impossible events; describe the first ones with their lines, which are slow to find."""
@@ -269,14 +357,46 @@ class EventTables:
     def finish(self) -> None:
         """Join the pieces of each table."""
         host, runtime, device = self._host, self._runtime, self._device
-        self.host = Host(self.host_names, host.take("name", np.int32), host.take("kind", np.int8), *host.take_span())
-        self.runtime = Runtime(runtime.take("kind", np.int8), runtime.take("correlation"), *runtime.take_span())
+        self.host = Host(
+            self.host_names,
+            host.take("name", np.int32),
+            host.take("kind", np.int8),
+            host.take("thread", np.int16),
+            *host.take_span(),
+        )
+        self.runtime = Runtime(
+            self.call_names,
+            runtime.take("name", np.int16),
+            runtime.take("kind", np.int8),
+            runtime.take("thread", np.int16),
+            runtime.take("correlation"),
+            *runtime.take_span(),
+        )
+        frames = self._frames
+        self.frames = Frames(
+            self.frame_names, frames.take("name", np.int32), frames.take("thread", np.int16), *frames.take_span()
+        )
+        self._finish_allocations()
         kind, on, (start, end) = device.take("kind", np.int8), device.take("device", np.int32), device.take_span()
-        self.device = Device(self.devices, kind, device.take("correlation"), on, start, end)
+        name = device.take("name", np.int32)
+        self.device = Device(self.devices, self.kernel_names, name, kind, device.take("correlation"), on, start, end)
         rows = np.flatnonzero(kind == KERNEL)
         own = device.take("external_id"), device.take("blocks", np.float64), device.take("occupancy", np.float64)
-        name = device.take("name", np.int32)
-        self.kernels = Kernels(self.kernel_names, name, on[rows], start[rows], end[rows], *own)
+        self.kernels = Kernels(self.kernel_names, name[rows], on[rows], start[rows], end[rows], *own)
+
+    def _finish_allocations(self) -> None:
+        pieces = self._allocations
+        if self._allocation_count > MOST_ALLOCATIONS:
+            pieces = _Pieces()
+        device, thread = pieces.take("device", np.int16), pieces.take("thread", np.int16)
+        moments = pieces.take("time"), pieces.take("address"), pieces.take("size")
+        self.allocations = Allocations(self.places, device, thread, *moments)
+
+
+def _place(args: Args) -> str:
+    """The memory that an allocation is in: `cpu`, or the number of a device."""
+    kind, device = whole_numbers([args.device_type, args.device_id]).tolist()
+    return "cpu" if kind == 0 else str(device)
 
 
 def _external_ids(args: Sequence[Args]) -> Int64:

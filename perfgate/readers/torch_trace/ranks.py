@@ -57,7 +57,8 @@ def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
         weight = sum(float(series.values.sum()) for series in run.series if series.key.metric == "step.time")
         for series in run.series:
             parts[series.key].append((series, weight))
-    return replace(kept[0], series=tuple(map(_as_one, parts.values())))
+    trees = tuple(chain.from_iterable(run.call_trees for run in kept))
+    return replace(kept[0], series=tuple(map(_as_one, parts.values())), call_trees=trees)
 
 
 def _step_numbers(run: Run) -> list[int]:

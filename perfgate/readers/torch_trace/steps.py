@@ -28,6 +28,10 @@ class Steps:
     ends: Int64
     #: Warnings: the trace has no steps, or some of them are left out.
     remarks: list[str] = field(default_factory=list)
+    #: The spans of the host before they were extended, (2, n); None: `starts` and `ends`.
+    host: Int64 | None = None
+    #: False for the one step of a trace without steps.
+    are_marked: bool = True
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -68,7 +72,8 @@ def _host_spans(host: Host) -> Steps | None:
         return None
     whole = host.start[busy].min(keepdims=True), host.end[busy].max(keepdims=True)
     advice = "call profiler.step() in the training loop"
-    return Steps(np.zeros(1, np.int64), *whole, [f"the trace has no steps, so all of it counts as step 0: {advice}"])
+    remark = f"the trace has no steps, so all of it counts as step 0: {advice}"
+    return Steps(np.zeros(1, np.int64), *whole, [remark], are_marked=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,8 @@ def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
         starts.append(max(previous, start))
         ends.append(max(end, starts[-1], int(groups.last[found].max(initial=end))))
         previous = ends[-1]
-    return replace(spans, starts=np.array(starts, np.int64), ends=np.array(ends, np.int64))
+    host = np.stack([spans.starts, spans.ends])
+    return replace(spans, starts=np.array(starts, np.int64), ends=np.array(ends, np.int64), host=host)
 
 
 def _complete(steps: Steps, counts: list[int]) -> Steps:
@@ -137,4 +143,5 @@ def _complete(steps: Steps, counts: list[int]) -> Steps:
     dropped = ", ".join(map(str, steps.numbers[kept:][:5].tolist()))
     count = f"the last {len(steps) - kept} of {len(steps)} steps"
     remarks = [*steps.remarks, f"{count} are left out ({dropped}): their device work is missing"]
-    return Steps(steps.numbers[:kept], steps.starts[:kept], steps.ends[:kept], remarks)
+    host = None if steps.host is None else steps.host[:, :kept]
+    return Steps(steps.numbers[:kept], steps.starts[:kept], steps.ends[:kept], remarks, host, steps.are_marked)

@@ -1,0 +1,75 @@
+"""The call tree of one rank: what was called, from where, how often, and how the time of each step was spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Amounts = npt.NDArray[np.float64]
+    Indexes = npt.NDArray[np.int64]
+
+#: What a node is. A `thread` is the root of calls on a thread that does not run the steps.
+NodeKind = Literal[
+    "step", "thread", "range", "loader", "operator", "runtime", "collective", "kernel", "communication", "copy"
+]
+#: The kinds of work that a device does.
+DEVICE_KINDS: tuple[NodeKind, ...] = ("kernel", "communication", "copy")
+
+
+@dataclass(frozen=True, slots=True)
+class CallNode:
+    """One place in the program: a name below its parent.
+
+    `parent` is the index of the node above, -1 for the step; parents are before their children.
+    """
+
+    name: str
+    kind: NodeKind
+    parent: int
+    #: The line of the program that made the first call, `train.py(31): loop`; empty without stacks.
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """The calls of one rank in n nodes and s steps; node 0 is the step.
+
+    Long traces have groups of steps instead of steps: the values are means over the steps of a group.
+    """
+
+    #: The rank; empty if it is unknown.
+    rank: str
+    nodes: tuple[CallNode, ...]
+    #: Calls, (n, s).
+    counts: Amounts
+    #: The summed durations of calls in s, (n, s).
+    busy: Amounts
+    #: The part of the step in which this node, and nothing before it in rank, ran: in s, (n, s). Each moment of a step
+    #: belongs to one node, so the columns sum to the times of the steps. A device's work comes before the host's.
+    wall: Amounts
+    #: Bytes that were allocated from here and in use at the peak of the trace, (n,); None without memory events.
+    memory: Amounts | None = None
+    #: The peak of allocated bytes as the trace tells it, with what was allocated before the trace began.
+    peak: float | None = None
+    #: The time of the first call after the start of its step, in s, (n,).
+    first: Amounts | None = None
+    #: False if the trace has no steps: then all of it is one step.
+    has_steps: bool = True
+
+    @property
+    def step_times(self) -> Amounts:
+        """The time of each step in s, (s,)."""
+        times: Amounts = self.wall.sum(axis=0)
+        return times
+
+    def path(self, index: int) -> tuple[str, ...]:
+        """The names from the step to a node, without the step."""
+        names: list[str] = []
+        while index > 0:
+            names.append(self.nodes[index].name)
+            index = self.nodes[index].parent
+        return tuple(reversed(names))

@@ -1,0 +1,123 @@
+"""The nodes of a call tree while it is built, and the time that each of them gets in each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perfgate.core.call_trees import CallNode, NodeKind
+from perfgate.readers.torch_trace.breakdown import Intervals, measure_within
+from perfgate.readers.torch_trace.event_fields import Float64, Int64
+from perfgate.readers.torch_trace.steps import Steps
+
+#: Real programs have hundreds to a few thousand places; the calls of others count for their callers.
+MOST_NODES = 8_000
+#: The steps of a longer trace are joined to this number of groups.
+MOST_GROUPS = 64
+Name = tuple[str, NodeKind]
+
+
+@dataclass(slots=True)
+class CallNodes:
+    """Nodes by caller and name, and their calls and times in the steps of a trace, or in groups of its steps."""
+
+    steps: Steps
+    nodes: list[CallNode] = field(default_factory=lambda: [CallNode("step", "step", -1)])
+    names: list[Name] = field(default_factory=list)
+    #: The first call of each node in a step: its thread, its time, and the time since its step began, in ns.
+    first: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    #: Sums by node and group of steps: calls, ns of calls, ns of the step. Tables grow with the nodes.
+    _sums: dict[str, Int64] = field(default_factory=dict)
+    _numbers: dict[Name, int] = field(default_factory=dict)
+    _places: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of steps."""
+        return min(len(self.steps), MOST_GROUPS)
+
+    def name(self, text: str, kind: NodeKind) -> int:
+        """The number of a name."""
+        number = self._numbers.setdefault((text, kind), len(self.names))
+        if number == len(self.names):
+            self.names.append((text, kind))
+        return number
+
+    def child(self, parent: int, name: int) -> int:
+        """The node of a name below a node; the node itself if there are too many."""
+        known = self._places.get((parent, name))
+        if known is not None:
+            return known
+        if len(self.nodes) >= MOST_NODES:
+            return parent
+        self.nodes.append(CallNode(*self.names[name], parent))
+        self._places[parent, name] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def range_of(self, node: int) -> int:
+        """The innermost range at or above a node, or the step."""
+        while node > 0 and self.nodes[node].kind != "range":
+            node = self.nodes[node].parent
+        return node
+
+    def children(self, parents: Int64, names: Int64) -> Int64:
+        """The nodes of names below nodes; all arrays (n,)."""
+        width = len(self.names)
+        pairs, inverse = np.unique(parents * width + names, return_inverse=True)
+        found = [self.child(*divmod(pair, width)) for pair in pairs.tolist()]
+        return np.array(found, np.int64)[inverse]
+
+    def add_calls(self, nodes: Int64, step: Int64, start: Int64, duration: Int64, thread: int) -> None:
+        """Count calls: their nodes, the index of their step (-1: none), start and duration in ns; all (n,)."""
+        inside = step >= 0
+        nodes, step, start, duration = nodes[inside], step[inside], start[inside], duration[inside]
+        self._add("counts", nodes, step, np.ones(len(nodes), np.int64))
+        self._add("busy", nodes, step, duration)
+        found, at = np.unique(nodes, return_index=True)
+        offset = start[at] - self.steps.starts[step[at]]
+        for node, *call in zip(found.tolist(), start[at].tolist(), offset.tolist(), strict=True):
+            if node not in self.first or call[0] < self.first[node][1]:
+                self.first[node] = (thread, call[0], call[1])
+
+    def add_wall(self, nodes: Int64, callers: Int64, low: Int64, high: Int64, free: Intervals) -> None:
+        """Give nodes the free parts of the steps in [low, high), and take them from their callers (-1: none)."""
+        rows, step, low, high = split(low, high, self.steps)
+        part = measure_within(free, low, high)
+        some = part > 0
+        rows, step, part = rows[some], step[some], part[some]
+        self._add("wall", nodes[rows], step, part)
+        above = callers[rows]
+        has = above >= 0
+        self._add("wall", above[has], step[has], -part[has])
+
+    def _add(self, which: str, nodes: Int64, step: Int64, values: Int64) -> None:
+        """Add values at nodes and steps to a table."""
+        table, width = self._sums.get(which), self.groups
+        if table is None or len(table) < len(self.nodes):
+            grown = np.zeros((min(2 * len(self.nodes), MOST_NODES), width), np.int64)
+            if table is not None:
+                grown[: len(table)] = table
+            table = self._sums[which] = grown
+        group = step * width // len(self.steps)
+        np.add.at(table.reshape(-1), nodes * width + group, values)
+
+    def table(self, which: str) -> Float64:
+        """Return `counts`, `busy` or `wall` as means over the steps of each group, (nodes, groups), and forget it."""
+        table = self._sums.pop(which, np.zeros((len(self.nodes), self.groups), np.int64))
+        missing = len(self.nodes) - len(table)
+        if missing > 0:
+            table = np.concatenate([table, np.zeros((missing, self.groups), np.int64)])
+        sizes = np.bincount(np.arange(len(self.steps)) * self.groups // len(self.steps))
+        means: Float64 = table[: len(self.nodes)] / sizes
+        return means
+
+
+def split(low: Int64, high: Int64, steps: Steps) -> tuple[Int64, Int64, Int64, Int64]:
+    """Cut spans at the limits of steps: the row, the index of the step, the start and the end of each piece."""
+    begin = np.searchsorted(steps.ends, low, side="right")
+    last = np.searchsorted(steps.starts, high, side="left") - 1
+    counts = np.maximum(last - begin + 1, 0)
+    rows = np.repeat(np.arange(len(low)), counts)
+    step = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + begin[rows]
+    return rows, step, np.maximum(low[rows], steps.starts[step]), np.minimum(high[rows], steps.ends[step])

@@ -1,0 +1,45 @@
+"""Names of Python functions in traces with stacks, and names that are alike in all runs of a program.
+
+Kineto writes `train.py(31): loop` for a function of Python, with the path below the entry of `sys.path`, `<built-in
+method ...>` for one of C, and `nn.Module: Linear_0` for a module (torch/csrc/autograd/profiler_python.cpp).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+
+#: Packages whose functions are called by a program: where they are slow, the line of the program is of more use.
+_LIBRARIES = frozenset(("torch", "torchvision", "torchaudio", "numpy", "triton", "site-packages"))
+_FUNCTION = re.compile(r"(.{1,500})\((\d+)\): .+", re.DOTALL)
+#: What differs between runs of one program: sequence numbers, addresses, hashes, and process ids in names.
+_CHANGING = (
+    (re.compile(r", seq = \d+"), ""),
+    (re.compile(r"0x[0-9a-fA-F]{4,}"), "0x"),
+    (re.compile(r"(?<![0-9a-zA-Z])[a-z]?[0-9a-z]{32,}(?![0-9a-zA-Z])"), "*"),
+    (re.compile(r"\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::"), ""),
+    (re.compile(r"(?<=\d)ul\b"), ""),
+    (re.compile(r"(triton_\w*?)_\d+$"), r"\1"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+@cache
+def _is_library(part: str) -> bool:
+    return part in _LIBRARIES or part.removesuffix(".py") in sys.stdlib_module_names
+
+
+def is_own_function(name: object) -> bool:
+    """True for a function of the program itself: not of C, of Python's library, or of torch."""
+    if not isinstance(name, str) or name[:1] == "<" or (match := _FUNCTION.match(name)) is None:
+        return False
+    parts = match[1].replace("\\\\", "/").strip("/").split("/")
+    return not any(map(_is_library, (parts[0], *parts[1:-1]) if len(parts) > 1 else parts)) and parts[0][:1] != "<"
+
+
+def stable_name(name: str) -> str:
+    """The name without what differs between runs of one program, such as addresses and sequence numbers."""
+    for pattern, replacement in _CHANGING:
+        name = pattern.sub(replacement, name)
+    return name.strip()
