@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "rules": {"core", "documents", "schemas"},
     "readers": {"core", "documents"},
     "judge": {"core", "rules", "stats"},
+    "causes": {"core", "stats"},
     "analysis": {"core", "rules", "stats", "judge"},
     "workspace": {"core", "documents", "rules", "readers"},
     "baselines": {"core", "documents", "stats", "rules", "judge", "workspace"},
@@ -30,7 +31,18 @@ MAY_IMPORT = {
     "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents"},
     "commands": {
-        *("core", "documents", "rules", "readers", "judge", "analysis", "workspace", "baselines", "measuring"),
+        *(
+            "core",
+            "documents",
+            "rules",
+            "readers",
+            "judge",
+            "analysis",
+            "workspace",
+            "baselines",
+            "measuring",
+            "causes",
+        ),
         *("reporters", "stats", "recorder"),
     },
     "cli": {"core", "schemas", "commands", "reporters", "workspace", "baselines", "measuring"},
@@ -54,7 +66,7 @@ HOMES = {
     "pynvml": {"workspace.surroundings"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
-    "numpy": {"core", "stats", "readers", "judge", "analysis", "baselines"},
+    "numpy": {"core", "stats", "readers", "judge", "analysis", "baselines", "causes"},
 }
 
 #: What a recorded program may have, and must not be given by perfgate.
@@ -180,7 +192,7 @@ def test_a_file_name_is_in_two_folders_at_most() -> None:
 
 
 #: The rooms in which outcomes and exit codes are decided: no data without a type, no writing into frozen values.
-DECIDING = [path for path in MODULES if stage_of(path) in ("judge", "analysis", "stats", "baselines")]
+DECIDING = [path for path in MODULES if stage_of(path) in ("judge", "analysis", "causes", "stats", "baselines")]
 
 
 @pytest.mark.parametrize("path", DECIDING, ids=name_of)

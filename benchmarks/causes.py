@@ -1,0 +1,119 @@
+"""How often the right cause of a change comes first, for pairs of traces with one known cause each.
+
+    python benchmarks/causes.py [FOLDER...] [--verbose]
+
+A folder holds pairs: `NAME/base/` and `NAME/new/` with one folder a run and one trace a rank, and `NAME/truth.json`
+with `kind`, `where` (for each place, words of which one must occur in the path that is named), `change_per_step` in s,
+and `ranks` (the culprits of a slow rank). The default is `../shared/score/causes/pairs`.
+
+Prints a line for each pair and a table by kind. Exits with 1 if a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfgate.causes.find import find_causes
+from perfgate.core.causes import Cause, CauseReport
+from perfgate.workspace.inputs import read_runs
+
+PAIRS = Path(__file__).resolve().parent.parent.parent / "shared" / "score" / "causes" / "pairs"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What was found for one pair."""
+
+    name: str
+    truth: dict[str, Any]
+    report: CauseReport
+
+    @property
+    def first(self) -> Cause | None:
+        """The first cause, if there is one."""
+        return next(iter(self.report.causes), None)
+
+    @property
+    def is_right(self) -> bool:
+        """True if the first cause has the right kind and place, or if nothing was found where nothing is."""
+        if self.truth["kind"] == "none" or self.first is None:
+            return self.truth["kind"] == "none" and self.first is None
+        named = "/".join(self.first.where).lower()
+        places = all(any(word.lower() in named for word in words) for words in self.truth.get("where", ()))
+        return self.first.kind == self.truth["kind"] and places
+
+    @property
+    def has_right_ranks(self) -> bool:
+        """True if the first cause names the culprits, and no other rank."""
+        return self.first is not None and list(self.first.ranks) == self.truth.get("ranks")
+
+    @property
+    def has_right_size(self) -> bool:
+        """True if the true change is within the interval of the first cause."""
+        change = self.truth.get("change_per_step")
+        return self.first is not None and change is not None and self.first.low <= change <= self.first.high
+
+    @property
+    def gap(self) -> float:
+        """The change of the step that neither causes nor the rest account for, as a share of the change."""
+        change = self.report.new_step - self.report.base_step
+        times = sum(cause.change_per_step for cause in self.report.causes if cause.metric == "time")
+        return abs(change - times - self.report.rest) / max(abs(change), 1e-12)
+
+
+def score(folder: Path) -> Score:
+    """Read one pair, and find its causes."""
+    truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
+    paths = ([str(run) for run in sorted((folder / side).iterdir())] for side in ("base", "new"))
+    base, new = (read_runs(side, None, "corrected") for side in paths)
+    report = find_causes([run.call_trees for run in base], [run.call_trees for run in new])
+    return Score(folder.name, truth, report)
+
+
+def show(found: Score, *, verbose: bool) -> None:
+    """Print a line for a pair, and its causes if they are wrong or wanted."""
+    print("right" if found.is_right else "WRONG", found.name, found.truth["kind"], f"{len(found.report.causes)} found")
+    for cause in found.report.causes if verbose or not found.is_right else ():
+        scale, unit = (1e6, "us") if cause.metric == "time" else (1 / (1 << 20), "MiB")
+        size = ", ".join(f"{value * scale:.0f}" for value in (cause.change_per_step, cause.low, cause.high))
+        print(f"      {cause.kind}: {' / '.join(cause.where)}: {size} {unit} {' '.join(cause.ranks)}")
+
+
+def main() -> None:
+    """Score all pairs, and print the table and the goals."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folders", nargs="*", type=Path, default=[PAIRS])
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    scores = [score(path.parent) for folder in options.folders for path in sorted(folder.glob("*/truth.json"))]
+    by_kind: dict[str, list[Score]] = defaultdict(list)
+    for found in scores:
+        by_kind[found.truth["kind"]].append(found)
+        show(found, verbose=options.verbose)
+    print("\n| cause | pairs | right first | findings | size in interval |\n|---|---|---|---|---|")
+    for kind, group in sorted(by_kind.items()):
+        counts = sum(one.is_right for one in group), sum(len(one.report.causes) for one in group)
+        print(f"| {kind} | {len(group)} | {counts[0]} | {counts[1]} | {sum(one.has_right_size for one in group)} |")
+    changed = [one for one in scores if one.truth["kind"] != "none"]
+    ranked = [one for one in scores if one.truth["kind"] == "slow rank"]
+    goals = {
+        "right cause first, at least 90 %": sum(one.is_right for one in changed) >= 0.9 * len(changed),
+        "findings a cause, at most 1.1": sum(len(one.report.causes) for one in changed) <= 1.1 * len(changed),
+        "no finding on unchanged pairs": all(one.is_right for one in by_kind.get("none", ())),
+        "culprit ranks, at least 95 %": sum(one.has_right_ranks for one in ranked) >= 0.95 * len(ranked),
+        "closed within 1 %": all(one.gap <= 0.01 for one in scores),
+    }
+    print()
+    for goal, reached in goals.items():
+        print("reached" if reached else "MISSED", goal)
+    sys.exit(0 if all(goals.values()) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""The causes of a change between two sides of traces. Pure functions from call trees to causes.
+
+    call trees -> align -> Alignment -> edits, slowdowns, ranks, memory -> Finding -> group -> close -> CauseReport
+
+| module | contents |
+|---|---|
+| `align` | one tree of all runs and ranks of both sides |
+| `noise` | how much a node's time varies without a cause |
+| `edits` | calls that came, went, or were made more often |
+| `slowdowns` | the same calls with other times |
+| `ranks` | one rank that is slow while others wait |
+| `memory` | allocations at the peak |
+| `find` | all of these in order, grouped, and closed |
+"""

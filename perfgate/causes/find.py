@@ -1,0 +1,160 @@
+"""All causes of a change: found, grouped so that one change of the program is one cause, and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfgate.causes.align import Alignment, RunTrees, align, incomparable, obstacle_to_causes, same_ranks
+from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
+from perfgate.causes.findings import Finding, busy_change
+from perfgate.causes.grouping import grouped
+from perfgate.causes.machine import find_machine, many_swaps
+from perfgate.causes.memory import find_memory
+from perfgate.causes.noise import Noise, measure_noise
+from perfgate.causes.ranks import find_slow_ranks
+from perfgate.causes.slowdowns import find_slowdowns
+from perfgate.core.causes import Cause, CauseReport
+
+#: A cause is larger than this share of the step, and than this number of its standard errors.
+_WORTH = 0.004
+#: Calls that came or went are certain, so that less of the step is enough.
+_WORTH_EDIT = 0.002
+_CLEAR = 3.0
+#: A replacement that costs nothing that is clear is told if it replaced at least this share of the step.
+_REPLACED = 0.02
+
+
+def find_causes(base: Sequence[RunTrees], new: Sequence[RunTrees], *, other_device: bool = False) -> CauseReport:
+    """Return what changed between two sides.
+
+    Parameters
+    ----------
+    base: the call trees of each base run, one for each rank; at least one.
+    new: those of the new runs.
+    other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
+    """
+    notes = incomparable(base, new)
+    base, new = same_ranks(base, new)
+    alignment = align(base, new)
+    noise = measure_noise(alignment)
+    if (obstacle := obstacle_to_causes(alignment)) is not None:
+        return _closed((), alignment, noise, (obstacle, *notes))
+    findings, said = _find(alignment, noise, other_device=other_device)
+    return _closed(grouped(findings, alignment, noise), alignment, noise, (*notes, *said))
+
+
+def _find(alignment: Alignment, noise: Noise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
+    """Every finding by itself: a slow rank, edits, the machine, times. A node belongs to the first that claims it."""
+    children = alignment.children()
+    slow = None if other_device else find_slow_ranks(alignment, noise)
+    claimed = set() if slow is None else set(slow.nodes)
+    edits: list[Finding] = []
+    for edit in find_edits(alignment):
+        nodes = subtree(edit.nodes, children) - claimed
+        if not set(edit.nodes) <= claimed:
+            claimed |= nodes
+            edits.append(_of_edit(edit, frozenset(nodes), alignment, noise, children))
+    swaps, notes = many_swaps(edits, alignment), []
+    if swaps:
+        notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
+        edits = [edit for edit in edits if edit not in swaps]
+        whole = frozenset(node for edit in swaps for node in edit.nodes)
+        if other_device:
+            claimed -= whole
+        else:
+            edits.append(_as_one(swaps, whole, noise))
+    machine = find_machine(alignment, noise, claimed, other_device=other_device)
+    claimed |= set() if machine is None else machine.nodes
+    findings = [finding for finding in (slow, *edits, machine) if finding is not None]
+    for node, kind in find_slowdowns(alignment, noise, claimed):
+        change, error = noise.change([node])
+        parent = max(alignment.nodes[node].parent, 0)
+        findings.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
+    return findings, notes
+
+
+def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise) -> Finding:
+    """The operators that run other kernels as one finding."""
+    largest = max(swaps, key=lambda swap: abs(swap.change))
+    change, error = noise.change(nodes)
+    parents = tuple(parent for swap in swaps for parent in swap.parents)
+    gone = tuple(node for swap in swaps for node in swap.gone)
+    come = tuple(node for swap in swaps for node in swap.come)
+    return Finding("replaced", nodes, largest.lead, parents, gone, come, change=change, error=error)
+
+
+def _of_edit(
+    edit: Edit, nodes: frozenset[int], alignment: Alignment, noise: Noise, children: dict[int, list[int]]
+) -> Finding:
+    change, error = noise.change(nodes)
+    kind = kind_of(edit, alignment, children)
+    shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
+    if kind == "sync":
+        shown = sync_nodes(subtree(edit.come, children), alignment) or shown
+    lead = max(shown, key=lambda node: abs(busy_change(alignment, node)))
+    return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come, change=change, error=error)
+
+
+def _closed(groups: Sequence[Finding], alignment: Alignment, noise: Noise, notes: tuple[str, ...]) -> CauseReport:
+    """The causes that matter, and the rest of the change of the step."""
+    before, after = (float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
+    step = max(before, after)
+    causes = [_cause(group, alignment, noise, after - before) for group in groups if _matters(group, alignment, step)]
+    causes.sort(key=lambda cause: (-abs(cause.change_per_step), cause.where))
+    explained = sum(cause.change_per_step for cause in causes)
+    _, error = noise.change(range(len(alignment.nodes)))
+    memory, said = find_memory(alignment)
+    return CauseReport(
+        (*causes, *memory),
+        before,
+        after,
+        after - before - explained,
+        noise.reach * error,
+        alignment.base.runs,
+        alignment.new.runs,
+        (*notes, *said),
+    )
+
+
+def _matters(group: Finding, alignment: Alignment, step: float) -> bool:
+    """True if a cause is larger than noise and worth a line.
+
+    What came or went is no noise, whatever it costs; neither is a replacement of calls with much time.
+    """
+    if group.kind == "slow rank":
+        return True  # it was compared with the other ranks, whose steps are as noisy
+    if not group.is_edit:
+        return abs(group.change) >= max(_WORTH * step, _CLEAR * group.error)
+    largest = max(abs(busy_change(alignment, node)) for node in (*group.come, *group.gone))
+    if group.kind == "moved":
+        return largest >= _WORTH * step
+    if group.kind == "replaced" and abs(group.change) < _CLEAR * group.error:
+        return largest >= _REPLACED * step
+    return abs(group.change) >= _WORTH_EDIT * step
+
+
+def _cause(group: Finding, alignment: Alignment, noise: Noise, total: float) -> Cause:
+    where = ("device",) if group.kind == "machine" else alignment.path(group.lead)
+    reach = noise.reach * group.error
+    places = dict.fromkeys((where, *(alignment.path(parent) for parent in group.parents if parent)))
+    return Cause(
+        group.kind,
+        where,
+        "time",
+        group.change,
+        group.change - reach,
+        group.change + reach,
+        group.change / total if total else None,
+        group.ranks,
+        _calls(group.gone, alignment),
+        _calls(group.come, alignment),
+        tuple(places),
+        alignment.nodes[group.lead].source,
+    )
+
+
+def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, float], ...]:
+    """The names of nodes with the change of their calls a step, the largest change of time first."""
+    order = sorted(nodes, key=lambda node: (-abs(busy_change(alignment, node)), node))
+    counts = [abs(float(alignment.new.counts[node].mean() - alignment.base.counts[node].mean())) for node in order]
+    return tuple((alignment.nodes[node].name, round(count, 3)) for node, count in zip(order, counts, strict=True))

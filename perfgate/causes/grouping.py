@@ -1,0 +1,154 @@
+"""Findings that one change of a program explains: they become one.
+
+A new operator makes its backward new, and the Python around it slower; a cast makes the operator behind it slower. The
+larger finding takes in the smaller one, and names the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfgate.causes.align import Alignment
+from perfgate.causes.findings import Finding, names_of
+from perfgate.causes.noise import Noise
+from perfgate.core.causes import CauseKind
+
+#: A finding of less than this part of another one in the same range follows from it.
+_MINOR = 0.5
+_BACKWARD = re.compile(r"(?:autograd::engine::evaluate_function: )?(?:torch::autograd::)?(\w+?)Backward\d*$")
+_EDITS: tuple[CauseKind, ...] = ("appeared", "vanished", "replaced", "more calls", "fewer calls", "sync")
+
+
+def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise) -> list[Finding]:
+    """Join findings with one cause, the largest first."""
+    groups: list[Finding] = []
+    for one in sorted(findings, key=lambda finding: (-abs(finding.change), finding.lead)):
+        at = next((at for at, group in enumerate(groups) if _belongs(one, group, alignment)), None)
+        if at is None:
+            groups.append(one)
+        else:
+            groups[at] = _joined(groups[at], one, alignment, noise)
+    return groups
+
+
+def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
+    if "slow rank" in (small.kind, large.kind):
+        return False
+    if small.is_edit and large.is_edit:
+        return (
+            _is_move(small, large, alignment)
+            or _is_alike(small, large, alignment)
+            or _is_backward_of(small, large, alignment)
+            or _is_minor(small, large, alignment)
+        )
+    if small.is_edit or large.is_edit:
+        edit, timing = (small, large) if small.is_edit else (large, small)
+        return (
+            _surrounds(timing, edit, alignment)
+            or _is_waiting(timing, edit, alignment)
+            or _is_minor(small, large, alignment)
+            or _is_backward_of(small, large, alignment)
+        )
+    if small.change * large.change < 0:
+        return False
+    same_name = alignment.nodes[small.lead].name == alignment.nodes[large.lead].name
+    return (same_name and alignment.nodes[small.lead].kind != "range") or _is_minor(small, large, alignment)
+
+
+def _is_move(one: Finding, other: Finding, alignment: Alignment) -> bool:
+    """True if what went at one place came at another."""
+    if set(one.parents) & set(other.parents):
+        return False
+    sets = [names_of(alignment, nodes) for nodes in (one.come, other.gone, one.gone, other.come)]
+    return any(come and _overlap(come, gone) >= 0.5 for come, gone in (sets[:2], sets[2:]))
+
+
+def _is_alike(one: Finding, other: Finding, alignment: Alignment) -> bool:
+    """True if the same calls came and went at two places, such as two layers."""
+    pairs = [
+        (names_of(alignment, a), names_of(alignment, b)) for a, b in ((one.come, other.come), (one.gone, other.gone))
+    ]
+    return any(_overlap(a, b) >= 0.5 for a, b in pairs) and one.kind == other.kind
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / max(min(len(one), len(other)), 1)
+
+
+def _is_minor(small: Finding, large: Finding, alignment: Alignment) -> bool:
+    if abs(small.change) > _MINOR * abs(large.change):
+        return False
+    return any(
+        _range_of(alignment, a) == _range_of(alignment, b) != 0 for a in small.parents for b in large.parents
+    ) or bool(set(small.parents) & set(large.parents) - {0})
+
+
+def _range_of(alignment: Alignment, node: int) -> int:
+    """The innermost range at or above a node; the step if there is none."""
+    kinds = alignment.nodes
+    return next((one for one in (node, *alignment.ancestors(node)) if kinds[one].kind in ("range", "loader")), 0)
+
+
+def _surrounds(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
+    """True if the time is that of the code around the calls that changed."""
+    return any(timing.lead in (parent, *alignment.ancestors(parent)) for parent in edit.parents)
+
+
+def _is_waiting(timing: Finding, edit: Finding, alignment: Alignment) -> bool:
+    """True if the device waits for the host, which waits for the device in a new place."""
+    kind = alignment.nodes[timing.lead].kind
+    return edit.kind == "sync" and timing.change > 0 and kind in ("range", "operator", "runtime", "step")
+
+
+def _is_backward_of(one: Finding, other: Finding, alignment: Alignment) -> bool:
+    """True if one is in the backward pass, and the other is the forward of its operators."""
+    backward = [_in_backward(finding, alignment) for finding in (one, other)]
+    if backward[0] == backward[1]:
+        return False
+    if one.is_edit and other.is_edit:
+        return True
+    return bool(_operators(one, alignment) & _operators(other, alignment)) and one.change * other.change > 0
+
+
+def _in_backward(finding: Finding, alignment: Alignment) -> bool:
+    chain = {one for node in _shown(finding) for one in (node, *alignment.ancestors(node))}
+    return any(_BACKWARD.match(name) or name.startswith("autograd::") for name in names_of(alignment, tuple(chain)))
+
+
+def _shown(finding: Finding) -> tuple[int, ...]:
+    return (finding.lead, *finding.come, *finding.gone)
+
+
+def _operators(finding: Finding, alignment: Alignment) -> set[str]:
+    """The operators as autograd names them: `aten::_softmax` and `SoftmaxBackward0` are softmax."""
+    chain = {one for node in _shown(finding) for one in (node, *alignment.ancestors(node))}
+    found = set()
+    for node in chain:
+        name = alignment.nodes[node].name
+        if alignment.nodes[node].kind == "operator":
+            match = _BACKWARD.match(name)
+            found.add((match[1] if match else name.rpartition("::")[2]).replace("_", "").lower())
+    return found
+
+
+def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise) -> Finding:
+    kind, lead = large.kind, large.lead
+    if small.is_edit and large.is_edit:
+        kind = "moved" if kind in _EDITS and _is_move(small, large, alignment) else kind
+    elif small.is_edit and (_surrounds(large, small, alignment) or _is_waiting(large, small, alignment)):
+        kind, lead = small.kind, small.lead
+    nodes = large.nodes | small.nodes
+    change, error = noise.change(nodes)
+    return replace(
+        large,
+        kind=kind,
+        lead=lead,
+        nodes=nodes,
+        parents=(*large.parents, *small.parents),
+        gone=(*large.gone, *small.gone),
+        come=(*large.come, *small.come),
+        change=change,
+        error=error,
+    )

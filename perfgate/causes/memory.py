@@ -1,0 +1,38 @@
+"""Allocations that made the peak of the memory grow or shrink."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from perfgate.causes.align import Alignment
+from perfgate.core.causes import Cause
+
+#: A change of the peak below both is noise of the allocator.
+_LEAST_BYTES = 1 << 20
+_LEAST_SHARE = 0.05
+#: The least part of the change that the place explains; otherwise what is in use was allocated before the trace.
+_EXPLAINED = 0.5
+
+
+def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...]]:
+    """Return the cause of a change of the peak, if it is large: the place that uses more or less at the peak.
+
+    And what is to be said if no place explains it.
+    """
+    base, new = alignment.base, alignment.new
+    if base.memory is None or new.memory is None or base.peak is None or new.peak is None:
+        return (), ()
+    change = new.peak - base.peak
+    if abs(change) < max(_LEAST_BYTES, _LEAST_SHARE * max(base.peak, new.peak)):
+        return (), ()
+    grown = (new.memory - base.memory) * np.sign(change)
+    node = int(np.argmax(grown))
+    if grown[node] < _EXPLAINED * abs(change):
+        mebibytes = f"{change / (1 << 20):+.1f} MiB"
+        return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
+    where = alignment.path(node)
+    noise = _LEAST_SHARE * min(base.peak, new.peak)
+    cause = Cause("memory", where, "memory", change, change - noise, change + noise, 1.0, places=(where,))
+    return (replace(cause, source=alignment.nodes[node].source),), ()

@@ -1,0 +1,70 @@
+"""What changed between two sides of traces: the causes, and what they leave unexplained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: What a cause is. `sync` is a new wait for the device; `exposed` is communication that no longer overlaps work.
+CauseKind = Literal[
+    "appeared",
+    "vanished",
+    "replaced",
+    "slower",
+    "faster",
+    "more calls",
+    "fewer calls",
+    "moved",
+    "sync",
+    "exposed",
+    "slow rank",
+    "stall",
+    "memory",
+    "machine",
+]
+#: What a cause changes: the time of the step in s, or the memory at its peak in B.
+CauseMetric = Literal["time", "memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One change of the program, the machine or its data, and what it costs."""
+
+    kind: CauseKind
+    #: The path of the place: ranges, operators, and the kernel or call.
+    where: tuple[str, ...]
+    metric: CauseMetric
+    #: New minus base, in s per step or B, and its 95 % confidence interval.
+    change_per_step: float
+    low: float
+    high: float
+    #: The change as a share of the change of the step (of the peak for memory); None if that did not change.
+    share: float | None
+    #: The ranks that caused it, if not all did; the other ranks waited.
+    ranks: tuple[str, ...] = ()
+    #: What is at this place now, and was there before: names with their number of calls a step.
+    gone: tuple[tuple[str, float], ...] = ()
+    come: tuple[tuple[str, float], ...] = ()
+    #: All places of the same change, `where` first, and the line of the program, if the trace has stacks.
+    places: tuple[tuple[str, ...], ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CauseReport:
+    """The causes, the largest first, and how they sum to the change of the step.
+
+    All times in s: the causes of time and `rest` sum to `new_step` - `base_step`. `rest` is the sum of changes that are
+    too small to tell from noise.
+    """
+
+    causes: tuple[Cause, ...]
+    base_step: float
+    new_step: float
+    rest: float
+    #: The largest change of the step that would not be told from noise.
+    noise: float
+    base_runs: int
+    new_runs: int
+    #: What could not be compared, in words.
+    notes: tuple[str, ...] = ()
