@@ -56,6 +56,8 @@ def compare(
 ) -> int:
     """Compare two sets of runs without rules. The exit codes are those of check.
 
+    For traces of torch.profiler, the report names the causes of the change.
+
     \b
     Example: perfgate compare main-1.log main-2.log --new change.log
     """

@@ -10,6 +10,7 @@ from perfgate.baselines.listing import sides
 from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
+from perfgate.core.causes import CauseReport
 from perfgate.core.wording import is_statistic
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
@@ -45,6 +46,8 @@ def compare(
     asks = _asked(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
     base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
+    if new and _contents(base_runs) == _contents(new_runs):
+        return _identical(base_runs)
     if new:
         return _compared(Baseline(runs=base_runs), new_runs, asks, statistic)
     new_runs, baseline, problems = with_pairs(base_runs, Baseline())
@@ -78,7 +81,8 @@ def _compared(
     case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
     verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
-    problems += [*unpaired, *_alone(base_runs, new_runs)]
+    causes = _causes(base_runs, new_runs)
+    problems += [*unpaired, *_alone(base_runs, new_runs, has_causes=causes is not None)]
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
@@ -92,9 +96,35 @@ def _compared(
             suite="compare",
             baseline=baseline.place,
             details=details,
-            geometric_means=geometric_means(verdicts),
+            geometric_means=() if causes else geometric_means(verdicts),
+            causes=causes,
         )
     )
+
+
+def _contents(runs: Sequence[Run]) -> list[str]:
+    """What identifies the content of runs: the hashes of their files, in any order."""
+    return sorted(file.sha256 for run in runs for file in run.files)
+
+
+def _identical(runs: tuple[Run, ...]) -> Report:
+    """The report of a comparison of files with their copies: nothing can differ."""
+    nothing = hashlib.sha256().hexdigest()
+    problems = tuple(problem for run in runs for problem in run.problems)
+    files = tuple(dict.fromkeys(file for run in runs for file in run.files))
+    found = Report(problems=problems, inputs=files, policy=Policy(None, nothing, nothing), suite="compare")
+    return with_outcome(replace(found, identical=True))
+
+
+def _causes(base: Sequence[Run], new: Sequence[Run]) -> CauseReport | None:
+    """The causes of the change, if both sides have traces with steps or host operators."""
+    sides = [[run.call_trees for run in side if run.call_trees] for side in (base, new)]
+    if not all(sides):
+        return None
+    from perfgate.causes.find import find_causes
+
+    devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
+    return find_causes(*sides, other_device=bool(devices[0] and devices[1] and devices[0] != devices[1]))
 
 
 def _asked(statistic: str | None, tolerance: str) -> Clause:
@@ -118,10 +148,12 @@ def _metrics(runs: Sequence[Run]) -> set[str]:
     return {series.key.metric for run in runs for series in run.series}
 
 
-def _alone(base: Sequence[Run], new: Sequence[Run]) -> list[Problem]:
-    """Return a warning for metrics of one side only, and an error if no metric is shared."""
+def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:
+    """Return a warning for metrics of one side only, unless causes tell them, and an error if no metric is shared."""
     shared = _metrics(base) & _metrics(new)
     sides = {"base": _metrics(base) - shared, "new": _metrics(new) - shared}
     found = [f"only the {side} side has {', '.join(sorted(names))}" for side, names in sides.items() if names]
     said = [Problem("warning", message, _HERE) for message in found]
+    if has_causes:
+        said = []
     return said if shared else [*said, Problem("error", "the two sides have no metric in common", _HERE)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
@@ -216,6 +217,10 @@ class Report:
     #: The largest changes that no rule looks at, and the number of all of them.
     unruled: tuple[UnruledChange, ...] = ()
     unruled_count: int = 0
+    #: For a comparison of traces: what changed between the two sides.
+    causes: CauseReport | None = None
+    #: True for a comparison of files with their own copies: nothing was judged.
+    identical: bool = False
 
     @property
     def counts(self) -> dict[str, int]:

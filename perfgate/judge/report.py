@@ -60,7 +60,8 @@ def with_outcome(report: Report, at_least: int = 0) -> Report:
     codes = [at_least, *(verdict.exit_code for verdict in report.verdicts)]
     if any(problem.severity == "error" for problem in report.problems):
         codes.append(3)
-    if all(one.outcome == "skipped" and one.reason not in _SKIPPED_ON_REQUEST for one in report.verdicts):
+    skipped = (one.outcome == "skipped" and one.reason not in _SKIPPED_ON_REQUEST for one in report.verdicts)
+    if not report.identical and all(skipped):
         codes.append(3)
     code = worst_exit_code(codes)
     deciding = {verdict.outcome for verdict in report.verdicts if code in (0, verdict.exit_code)}

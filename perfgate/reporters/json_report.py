@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from perfgate.core import NO_STEP, Policy, Report, Verdict
-from perfgate.reporters import phrases
+from perfgate.reporters import causes, phrases
 from perfgate.reporters.plain_json import encode, in_order, problem
 
 SCHEMA = "perfgate.report/1"
@@ -51,6 +51,10 @@ def render(report: Report) -> str:
         document["accept"] = report.accept
     if report.geometric_means:
         document["geometric_means"] = report.geometric_means
+    if report.causes is not None:
+        document |= causes.documents(report.causes)
+    if report.identical:
+        document["identical"] = True
     if report.unruled:
         document |= {"unruled": report.unruled, "unruled_count": report.unruled_count}
     return encode(document)

@@ -32,6 +32,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.struct_errors import violation
 from perfgate.reporters import json_report
+from perfgate.reporters.causes import CauseDocument, CauseSummary, from_documents
 
 #: The largest report in bytes: about ten thousand verdicts.
 MAX_BYTES = 16 << 20
@@ -72,6 +73,9 @@ class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     geometric_means: tuple[MeanChange, ...] = ()
     unruled: tuple[UnruledChange, ...] = ()
     unruled_count: int = 0
+    causes: tuple[CauseDocument, ...] = ()
+    cause_summary: CauseSummary | None = None
+    identical: bool = False
 
 
 def read(data: bytes, name: str) -> tuple[Report | None, list[Problem]]:
@@ -158,6 +162,8 @@ def _report(form: _ReportDocument) -> Report:
         geometric_means=form.geometric_means,
         unruled=form.unruled,
         unruled_count=form.unruled_count,
+        causes=from_documents(form.causes, form.cause_summary),
+        identical=form.identical,
     )
 
 

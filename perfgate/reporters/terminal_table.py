@@ -10,7 +10,7 @@ from textwrap import wrap
 from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural, shell_lines
-from perfgate.reporters import phrases
+from perfgate.reporters import causes, phrases
 from perfgate.reporters.terminal_page import GAP, Cell, Page
 
 #: The narrowest page that has room for outcomes and numbers.
@@ -55,8 +55,19 @@ def render(
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
     if not quiet:
         page.paragraph(", ".join(f"{name} {value}" for name, value in phrases.origin(report)), "dim")
-        if report.verdicts:
-            _write_verdicts(page, report.verdicts, verbose=verbose)
+        if report.identical:
+            page.paragraph("no difference: the files of both sides have the same content", "bold")
+        if report.causes is not None:
+            page.blank()
+            for line in causes.lines(report.causes):
+                page.paragraph(line.strip(), indent=len(line) - len(line.lstrip()))
+        verdicts = report.verdicts if report.causes is None or verbose else _of_the_step(report.verdicts)
+        if verdicts:
+            _write_verdicts(page, verdicts, verbose=verbose)
+        if len(verdicts) < len(report.verdicts):
+            page.paragraph(
+                f"{plural(len(report.verdicts) - len(verdicts), 'more verdict')}: --verbose shows them", "dim"
+            )
         for mean in report.geometric_means:
             unit = "" if mean.unit == "1" else f" in {mean.unit}"
             page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
@@ -78,6 +89,11 @@ def render(
         page.blank()
     _write_answer(page, report)
     return page.finished()
+
+
+def _of_the_step(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts on the time of the step, which causes explain."""
+    return [verdict for verdict in verdicts if verdict.metric == "step.time"]
 
 
 def _write_answer(page: Page, report: Report) -> None:

@@ -1,0 +1,82 @@
+"""`perfgate compare` of traces: the causes in one screen and in JSON, and copies."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Done
+from made_traces import GPU_JOB, write
+
+Command = Callable[..., Done]
+
+_SLOWER = "slower: backward / aten::mm / sm90_gemm_nt: +"
+
+
+@pytest.fixture
+def sides(folder: Path) -> Path:
+    """Traces of a job and of one with a slower kernel."""
+    write(GPU_JOB, folder / "base")
+    write(GPU_JOB.edited("aten::mm", us=4500).but(seed=101), folder / "new")
+    return folder
+
+
+def _report(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_causes_fit_on_one_screen(perfgate: Command, sides: Path) -> None:
+    done = perfgate("compare", "base", "--new", "new")
+    assert _SLOWER in done.out
+    assert "rest: " in done.out
+    assert "more verdicts: --verbose shows them" in done.out
+    assert len(done.out.splitlines()) <= 25
+
+
+def test_verbose_shows_every_verdict(perfgate: Command, sides: Path) -> None:
+    done = perfgate("compare", "base", "--new", "new", "--verbose")
+    assert _SLOWER in done.out
+    assert "kernel.sm90_gemm_nt" in done.out
+
+
+def test_json_has_the_causes_and_what_they_leave(perfgate: Command, sides: Path) -> None:
+    perfgate("compare", "base", "--new", "new", "--json", "report.json")
+    report = _report(sides / "report.json")
+    (cause,), summary = report["causes"], report["cause_summary"]
+    named = (cause["kind"], cause["where"], cause["metric"], cause["ranks"], cause["verdicts"])
+    assert named == ("slower", "backward/aten::mm/sm90_gemm_nt", "time", [], [])
+    assert cause["low"] < 0.001 < cause["high"]
+    change = summary["new_step"] - summary["base_step"]
+    assert cause["change_per_step"] + summary["rest"] == pytest.approx(change)
+    assert cause["share"] == pytest.approx(cause["change_per_step"] / change)
+
+
+def test_a_stored_report_shows_the_same_causes(perfgate: Command, sides: Path) -> None:
+    first = perfgate("compare", "base", "--new", "new", "--json", "report.json")
+    again = perfgate("report", "report.json", "--json", "again.json")
+    assert (again.code, _report(sides / "again.json")["causes"]) == (
+        first.code,
+        _report(sides / "report.json")["causes"],
+    )
+    assert _SLOWER in again.out
+
+
+def test_a_copy_has_no_difference(perfgate: Command, sides: Path) -> None:
+    shutil.copytree(sides / "base", sides / "copy")
+    done = perfgate("compare", "base", "--new", "copy", "--json", "report.json")
+    assert (done.code, "no difference" in done.out) == (0, True)
+    assert _report(sides / "report.json")["identical"] is True
+    again = perfgate("report", "report.json")
+    assert (again.code, "no difference" in again.out) == (0, True)
+
+
+def test_a_copy_of_a_broken_trace_is_no_pass(perfgate: Command, sides: Path) -> None:
+    (trace,) = (sides / "base").iterdir()
+    trace.write_text(trace.read_text(encoding="utf-8")[:-2000], encoding="utf-8")
+    shutil.copytree(sides / "base", sides / "copy")
+    assert perfgate("compare", "base", "--new", "copy").code == 3
