@@ -7,8 +7,10 @@ The first line is the run without its series. Every other line is a piece of the
     {"metric":"forward","labels":{"rank":"0"},"unit":"ns","values":[361000123,362000456],"steps":[10,11]}
     {"metric":"memory.peak","labels":{"rank":"0"},"unit":"B","value":24589934592.0}
     {"environment":{"gpu":"NVIDIA H200"}}
+    {"incomplete":"the training began at step 500, so earlier steps are missing"}
     {"closed":true}
 
+An `incomplete` line is a reason why the recording lacks something; readers warn with it.
 The pieces of a series are in order of time. A piece without `steps` belongs to step 0; a series recorded only in step
 0 has no steps. The last of several single values or facts counts. A killed program leaves at most one incomplete line.
 
@@ -43,6 +45,10 @@ RESULTS = "perfgate.results/1"
 MAX_DOCUMENT = 56 << 20
 #: Readers split a longer line, and it would use much memory.
 _VALUES_IN_A_LINE = 10_000
+
+#: The beginning of a document, and of its reasons, as `_document` writes them.
+_DOCUMENT = b'{"schema": "%s"' % RESULTS.encode()
+_REASONS = b', "incomplete": ['
 
 _OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"perfgate\.(?:recording|results)/')
 
@@ -86,11 +92,14 @@ class Journal:
     def append(self, contents: Iterable[object]) -> None:
         """Append lines. Raises OSError and leaves the file unchanged if that fails.
 
+        If another program has changed the file, as can happen on file systems without locks, that is an OSError, too.
         NaN and infinity are written as such: readers refuse them with the name of the metric.
         """
         lines = (json.dumps(content, separators=(",", ":")).encode() + b"\n" for content in contents)
         rest = memoryview(b"".join(lines))
         size = self._size + len(rest)
+        if os.fstat(self._file).st_size != self._size:
+            raise OSError("another program has written to it")
         try:
             os.lseek(self._file, self._size, os.SEEK_SET)
             while rest:
@@ -113,32 +122,57 @@ class Journal:
         finally:
             self.release()
         if document:
-            self._replace(document, mode)
+            _replace(self.path, document, mode)
 
     def release(self) -> None:
         """Close the file as it is. In a child process, the parent keeps its lock."""
-        os.close(self._file)
+        with suppress(OSError):  # a quota, for example: the values of the last write may be lost
+            os.close(self._file)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         with open(os.dup(self._file), "rb") as file:
             file.seek(0)
             yield from map(json.loads, file)
 
-    def _replace(self, data: bytes, mode: int) -> None:
-        """Replace the file in one step, so a reader sees either the lines or the document."""
-        folder, name = os.path.split(self.path)
-        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, mode)
-            os.replace(temporary, self.path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+
+def _replace(path: str, data: bytes, mode: int) -> None:
+    """Replace the file in one step, so a reader sees either the lines or the document."""
+    folder, name = os.path.split(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def add_reason(path: str, reason: str) -> None:
+    """Add a reason why it is incomplete to a results document or recording that nobody writes any more.
+
+    Any other file stays as it is. Raises OSError if the file cannot be written.
+    """
+    with open(path, "r+b") as file:
+        if fcntl:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # a recorder writes it
+        text = json.dumps(reason)
+        data = file.read()
+        if data.startswith(_DOCUMENT):
+            rest = data[len(_DOCUMENT) :]
+            has_reasons = rest.startswith(_REASONS)
+            reasons = b"%s%s, " % (_REASONS, text.encode()) if has_reasons else b"%s%s]" % (_REASONS, text.encode())
+            data = _DOCUMENT + reasons + rest.removeprefix(_REASONS)
+            _replace(os.path.realpath(path), data, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+        elif _OURS.match(data) and data.endswith(b"\n") and RECORDING.encode() in data[:256]:
+            file.write(b'{"incomplete":%s}\n' % text.encode())
 
 
 def pieces(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
@@ -165,6 +199,7 @@ def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
     """
     environment: dict[str, Any] = {}
     commit = None
+    incomplete: list[str] = []
     all_series: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, Any]] = {}
     for piece in lines:
         if "metric" in piece:
@@ -177,13 +212,15 @@ def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
             else:
                 series["values"].extend(piece["values"])
                 series["steps"].extend(piece.get("steps", [0] * len(piece["values"])))
+        elif "incomplete" in piece:
+            incomplete.append(piece["incomplete"])
         else:
             environment |= piece.get("environment", {})
             commit = piece.get("commit", commit)
     for series in all_series.values():
         if not any(series.get("steps", ())):
             series.pop("steps", None)
-    head = {"schema": RESULTS, "environment": environment, "commit": commit}
+    head = {"schema": RESULTS, "incomplete": incomplete, "environment": environment, "commit": commit}
     text = json.dumps({name: part for name, part in head.items() if part})[:-1] + ', "series": [\n'
     text += ",\n".join(json.dumps(series, separators=(",", ":")) for series in all_series.values())
     return (text + "\n]}\n").encode() if all_series else b""

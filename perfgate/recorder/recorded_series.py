@@ -108,6 +108,11 @@ def check_facts(facts: Mapping[str, Fact], commit: str | None) -> None:
         _check_text("the commit", commit)
 
 
+def check_reason(reason: str) -> None:
+    """Raises ValueError for an invalid reason why a recording is incomplete."""
+    _check_text("the reason", reason, can_be_empty=False)
+
+
 def _check_unit(unit: str) -> None:
     _check_text("the unit", unit)
     if unit != "1" and unit not in UNITS:

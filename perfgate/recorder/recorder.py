@@ -19,6 +19,7 @@ from perfgate.recorder.recorded_series import (
     SeriesTable,
     as_number,
     check_facts,
+    check_reason,
     check_step,
 )
 from perfgate.recorder.turns import Turns, wait_for_gpu
@@ -164,6 +165,11 @@ class Recorder:
             warn(f"{series.metric}: {number} {series.unit} is not a valid measurement: no rule on this metric passes")
         self._writer.add(series, number, step)
 
+    def mark_incomplete(self, reason: str) -> None:
+        """Note that the recording lacks something, and why: perfgate reads it with a warning. Raises ValueError."""
+        check_reason(reason)
+        self._writer.mark_incomplete(reason)
+
     def step(self, number: int | None = None) -> None:
         """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number."""
         if number is not None:
@@ -208,12 +214,12 @@ class Recorder:
 
 
 class TimedSpan:
-    """A span of time on the host's monotonic clock. If the work raises, nothing is recorded.
+    """A span of time on the host's monotonic clock, `began` in nanoseconds. If the work raises, nothing is recorded.
 
     Every span runs this code: `benchmarks/recorder.py` measures its cost.
     """
 
-    __slots__ = ("_began", "_series", "_writer")
+    __slots__ = ("_series", "_writer", "began")
 
     def __init__(self, writer: Writer, series: RecordedSeries) -> None:
         self._writer = writer
@@ -221,14 +227,14 @@ class TimedSpan:
 
     def start(self: Timed) -> Timed:
         """Begin now."""
-        self._began = perf_counter_ns()
+        self.began = perf_counter_ns()
         return self
 
     def stop(self) -> None:
         """End now, and record the time since `start`."""
         now = perf_counter_ns()
         writer = self._writer
-        writer.pending.append((self._series, writer.step, now - self._began))  # Writer.add without the cost of a call
+        writer.pending.append((self._series, writer.step, now - self.began))  # Writer.add without the cost of a call
         if now >= writer.due:
             writer.write(now)
 

@@ -25,13 +25,13 @@ _taken: set[int] = set()
 class Turns:
     """The connection of one process to the referee; None in a process that takes no turns."""
 
-    def __init__(self, rank: int | None, world_size: int | None) -> None:
+    def __init__(self, rank: int | None, world_size: int | None, *, join: bool = True) -> None:
         self._connection: socket.socket | None = None
         self._process = os.getpid()
         #: True if this process has taken turns, even if it takes no more.
         self.are_taken = False
         address, side = os.environ.get(TURN), os.environ.get(SIDE)
-        if not address or side is None or self._process in _taken:
+        if not join or not address or side is None or self._process in _taken:
             return
         try:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

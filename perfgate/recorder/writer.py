@@ -45,6 +45,8 @@ class Writer:
         self._on_gpu: deque[tuple[RecordedSeries, int, Any, Any]] = deque()
         self._event: Callable[..., Any] | None = None
         self._lost = 0
+        #: Why the recording is incomplete, as far as that is not written yet.
+        self._reasons: list[str] = []
         self._warned = False
         self._writing = threading.RLock()  # a signal handler may close the recorder during a write
         self._journal = Journal(path)
@@ -78,6 +80,11 @@ class Writer:
         self._on_gpu.append((series, self.step, began, self.cuda_event()))
         self.write_if_due()
 
+    def mark_incomplete(self, reason: str) -> None:
+        """Write that the recording lacks something, and why, with the next values."""
+        self.check_open()
+        self._reasons.append(reason)
+
     def write_if_due(self) -> None:
         """Write if the last write is long enough ago."""
         if (now := perf_counter_ns()) >= self.due:
@@ -104,20 +111,22 @@ class Writer:
                 self.pending.append((series, step, began.elapsed_time(ended) * 1e6))
                 self._on_gpu.popleft()
         except RuntimeError as error:  # CUDA has failed
-            lost = len(self._on_gpu)
+            failed = f"CUDA failed, so {len(self._on_gpu)} spans on the GPU are lost: {error}"
             self._on_gpu.clear()
-            self._lost += lost
-            self._warn_once(f"CUDA failed, so {lost} spans on the GPU are lost: {error}")
-        taken = self.pending[:]  # other threads may append meanwhile
+            self._reasons.append(failed)
+            self._warn_once(failed)
+        taken, reasons = self.pending[:], self._reasons[:]  # other threads may append meanwhile
         try:
-            if taken:
-                self._journal.append(pieces(taken))
+            if taken or reasons:
+                self._journal.append([*pieces(taken), *({"incomplete": reason} for reason in reasons)])
             del self.pending[: len(taken)]
+            del self._reasons[: len(reasons)]
         except OSError as error:
             self.due += _TRY_AGAIN_AFTER
             self._lost += max(0, len(self.pending) - _MOST_WAITING)
             del self.pending[_MOST_WAITING:]
-            self._warn_once(f"cannot be written; the values wait in memory: {error.strerror or error}")
+            reason = error.strerror or error
+            self._warn_once(f"cannot be written, so values may be missing; the program continues: {reason}")
 
     def _warn_once(self, message: str) -> None:
         if not self._warned:
@@ -131,16 +140,14 @@ class Writer:
 
     def finish(self, facts: Mapping[str, object]) -> None:
         """Wait for the spans on the GPU, write everything and these facts, and make the file a results document."""
-        left = self._drain("is closed", facts, wait=True)
-        if left:
-            self._journal.release()
-            warn(f"{self.path}: the recording is incomplete: {left} values could not be written")
+        if not self._drain("is closed", facts, wait=True):
+            self._journal.release()  # unclosed: readers warn
             return
         try:
             self._journal.finish()
         except OSError as error:
             reason = error.strerror or error
-            warn(f"{self.path}: could not become a results document; perfgate reads it as it is: {reason}")
+            self._warn_once(f"could not become a results document; perfgate reads it as it is: {reason}")
 
     def abort(self) -> None:
         """Write everything and leave the file unclosed. Do not wait for the GPU, which may have failed."""
@@ -148,15 +155,17 @@ class Writer:
             self._drain("was aborted", {}, wait=False)
             self._journal.release()
 
-    def _drain(self, why: str, facts: Mapping[str, object], *, wait: bool) -> int:
-        """Write everything and accept no more values; return the number of lost values."""
+    def _drain(self, why: str, facts: Mapping[str, object], *, wait: bool) -> bool:
+        """Write everything and accept no more values. Return whether all that waited is written."""
         with self._writing:
+            if self._lost:
+                self._reasons.append(f"{self._lost} values could not be written")
             self._append(wait=wait)
-            left = len(self.pending) + self._lost
+            is_written = not self.pending and not self._reasons
             with suppress(OSError):
                 self._journal.append([{"environment": facts}] if facts else [])
             self._end(f"the recording {self.path} {why}: create another Recorder")
-        return left
+        return is_written
 
     def _end(self, why: str) -> None:
         self.pending = _Ended(why)
@@ -172,6 +181,11 @@ class Writer:
         """End the writer in a forked process: the file and the values belong to the parent."""
         self._end(f"{self.path} is recorded by the parent process: create another Recorder in the forked process")
         self._journal.release()
+
+
+def forget(path: str) -> None:
+    """Allow this process to record a file again: the training in it has failed."""
+    _recorded.discard(os.path.realpath(path))
 
 
 class _Ended(list[Entry]):

@@ -11,7 +11,7 @@ HEAD = '{"schema":"perfgate.recording/1","environment":{"gpu":"H200"},"commit":"
 FORWARD = '{"metric":"forward","labels":{"rank":"0"},"unit":"ms","values":[361.0,362],"steps":[0,1]}\n'
 MORE = '{"metric":"forward","labels":{"rank":"0"},"unit":"ms","values":[363],"steps":[2]}\n'
 NOT_CLOSED = (
-    "train.log: warning: the recording was not closed: the program ended early, or is still running; "
+    "train.log: warning: the recording was not closed: the program ended early, could not write, or is still running; "
     "what it wrote so far is read"
 )
 

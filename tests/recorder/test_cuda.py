@@ -125,7 +125,7 @@ def test_a_gpu_that_fails_costs_its_spans_alone(gpu: Gpu) -> None:
     assert "CUDA failed, so 1 spans on the GPU are lost: CUDA error" in str(warned[0].message)
     (run,) = read_runs(["run.json"])
     assert [series.key.metric for series in run.series] == ["a"]
-    assert "the recording was not closed" in str(run.problems)
+    assert "the recording is incomplete: CUDA failed, so 1 spans on the GPU are lost: CUDA error" in str(run.problems)
 
 
 @pytest.mark.parametrize("torch", [None, SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))])

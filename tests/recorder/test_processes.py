@@ -157,11 +157,8 @@ def test_a_full_disk_is_a_warning_and_loses_nothing_that_was_written(tmp_path: P
     )
     assert done.returncode == 0
     assert done.stdout == '{"metric":"a","unit":"1","values":[1.0]}\n'
-    assert (
-        done.stderr.count("RecorderWarning: run.json: cannot be written; the values wait in memory: File too large")
-        == 1
-    )
-    assert "the recording is incomplete: 7 values could not be written" in done.stderr
+    assert done.stderr.count("RecorderWarning") == 1
+    assert "run.json: cannot be written, so values may be missing; the program continues: File too large" in done.stderr
     found, problems = read(tmp_path / "run.json")
     assert found == {"a": [1.0]}
     assert "the recording was not closed" in problems[0]
@@ -189,6 +186,39 @@ def test_values_that_waited_are_written_when_there_is_room_again(tmp_path: Path)
     )
     assert done.stderr == ""
     assert read(tmp_path / "run.json") == ({"a": [1.0, 2.0, 3.0]}, [])
+
+
+def test_values_that_found_no_room_are_counted_in_the_recording(tmp_path: Path) -> None:
+    done = run_program(
+        tmp_path,
+        f"""
+        {EAGER}
+        writer._TRY_AGAIN_AFTER = 0
+        writer._MOST_WAITING = 2
+        write = os.write
+        def full(file, data):
+            raise OSError(28, "No space left on device")
+        with Recorder("run.json") as rec:
+            os.write = full
+            for number in range(5):
+                rec.record("a", number, unit="1")
+            os.write = write
+        """,
+    )
+    assert (done.returncode, done.stderr.count("RecorderWarning")) == (0, 1)
+    found, problems = read(tmp_path / "run.json")
+    assert found == {"a": [0.0, 1.0]}
+    assert [text.split(": ", 1)[1] for text in problems] == [
+        "warning: the recording is incomplete: 3 values could not be written"
+    ]
+
+
+@pytest.mark.parametrize("change", ["os.truncate('run.json', 0)", "open('run.json', 'a').write('other')"])
+def test_another_program_that_changes_the_file_does_not_stop_this_one(tmp_path: Path, change: str) -> None:
+    done = run_program(tmp_path, f'with Recorder("run.json") as rec:\n    rec.record("a", 1, unit="1")\n    {change}')
+    assert (done.returncode, done.stderr.count("RecorderWarning")) == (0, 1)
+    assert "another program has written to it" in done.stderr
+    assert read(tmp_path / "run.json")[1] != []
 
 
 def test_no_room_for_the_document_leaves_a_closed_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from perfgate.core import Key, Run
 from perfgate.core.units import Unit
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.recorded.results import SeriesForm, is_possible, per_base, unit_of
+from perfgate.readers.recorded.results import INCOMPLETE, SeriesForm, is_possible, per_base, unit_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
@@ -25,7 +25,10 @@ TITLE = "a recording of perfgate.Recorder that was not closed"
 METRICS = "whatever was recorded until then"
 SCHEMA = "perfgate.recording/1"
 
-_OPEN = "the recording was not closed: the program ended early, or is still running; what it wrote so far is read"
+_OPEN = (
+    "the recording was not closed: the program ended early, could not write, or is still running; "
+    "what it wrote so far is read"
+)
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -60,6 +63,8 @@ class _Recording(RunBuilder):
             self._piece(content, number)
         elif isinstance(content.get("environment"), dict):
             self._facts(content["environment"], number)
+        elif isinstance(content.get("incomplete"), str):
+            self.say("warning", INCOMPLETE, number, f": {content['incomplete']}")
         elif content.get("closed") is True:
             self.closed = True
         else:

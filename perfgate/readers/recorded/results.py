@@ -31,11 +31,16 @@ NAME = "perfgate"
 TITLE = "perfgate results (perfgate.results/1)"
 METRICS = "whatever was recorded"
 
+INCOMPLETE = "the recording is incomplete"
+
 Form = TypeVar("Form")
 Name = Annotated[str, Meta(min_length=1)]
 
 #: The fields of every object, to suggest one of them.
-_FIELDS = ("schema", "environment", "commit", "series", "runs", "metric", "labels", "unit", "values", "value", "steps")
+_FIELDS = (
+    *("schema", "environment", "commit", "incomplete", "series", "runs"),
+    *("metric", "labels", "unit", "values", "value", "steps"),
+)
 _STATISTICS = ("aggregate", "mean", "count", "total", "min", "max", "median", "stddev")
 
 
@@ -69,6 +74,8 @@ class RunForm(Struct, forbid_unknown_fields=True):
     series: Annotated[list[object], Meta(min_length=1)]
     environment: dict[Name, str | int | float | bool] = {}
     commit: str | None = None
+    #: Why the recording lacks something.
+    incomplete: list[Name] = []
 
 
 class SingleForm(RunForm, forbid_unknown_fields=True, kw_only=True):
@@ -117,6 +124,8 @@ def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: ob
             file.count("facts", before=run.problems)
             run.facts[name] = value
         run.commit = written.commit
+        for at, reason in enumerate(written.incomplete):
+            run.say("warning", INCOMPLETE, (*path, "incomplete", at), f": {reason}")
         for index, member in enumerate(written.series):
             place = (*path, "series", index)
             if series := _convert(run, SeriesForm, member, place):
