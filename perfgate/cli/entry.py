@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from io import StringIO
+from io import StringIO, TextIOWrapper
 
 import click
 
@@ -96,6 +97,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _prepare_process() -> None:
     """Refuse an environment in which numpy would end the process its own way, with 1 or a traceback. Raises Refused."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        codecs.register_error("perfgate", _in_ascii)
+        sys.stdout.reconfigure(errors="perfgate")
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch is not None and not epoch.strip():  # not set; numpy would read it as a number
         del os.environ["SOURCE_DATE_EPOCH"]
@@ -107,6 +111,15 @@ def _prepare_process() -> None:
         room = resource.getrlimit(resource.RLIMIT_AS)[0]
         if room != resource.RLIM_INFINITY:
             _use_little_memory(room)
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """What stands in text for characters that the encoding of stdout lacks: `->` for `→` under cp1252."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    from perfgate.core.wording import one_line
+
+    return one_line(error.object[error.start : error.end], ascii_only=True), error.end
 
 
 def _use_little_memory(room: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import say, tell
+from perfgate.cli.shared import tell, write_document
 
 
 @click.command()
@@ -22,4 +22,5 @@ def env() -> int:
     facts, hints = machine_facts()
     for hint in hints:
         tell(hint)
-    return say([encode(facts)])
+    write_document(encode(facts))
+    return 0

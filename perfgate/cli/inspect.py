@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import command_options, format_option, progress, runs_argument, screen, trace_mode_option
+from perfgate.cli.shared import (
+    command_options,
+    format_option,
+    progress,
+    runs_argument,
+    screen,
+    trace_mode_option,
+    write_document,
+)
 from perfgate.workspace.options import CommandOptions
 
 
@@ -23,5 +31,8 @@ def inspect(options: CommandOptions, as_json: bool, values: bool) -> int:
 
     with progress():
         found, code = command(options, with_values=values and as_json)
-    click.echo(render_json(found) if as_json else render_text(found, ascii_only=screen().ascii_only), nl=False)
+    if as_json:
+        write_document(render_json(found))
+    else:
+        click.echo(render_text(found, ascii_only=screen().ascii_only), nl=False)
     return code

@@ -12,6 +12,7 @@ from perfgate.cli.shared import (
     rules_option,
     screen,
     suite_option,
+    write_document,
 )
 from perfgate.workspace.options import CommandOptions
 
@@ -29,7 +30,9 @@ def plan(options: CommandOptions, as_json: bool) -> int:
     from perfgate.reporters.plan import render_json, render_text
 
     found, problems = command(options)
-    seen = screen()
-    text = render_json(found, problems) if as_json else render_text(found, width=seen.width, ascii_only=seen.ascii_only)
-    click.echo(text, nl=False)
+    if as_json:
+        write_document(render_json(found, problems))
+    else:
+        seen = screen()
+        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
     return complain(problems)

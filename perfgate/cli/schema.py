@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from perfgate.cli.shared import write_document
+
 
 @click.command()
 @click.argument("name", type=click.Choice(["rules", "results", "baseline", "report"]))
@@ -15,5 +17,5 @@ def schema(name: str) -> int:
     """
     from perfgate.schemas import FOLDER
 
-    click.echo((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"), nl=False)
+    write_document((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))
     return 0

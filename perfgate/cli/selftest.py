@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import JUDGING, command_options, complain, runs_argument, screen
+from perfgate.cli.shared import JUDGING, command_options, complain, runs_argument, screen, write_document
 from perfgate.workspace.options import CommandOptions
 
 
@@ -23,7 +23,7 @@ def selftest(options: CommandOptions, as_json: bool) -> int:
     done = command(options)
     shown = (done.proofs, done.against, done.exit_code, done.time_seen)
     if as_json:
-        click.echo(render_json(*shown), nl=False)
+        write_document(render_json(*shown))
     else:
         seen = screen()
         text = render_text(*shown, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only)

@@ -211,6 +211,12 @@ def say(lines: Sequence[str]) -> int:
     return 0
 
 
+def write_document(text: str) -> None:
+    """Write a document to stdout in UTF-8, whatever the encoding of stdout is: the document says that it is UTF-8."""
+    is_binary = hasattr(sys.stdout, "buffer")  # not if a program replaced stdout by a StringIO
+    click.echo(text.encode("utf-8", "backslashreplace") if is_binary else text, nl=False)
+
+
 def tell(message: str) -> None:
     """Print to stderr. Names of files and metrics never act as commands of a terminal or of a job's log."""
     from perfgate.core.wording import one_line, without_commands
@@ -290,7 +296,7 @@ def publish(report: Report, publication: Publication) -> int:
 
         failures = write_reports(publication.outputs, lambda name: RENDERERS[name](report))
         for name in printed:
-            click.echo(RENDERERS[name](report), nl=False)
+            write_document(RENDERERS[name](report))
     if not printed:
         from perfgate.reporters.terminal_table import render
 
