@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from perfgate import __version__
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
 from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode
 
+#: The tool. Releases are published under this address.
+_DRIVER = {"name": "perfgate", "semanticVersion": __version__, "informationUri": "https://pypi.org/project/perfgate/"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The largest number of results. A notification counts the others.
 MOST_RESULTS = 5_000
@@ -36,7 +39,7 @@ def render(report: Report) -> str:
     for result in results:
         result["ruleIndex"] = ids.setdefault(result["ruleId"], len(ids))
     run = {
-        "tool": {"driver": {"name": "perfgate", "rules": [_rule(name, news) for name in ids]}},
+        "tool": {"driver": {**_DRIVER, "rules": [_rule(name, news) for name in ids]}},
         "columnKind": "unicodeCodePoints",
         "invocations": [_invocation(report, left_out)],
         "results": results,
@@ -71,7 +74,11 @@ def _text(verdict: Verdict) -> str:
 def _result(verdict: Verdict) -> dict[str, Any]:
     text = _text(verdict)
     identity = (verdict.rule, verdict.asks, series_name(verdict.metric, verdict.labels), verdict.source or "")
-    return _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
+    entry = _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
+    # Metrics of one glob have the line of their rule in common, and differ in this name.
+    name = clip(one_line(phrases.what(verdict)), _LONGEST_TEXT)
+    entry["locations"][0]["logicalLocations"] = [{"fullyQualifiedName": name}]
+    return entry
 
 
 def _problem_result(problem: Problem) -> dict[str, Any]:
@@ -86,7 +93,11 @@ def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[st
         "level": level,
         "message": _message(text),
         "locations": [_location(at)],
-        "partialFingerprints": {"perfgateVerdict/v1": digest},
+        "partialFingerprints": {
+            "perfgateVerdict/v1": digest,
+            # GitHub tells alerts apart by this one only, and makes it from the line of the rule where it is absent.
+            "primaryLocationLineHash": f"{digest[:16]}:1",
+        },
     }
 
 

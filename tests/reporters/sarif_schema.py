@@ -70,7 +70,12 @@ RUN = {
                 "driver": {
                     "type": "object",
                     "required": ["name"],
-                    "properties": {"name": {"const": "perfgate"}, "rules": {"type": "array", "items": RULE}},
+                    "properties": {
+                        "name": {"const": "perfgate"},
+                        "semanticVersion": {"type": "string"},
+                        "informationUri": {"type": "string", "format": "uri"},
+                        "rules": {"type": "array", "items": RULE},
+                    },
                     "additionalProperties": False,
                 }
             },

@@ -1,6 +1,7 @@
 """SARIF: goldens, the standard's form, and results that code scanning can show."""
 
 import json
+import re
 from dataclasses import replace
 
 import jsonschema
@@ -10,6 +11,7 @@ from hypothesis import given
 from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, SHORT_REPORTS, WITH_MANY, check_golden
 from sarif_schema import SARIF
 
+from perfgate import __version__
 from perfgate.core import Location
 from perfgate.reporters import phrases
 from perfgate.reporters.sarif import MOST_RESULTS, render
@@ -26,7 +28,8 @@ def run(report):
 
 @pytest.mark.parametrize("name", SHORT_REPORTS)
 def test_golden(name):
-    check_golden(f"{name}.sarif", render(SHORT_REPORTS[name]))
+    text = render(SHORT_REPORTS[name])
+    check_golden(f"{name}.sarif", text.replace(f'"semanticVersion": "{__version__}"', '"semanticVersion": "VERSION"'))
 
 
 @pytest.mark.parametrize("report", WITH_MANY.values(), ids=WITH_MANY)
@@ -83,6 +86,23 @@ def test_a_result_keeps_its_identity_when_its_numbers_change():
         for verdict in (FAILED_LIMIT, other, replace(FAILED_LIMIT, metric="x"))
     ]
     assert prints[0] == prints[1] != prints[2]
+
+
+def test_failures_of_one_glob_are_alerts_of_their_own():
+    """GitHub compares this fingerprint only, and without it makes one from the line, which is that of the rule."""
+    failures = [replace(FAILED_LIMIT, metric=f"kernel.k{i}", rule="kernel.* p95 under 50 ms") for i in range(3)]
+    results = run(replace(ALL_PASS, verdicts=tuple(failures)))["results"]
+    hashes = [result["partialFingerprints"]["primaryLocationLineHash"] for result in results]
+    assert all(re.fullmatch(r"[0-9a-f]{16}:1", one) for one in hashes)
+    assert len(set(hashes)) == 3
+    names = [result["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] for result in results]
+    assert names == [f'kernel.k{i}{{stage="train"}} p95 on rank 3' for i in range(3)]
+
+
+def test_the_tool_has_a_version_and_an_address():
+    driver = run(ALL_PASS)["tool"]["driver"]
+    assert driver["semanticVersion"] == __version__
+    assert driver["informationUri"].startswith("https://")
 
 
 def test_whether_it_could_judge_is_said_of_the_run():
