@@ -23,6 +23,8 @@ LONGEST_BODY = 16 * 1024
 LONGEST_FILE = 10 * 1024 * 1024
 #: The longest name or one-line message, in characters.
 _LONGEST_LINE = 500
+#: How the message of a warning begins.
+_WARNED = "warning, does not block"
 #: A case has no time of its own, but consumers misread a missing time and 0.
 _SECONDS = 1e-6
 
@@ -106,15 +108,15 @@ def _case(verdict: Verdict, name: str, classname: str) -> TestCase:
     """The case of a verdict. It has at most one child, because consumers disagree on cases with several."""
     case = TestCase(name, classname, elapsed_sec=_SECONDS)
     message, body = _line(verdict.message) or verdict.outcome, _body(verdict)
-    if verdict.outcome == "skipped" or (verdict.outcome == "inconclusive" and phrases.is_warning(verdict)):
+    if verdict.outcome == "pass":
+        case.stdout = body
+    elif verdict.outcome == "skipped":
         case.add_skipped_info(message, body)
-    elif phrases.is_warning(verdict):
-        case.stdout = f"WARN: {body}"
+    elif phrases.is_warning(verdict):  # JUnit has no warnings; consumers show a pass in green and this in yellow
+        case.add_skipped_info(_line(f"{_WARNED}: {message}"), f"{_WARNED}: {body}")
     elif verdict.outcome == "fail":
         case.add_failure_info(message, body, "perfgate.limit" if verdict.kind == "limit" else "perfgate.regression")
-    elif verdict.improved and verdict.outcome == "pass":
-        case.stdout = body
-    elif verdict.outcome != "pass":
+    else:
         kind = verdict.reason if verdict.outcome == "error" else verdict.outcome
         case.add_error_info(message, body, f"perfgate.{_line(kind).replace('-', '_')}")
     return case

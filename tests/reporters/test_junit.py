@@ -11,6 +11,7 @@ from lxml import etree
 from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, SUSPECT, WITH_MANY, check_golden, limit
 
 from perfgate.core import Location, Problem
+from perfgate.reporters import phrases
 from perfgate.reporters.junit import LONGEST_BODY, render
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).with_name("junit10.xsd")))
@@ -53,12 +54,12 @@ def test_no_file_is_greener_than_the_exit_code(report):
 
 MAPPING = [
     # verdict                                         child         type
-    (limit(), None, None),
+    (limit(), "system-out", None),
     (FAILED_LIMIT, "failure", "perfgate.limit"),
     (replace(FAILED_LIMIT, kind="change"), "failure", "perfgate.regression"),
-    (replace(FAILED_LIMIT, exit_code=0, severity="warning"), "system-out", None),
+    (replace(FAILED_LIMIT, exit_code=0, severity="warning"), "skipped", "skipped"),
     (SUSPECT, "error", "perfgate.suspect"),
-    (replace(SUSPECT, exit_code=0), "system-out", None),
+    (replace(SUSPECT, exit_code=0), "skipped", "skipped"),
     (INCONCLUSIVE, "skipped", "skipped"),
     (replace(INCONCLUSIVE, exit_code=3), "error", "perfgate.inconclusive"),
     (ABSENT, "error", "perfgate.metric_absent"),
@@ -71,17 +72,23 @@ def test_what_each_outcome_becomes(verdict, child, kind):
     report = replace(ALL_PASS, verdicts=(verdict,), exit_code=verdict.exit_code)
     [case] = cases(report).values()
     assert [element.tag for element in case] == ([child] if child else [])
-    if child == "system-out":
-        assert case[0].text.startswith("WARN: ")
-    elif child:
-        assert case[0].get("type") == kind
-        assert case[0].get("message") == verdict.message
-        assert case[0].text.startswith(verdict.message)
+    head = "warning, does not block: " if phrases.is_warning(verdict) else ""
+    assert case[0].get("type") == kind
+    assert case[0].get("message") == (f"{head}{verdict.message}" if kind else None)
+    assert case[0].text.startswith(f"{head}{verdict.message}")
+
+
+def test_a_pass_has_its_evidence():
+    [case] = cases(replace(ALL_PASS, verdicts=(limit(),))).values()
+    lines = case.findtext("system-out").split("\n")
+    assert "measured: 448 ms [442.1, 455]" in lines
+    assert "allowed: under 500 ms" in lines
+    assert "data: 1664 values in 1 run (effective sample size 612), 95% confidence" in lines
 
 
 def test_another_reader_counts_the_same():
     [suite] = JUnitXml.fromstring(render(EVERY_OUTCOME).encode())
-    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (20, 3, 3, 2)
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (20, 3, 3, 3)
     properties = {prop.name: prop.value for prop in suite.properties()}
     assert properties["perfgate.warnings"] == "2"
     assert properties["environment.gpu"] == "NVIDIA H200"
