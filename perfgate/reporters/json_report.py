@@ -1,4 +1,4 @@
-"""The report as JSON (`perfgate.report/1`) with full precision, in base units; see `report.schema.json`."""
+"""The report as JSON (`perfgate.report/1`) in base units, with 12 digits; see `report.schema.json`."""
 
 from __future__ import annotations
 

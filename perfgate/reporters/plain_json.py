@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ _NUMBERS = re.compile(r"\[\n([-+.,\deE\s]*)\]")
 def encode(document: Mapping[str, Any]) -> str:
     """Return indented JSON with a final newline. Fields keep their order, and dataclasses become objects.
 
-    A list of numbers is on one line, which halves the text.
+    A list of numbers is on one line, which halves the text. Numbers are rounded by `stable`.
     """
     text = msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2).decode()
     text = _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
@@ -29,6 +30,16 @@ def encode(document: Mapping[str, Any]) -> str:
         r"[^\x00-\x7e]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text
     )
     return text.replace("##[", "#\\u0023[") + "\n"
+
+
+def stable(value: float) -> float:
+    """Return a number with 12 significant digits, or as a whole number from 1e12 on (bytes).
+
+    The digits after them differ between versions of numpy, which sum in another order.
+    """
+    if not isfinite(value):
+        return value
+    return float(f"{value:.12g}") if abs(value) < 1e12 else float(round(value))
 
 
 def problem(found: Problem) -> dict[str, Any]:
@@ -59,6 +70,8 @@ def _plain(value: Any) -> Any:
     """The value as dicts, lists and scalars. Lone surrogates become visible escapes, because UTF-8 has none."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float):
+        return stable(value)
     if isinstance(value, Mapping):
         return {_plain(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -147,7 +147,7 @@ WARNED_CHANGE = change(
     at=Location(RULES, 11, 5),
     base=Estimate(61.5 * 1024**3, None, None, None, None, 5),
     new=Estimate(63.0 * 1024**3, None, None, None, None, 2),
-    change=RelativeChange(63.0 / 61.5 - 1, 63.0 / 61.5 - 1, 63.0 / 61.5 - 1),
+    change=RelativeChange(*[round(63.0 / 61.5 - 1, 9)] * 3),
     tolerance=0.01,
 )
 SUSPECT = change(

@@ -21,6 +21,7 @@ from samples import (
 )
 
 from perfgate.reporters.json_report import render
+from perfgate.reporters.plain_json import stable
 from perfgate.schemas import schema
 
 SCHEMA = schema("report")
@@ -67,8 +68,28 @@ def test_a_list_of_numbers_stands_on_one_line():
 def test_any_report_is_valid_and_says_the_same_when_read(report):
     document = json.loads(render(report))
     VALIDATOR.validate(document)
-    assert [verdict["bound"] for verdict in document["verdicts"]] == [verdict.bound for verdict in report.verdicts]
+    assert [verdict["bound"] for verdict in document["verdicts"]] == [
+        None if verdict.bound is None else stable(verdict.bound) for verdict in report.verdicts
+    ]
     assert document["suite"] == report.suite.encode("utf-8", "backslashreplace").decode()
+
+
+LAST_DIGITS = [
+    # what one version of numpy computes, and another
+    (0.07405199999999999, 0.074052),
+    (0.1 + 0.2, 0.3),
+    (1099511627776.0002, 1099511627776.0),  # bytes stay whole
+    (5e-324, 5e-324),
+    (1.7976931348623157e308, 1.7976931348623157e308),
+    (-0.0, -0.0),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), LAST_DIGITS)
+def test_the_last_digits_of_a_sum_do_not_change_the_bytes(one, other):
+    texts = [render(replace(ALL_PASS, verdicts=(replace(FAILED_CHANGE, bound=bound),))) for bound in (one, other)]
+    assert texts[0] == texts[1]
+    assert json.loads(texts[0])["verdicts"][0]["bound"] == pytest.approx(other, rel=1e-11)
 
 
 @briefly
