@@ -25,6 +25,12 @@ from workflow import Refused, for_others, given, lines, perfgate, tell, truth, w
 #: Exit codes, the worst first: internal error, usage, failure, could not judge, nothing blocks.
 ORDER = (4, 2, 1, 3, 0)
 INTERNAL = 4
+#: How perfgate ended, by exit code, if it wrote no report.
+ENDS = {
+    INTERNAL: "could not start, or broke,",
+    2: "refused its options or rules (exit code 2)",
+    3: "could not read what it was given (exit code 3)",
+}
 #: Earlier runs, pairs and the facts of the machine, in the working directory.
 KEPT = Path("perfgate-runs")
 #: How long a measurement may take. The time limit of the job ends it before.
@@ -179,8 +185,10 @@ def ask(command: str, options: Sequence[str], words: Sequence[str], scratch: Pat
         document = json.loads(report.read_bytes())
         return Answer(code, document["outcome"], document["counts"], report)
     except (OSError, ValueError, KeyError):
-        tell("error", f"perfgate {command} ended with {code} and judged nothing: see the log for the reason")
-        return Answer(code or INTERNAL)
+        # Without a report, 0 and 1 are not answers of perfgate: Python itself exits with 1 if it cannot start perfgate.
+        code = INTERNAL if code in (0, 1) else code
+        tell("error", f"perfgate {command} {ENDS[code]} and judged nothing: see the log for the reason")
+        return Answer(code)
 
 
 def with_jobs(answer: Answer) -> Answer:

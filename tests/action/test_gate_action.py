@@ -11,6 +11,7 @@ import importlib
 import io
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -175,6 +176,20 @@ def test_inputs_that_cannot_be_followed_are_red(
     assert result.conclusion == "failure"
     assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("error", "2")
     assert words in result.log
+
+
+def test_a_perfgate_that_does_not_start_is_no_failed_rule(action: Action, limit: Path, installed: str) -> None:
+    """Python itself exits with 1 if it cannot import a module; 1 is the code of a failed rule."""
+    write_log(limit / "train.log", forward=steady(100))
+    environment = clean_environment(limit / ".runner")
+    bare = str(limit / "bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    result = run_action(
+        ROOT, {"results": "train.log"}, limit, environment, PUSH, {"install": {"python": f"{bare}/bin/python"}}
+    )
+    assert result.conclusion == "failure"
+    assert (result.outputs["outcome"], result.outputs["exit-code"]) == ("error", "4")
+    assert "perfgate check could not start, or broke, and judged nothing" in result.log
 
 
 def test_every_input_reaches_the_judge(script: Action, repository: Repository, folder: Path) -> None:
