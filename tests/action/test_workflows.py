@@ -195,7 +195,9 @@ def test_actionlint_finds_nothing_but_labels_of_ours(tmp_path: Path) -> None:
 def test_the_hook_checks_rule_files(tmp_path: Path) -> None:
     [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert re.search(hook["files"], "rules/training.yaml")
-    assert not re.search(hook["files"], "src/rules/a.yaml")
+    assert re.search(hook["files"], "train/rules/a.yml")
+    assert not re.search(hook["files"], "my-rules/a.yaml")
+    assert not re.search(hook["files"], "rules.yaml")
     (tmp_path / "bad.yaml").write_text("version: 1\nrules: [forward undr 1 s]\n")
     words = [sys.executable, "-m", *hook["entry"].split(), str(tmp_path / "bad.yaml")]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
