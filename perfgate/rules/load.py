@@ -27,7 +27,7 @@ from perfgate.rules.ruleset import (
 from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
-from perfgate.rules.validate import problem_at, violation_problems
+from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -214,7 +214,7 @@ class _FileLoader:
                 if line.startswith(text) and " #" in line[len(text) :]:
                     advice = "if it belongs to the name, wrap the sentence in single quotes"
                     message = f"YAML ignores text after ` #` ({advice}): {message}"
-                self.fail(message, sentence_path, error.start, error.end)
+                self.fail(proposing(message, text), sentence_path, error.start, error.end)
         settings = self.settings(base, item, path)
         when, expected = item.get("when"), item.get("expect_fail")
         conditions = self.conditions(when, path) if isinstance(when, dict) else ()

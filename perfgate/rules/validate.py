@@ -48,6 +48,15 @@ def problem_at(document: YamlDocument, message: str, path: Path, start: int = 0,
     return document.underlined(message, place.line, place.column, width)
 
 
+def proposing(message: str, text: str) -> str:
+    """Return the message of a wrong sentence with a sentence that works instead, if the author's meaning is clear."""
+    from perfgate.rules.repair import in_yaml, repaired
+
+    if "write `" in message or (sentence := repaired(text)) is None:
+        return message
+    return f"{message.partition('; did you mean')[0]}; did you mean `{in_yaml(sentence)}`?"
+
+
 def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, end: int) -> tuple[int, int]:
     """Return the line and column of `text[start:end]`, where `text` is the scalar at `place`."""
     if place.rest.startswith(text):
@@ -105,6 +114,8 @@ def _specific(error: Violation) -> list[Violation]:
 
 def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
     path: Path = tuple(error.absolute_path)
+    if sentence := _meant_sentence(error, path):
+        return [problem_at(document, f"a rule is a sentence: write `{sentence}`", path)]
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         unknown = [key for key in error.instance if key not in known]
@@ -117,6 +128,16 @@ def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
         missing = [key for key in error.validator_value if key not in error.instance]
         return [problem_at(document, f"the field {key!r} is missing" + advice, path) for key in missing]
     return [problem_at(document, _words(error, path) + advice, path)]
+
+
+def _meant_sentence(error: Violation, path: Path) -> str | None:
+    """Return the sentence for a rule that is written as a mapping without `assert`."""
+    if path[:1] != ("rules",) or len(path) != 2 or not isinstance(error.instance, dict) or "assert" in error.instance:
+        return None
+    from perfgate.rules.repair import in_yaml, sentence_of_mapping
+
+    sentence = sentence_of_mapping(error.instance, error.schema.get("properties", ()))
+    return None if sentence is None else in_yaml(sentence)
 
 
 def _unknown(key: str, known: list[str]) -> str:

@@ -35,7 +35,7 @@ _UNEXPECTED = {
     "=": "= is not a comparator: write `under`, `at most`, `over`, `at least`, <, <=, > or >=",
 }
 #: Units in words, where the symbol with the most similar letters would be another one.
-_UNIT_WORDS = {
+UNIT_WORDS = {
     **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
     **dict.fromkeys(("hour", "hours"), "h"),
@@ -161,7 +161,7 @@ class Cursor:
         unit = UNITS.get(symbol)
         if symbol and unit is None:  # suggest one by letter case, by its name in words, or by its letters
             same = [known for known in UNITS if known.lower() == symbol.lower()]
-            in_words = [_UNIT_WORDS[symbol]] if symbol in _UNIT_WORDS else []
+            in_words = [UNIT_WORDS[symbol]] if symbol in UNIT_WORDS else []
             near = same or in_words or get_close_matches(symbol, UNITS, n=1)
             advice = f"did you mean {near[0]!r}?" if near else f"known units are {', '.join(UNITS)}"
             self.fail(f"unknown unit {symbol!r}; {advice}", last)

@@ -1,0 +1,196 @@
+"""From what an author probably meant to a sentence that works: `no slower than 5%` → `within 5% of baseline`.
+
+Only called when a sentence or a mapping is wrong. A proposal always parses; where the meaning is not clear there is no
+proposal. Names with blanks become the known metric with the same words, or a quoted name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from perfgate.core.units import NUMBER, UNITS
+from perfgate.core.wording import is_statistic
+from perfgate.rules.syntax.cursor import UNIT_WORDS, SentenceError, meant_percentile
+from perfgate.rules.syntax.grammar import parse_sentence
+
+#: Metrics that many formats have, for authors without stored runs.
+_USUAL_METRICS = (
+    *("step.time", "memory.peak_allocated", "memory.allocated", "memory.reserved", "gpu.utilization"),
+    *("samples_per_second", "tokens_per_second", "iteration_time"),
+)
+#: The longest text, in characters, for which a proposal is searched.
+_LONGEST = 300
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: Words before a quantity that belong to the clause, not to the name of the metric.
+_LOWER_BOUND = _words("least minimum min over above > >= higher greater larger more longer faster")
+_STRICT = _words("under below less lower smaller fewer shorter over above greater higher larger longer < >")
+_CHANGE = _words(
+    "within change changes changed increase increases increased regress regresses regression grow grows slowdown "
+    "slower worse degrade degrades drop drops decrease decreases decline declines loss faster"
+)
+_VERBS = _words("is are be should must shall may can will stays stay remains remain keeps keep takes take")
+_FILLERS = _VERBS | _words(
+    "no not never than at most up to by being been was a an the maximum max <= = == : of equal equals limit limited "
+    "exceed exceeds allowed has have needs need wihtin withn undr belw"
+)
+_CLAUSE_WORDS = _LOWER_BOUND | _STRICT | _CHANGE | _FILLERS
+#: Words after a quantity, and the reference that they mean.
+_REFERENCES = {
+    **dict.fromkeys(_words("baseline basline base before main master previous reference yesterday"), "baseline"),
+    "anchor": "anchor",
+}
+_AFTER = _CHANGE | _words("of off from than the to compared with over above below more less higher lower")
+_AVERAGES = {"average": "mean", "avg": "mean", "maximum": "max", "minimum": "min", "sum": "total"}
+#: Fields of a mapping in the words of other tools, and how the sentence goes on.
+_METRIC_FIELDS = ("metric", "name", "key", "series", "measure")
+_STATISTIC_FIELDS = ("statistic", "stat", "percentile", "aggregate", "aggregation")
+_BOUND_FIELDS = {
+    **dict.fromkeys(("max", "maximum", "at_most", "upper", "limit", "threshold", "less_than", "lte"), "at most {}"),
+    **dict.fromkeys(("under", "below", "lt"), "under {}"),
+    **dict.fromkeys(("min", "minimum", "at_least", "lower", "greater_than", "gte"), "at least {}"),
+    **dict.fromkeys(("over", "above", "gt"), "over {}"),
+    **dict.fromkeys(
+        ("within", "tolerance", "max_change", "max_regression", "max_increase", "change", "regression"),
+        "within {} of baseline",
+    ),
+}
+
+
+def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
+    """Return a valid sentence that the author of a wrong one probably meant, or None.
+
+    Parameters:
+        text: a sentence that does not parse.
+        metrics: the names of the stored metrics, if they are known.
+    """
+    words = _split(text)
+    at = next((i for i, word in enumerate(words) if i and NUMBER.match(word) and not meant_percentile(word)), None)
+    if at is None or len(text) > _LONGEST or any(mark in text for mark in '{}()"`'):
+        return None
+    quantity, after = _quantity(words, at)
+    head = words[:at]
+    while head and head[-1].lower() in _CLAUSE_WORDS and len(head) > 1:
+        head.pop()
+    subject = _subject(head, metrics)
+    clause = _clause([word.lower() for word in words[len(head) : at]], quantity, [word.lower() for word in after])
+    return _valid(f"{subject} {clause}") if subject and clause else None
+
+
+def sentence_of_mapping(mapping: Mapping[str, object], known: Collection[str]) -> str | None:
+    """Return the sentence for a rule in the form of another tool, such as `{metric: forward, max: 50 ms}`; or None.
+
+    Parameters:
+        mapping: the rule, without `assert`.
+        known: the fields of a rule, which say nothing about the sentence.
+    """
+    fields = {str(name).lower(): value for name, value in mapping.items() if name not in known}
+    metric = next((value for name in _METRIC_FIELDS if isinstance(value := fields.get(name), str)), None)
+    if metric is None and len(mapping) == 1:  # `forward: 50 ms`
+        [(name, value)] = mapping.items()
+        is_misspelt = get_close_matches(name, known, n=1, cutoff=0.6)
+        return None if is_misspelt else _valid(f"{name} {value}") or _valid(f"{name} at most {value}")
+    statistic = next((f" {fields[name]}" for name in _STATISTIC_FIELDS if is_statistic(str(fields.get(name)))), "")
+    unit = f" {fields['unit']}" if isinstance(fields.get("unit"), str) else ""
+    clauses = [
+        wanted.format(f"{fields[name]}{unit if isinstance(fields[name], (int, float)) else ''}")
+        for name, wanted in _BOUND_FIELDS.items()
+        if isinstance(fields.get(name), (str, int, float))
+    ]
+    name = metric if metric and " " not in metric else f'"{metric}"'
+    return _valid(f"{name}{statistic} {' and '.join(clauses)}") if metric and clauses else None
+
+
+def in_yaml(sentence: str) -> str:
+    """Return a proposal as it is written in a rule file: in single quotes if it begins with a quoted name."""
+    return f"'{sentence}'" if sentence.startswith('"') else sentence
+
+
+def known_name(words: Sequence[str], metrics: Iterable[str]) -> str | None:
+    """Return the shortest metric whose name has all these words: `memory.peak_allocated` for `peak memory`."""
+    wanted = {word.lower() for word in words}
+    fitting = [name for name in metrics if wanted <= set(re.split(r"[^a-z0-9]+", name.lower()))]
+    return min(fitting, key=lambda name: (len(name), name), default=None)
+
+
+def _split(text: str) -> list[str]:
+    """Return the words and signs of a text; `<5ms` is two words."""
+    return re.findall(r"[<>]=?|==?|[^\s<>=,]+", text)
+
+
+def _quantity(words: Sequence[str], at: int) -> tuple[str, list[str]]:
+    """Return the quantity that begins at a word, its unit corrected, and the words after it."""
+    found = NUMBER.match(words[at])
+    assert found is not None
+    symbol, rest = words[at][found.end() :], list(words[at + 1 :])
+    if not symbol and rest and (unit := _unit(rest[0])):
+        symbol, rest = unit, rest[1:]
+    symbol = _unit(symbol) or symbol
+    return f"{found[0]}{'' if symbol in ('%', 'x') else ' '}{symbol}".rstrip(), rest
+
+
+def _unit(word: str) -> str | None:
+    """Return the unit that a word means: `ms` for `msec`, `GB` for `gb`."""
+    if word in UNITS:
+        return word
+    same = [symbol for symbol in UNITS if symbol.lower() == word.lower()]
+    return same[0] if same else UNIT_WORDS.get(word.lower())
+
+
+def _subject(words: Sequence[str], metrics: Collection[str]) -> str | None:
+    """Return the metric and its statistic from the words before the clause."""
+    left, statistic = list(words), None
+    for word in words:
+        meant = meant_percentile(word) or _AVERAGES.get(word.lower(), word)
+        if len(left) > 1 and is_statistic(meant) and statistic is None:
+            statistic = meant
+            left.remove(word)
+    is_filler = {"of", "the", "a", "an", "percentile"} if statistic else {"the", "a", "an"}
+    left = [word for word in left if word.lower() not in is_filler and word.lower() not in _VERBS] or left
+    if len(left) > 1:
+        name = known_name(left, metrics) or known_name(left, _USUAL_METRICS) or f'"{" ".join(left)}"'
+    else:
+        name = left[0] if left else ""
+    return f"{name} {statistic}" if statistic and name else name or None
+
+
+def _clause(before: Sequence[str], quantity: str, after: Sequence[str]) -> str | None:
+    """Return the clause from the words before and after its quantity; None if its meaning is not clear."""
+    rest = [word for word in after if word not in _FILLERS]
+    reference = next((_REFERENCES[word] for word in rest if word in _REFERENCES), None)
+    if any(word not in _REFERENCES and word not in _AFTER for word in rest):
+        return None
+    is_share = quantity.endswith("%")
+    is_change = any(word in _CHANGE for word in (*before, *rest))
+    within = any(get_close_matches(word, ("within",), cutoff=0.75) for word in before)
+    if reference or within or (is_share and is_change):
+        return f"within {quantity} of {reference or 'baseline'}"
+    if rest:
+        return None
+    is_lower = any(word in _LOWER_BOUND for word in before)
+    is_denied = any(word in ("no", "not", "never") for word in before)
+    if "slower" in before:  # a time that is larger, a rate that is smaller
+        unit = UNITS.get(quantity.rpartition(" ")[2])
+        return f"{'at least' if unit and unit.base in ('1/s', 'B/s', 'FLOP/s') else 'at most'} {quantity}"
+    if is_denied:
+        is_small = any(word in ("less", "lower", "smaller", "fewer", "shorter", "below", "under") for word in before)
+        return f"{'at least' if is_small else 'at most'} {quantity}"
+    is_strict = any(word in _STRICT for word in before)
+    if is_lower:
+        return f"{'over' if is_strict or 'more' in before else 'at least'} {quantity}"
+    is_misspelt = any(get_close_matches(word, ("under", "below"), cutoff=0.75) for word in before)
+    return f"{'under' if is_strict or is_misspelt else 'at most'} {quantity}"
+
+
+def _valid(sentence: str) -> str | None:
+    try:
+        parse_sentence(sentence)
+    except SentenceError:
+        return None
+    return sentence
