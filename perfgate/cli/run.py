@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -92,6 +94,16 @@ class _RunOptions:
         return PairRequest(self.base or new, new, self.base_ref, self.build or (), self.hook_timeout, format)
 
 
+def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
+    """Return the options with a line of progress, on a terminal that does not show what the command prints itself."""
+    is_watched = sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
+    if measuring.stop == "unless-suspect" or not is_watched:
+        return measuring
+    from perfgate.cli.run_progress import shown
+
+    return replace(measuring, watch=shown)
+
+
 @click.command(context_settings={"allow_interspersed_args": False})
 @command_options(
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
@@ -118,7 +130,12 @@ class _RunOptions:
     click.option(
         "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
     ),
-    click.option("--keep", default="perfgate-runs", metavar="DIR", help="Keep the runs here. [default: perfgate-runs]"),
+    click.option(
+        "--keep",
+        default="perfgate-runs",
+        metavar="DIR",
+        help="Keep the runs here, and earlier ones in earlier-001, ... below. [default: perfgate-runs]",
+    ),
     click.option("--paired", is_flag=True, help="Interleave the steps of base and new, and judge every pair."),
     click.option("--base-ref", metavar="GITREF", help="With --paired: run COMMAND from this commit as base."),
     click.option("--base", type=words, metavar="COMMAND", help="With --paired: the command of the base."),
@@ -161,7 +178,7 @@ def run(
     from perfgate.commands.run import run as command
 
     with publication.replaced_if_refused((*options.rules, options.baselines, *options.env, asked.keep)):
-        measuring, pairs = asked.measuring(), asked.pairs(options.format)
+        measuring, pairs = _watched(asked.measuring()), asked.pairs(options.format)
         check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
         return publish(command(request, tell), publication)

@@ -48,7 +48,7 @@ class PairRequest:
 
 def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run pairs until every verdict is final. Raises Refused for usage errors, and if the base cannot be read."""
-    folder = options.new_folder()
+    folder = options.new_folder(tell)
     with ExitStack() as stack:
         base, new = ProgramSide(pairs.base), ProgramSide(pairs.new)
         if pairs.base_ref is not None:

@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -23,6 +24,12 @@ from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.surroundings import machine_facts
 
 StopRule = Literal["final", "never", "unless-suspect"]
+
+
+#: Shows a line to the user.
+Tell = Callable[[str], None]
+#: Shows what is being made while a block runs, and how many seconds are left at most, if that is known.
+Watch = Callable[[str, float | None], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +46,23 @@ class MeasuringOptions:
     timeout: float = 600.0
     #: The folder in which the runs are kept.
     keep: str = "perfgate-runs"
+    #: Shows the user that a run is being made; None shows nothing.
+    watch: Watch | None = None
 
     @property
     def looks(self) -> int:
         """The number of looks that may end the runs, each with its share of the error rate."""
         return self.most_runs if self.stop == "final" else 1
 
-    def new_folder(self) -> Path:
-        """Make the folder of the runs. Raises Refused if it is not empty or cannot be made."""
+    def new_folder(self, tell: Tell) -> Path:
+        """Make the folder of the runs; earlier runs move into a numbered folder in it. Raises Refused if that fails."""
         folder = Path(self.keep)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise Refused(f"--keep {self.keep}: is not empty: remove it, or name another folder")
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                from perfgate.measuring.keeping import move_aside
+
+                move_aside(folder, self.keep, tell)
         except OSError as error:
             raise Refused(f"--keep {self.keep}: cannot be made: {error.strerror or error}") from None
         return folder
@@ -65,13 +76,11 @@ class MeasuringOptions:
 MeasureRun = Callable[[int], Sequence[Path]]
 #: Judges the runs so far.
 JudgeRuns = Callable[[Sequence[Path]], Report]
-#: Shows a line to the user.
-Tell = Callable[[str], None]
 
 
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run a command until every verdict is final. Raises Refused for usage errors."""
-    side, folder = ProgramSide(words), options.new_folder()
+    side, folder = ProgramSide(words), options.new_folder(tell)
     made: list[Path] = []
 
     def measure(number: int) -> list[Path]:
@@ -154,7 +163,9 @@ def until_settled(
             tell(f"{noun} {number} would exceed the time budget of {options.time_budget:g} s")
             break
         try:
-            paths = measure(number)
+            head = f"{noun} {number} of at most {options.most_runs}"
+            with options.watch(head, _time_left(options, number, spent)) if options.watch else nullcontext():
+                paths = measure(number)
             _note_facts(options, "after")
             if options.stop == "unless-suspect" and 1 < number < options.most_runs:
                 continue
@@ -164,7 +175,7 @@ def until_settled(
             break
         longest = max(longest, time.monotonic() - began - spent)
         waiting = [verdict for verdict in report.verdicts if is_open(verdict)]
-        tell(_progress(f"{noun} {number} of at most {options.most_runs}", len(report.verdicts), waiting))
+        tell(_progress(head, len(report.verdicts), waiting))
         is_broken = any(problem.severity == "error" and problem.key is None for problem in report.problems)
         is_final = is_broken or not waiting
         if {"final": is_final, "never": False, "unless-suspect": report.outcome != "suspect"}[options.stop]:
@@ -173,6 +184,15 @@ def until_settled(
     if fault is None:
         return report
     return with_problems(report, [Problem("error", fault, Location(shown_path(options.keep)))])
+
+
+def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | None:
+    """Return how long this run and all later ones take at most, in seconds; None for the first one without a budget."""
+    budget = options.time_budget
+    rest = spent / (number - 1) * (options.most_runs - number + 1) if number > 1 else None
+    if budget is None:
+        return rest
+    return max(budget - spent, 0.0) if rest is None else min(rest, max(budget - spent, 0.0))
 
 
 def is_open(verdict: Verdict) -> bool:

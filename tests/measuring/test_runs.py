@@ -16,6 +16,7 @@ import pytest
 from conftest import Done, Repository, write_log, write_rules
 from programs import HOOKED, hooked, plain, processes_that_mention
 
+from perfgate.cli.run_progress import line
 from perfgate.measuring.lockstep import whose
 
 Command = Callable[..., Done]
@@ -125,12 +126,54 @@ def test_usage(perfgate: Command, repository: Repository, words: tuple[str, ...]
     assert message in done.err
 
 
-def test_earlier_runs_are_not_overwritten(perfgate: Command, folder: Path) -> None:
+def test_a_second_run_in_the_same_folder_keeps_the_earlier_runs_aside(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward under 1 s")
-    Path("perfgate-runs/run-001").mkdir(parents=True)
+    for number in range(3):
+        done = perfgate("run", "--", *plain(folder))
+        assert done.code == 0, done.said
+        told = f"the runs of an earlier `perfgate run` are now in perfgate-runs/earlier-{number:03d}"
+        assert (told in done.err) == (number > 0)
+    names = ["machine-after.json", "machine-before.json", "run-001", "run-001.log"]
+    for place in ("earlier-001", "earlier-002"):
+        assert sorted(path.name for path in Path("perfgate-runs", place).iterdir()) == names
+    assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == ["earlier-001", "earlier-002", *names]
+
+
+def test_files_of_others_are_not_moved(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward under 1 s")
+    Path("perfgate-runs").mkdir()
+    Path("perfgate-runs/notes.txt").write_text("mine")
     done = perfgate("run", "--", *plain(folder))
     assert done.code == 2
-    assert "--keep perfgate-runs: is not empty" in done.err
+    assert "--keep perfgate-runs: is not empty: it has notes.txt, which `perfgate run` did not write" in done.err
+
+
+def test_a_terminal_sees_which_run_is_made_and_how_long_the_rest_takes(
+    perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rules(folder, "forward under 1 s")
+    words = ("run", "--every", "--runs", "2", "--time-budget", "2h", "--", *plain(folder))
+    assert "so far" not in perfgate(*words).said
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.delenv("CI", raising=False)
+    done = perfgate(*words)
+    assert "\rrun 1 of at most 2: 0 s so far, at most 2.0 h left\x1b[K" in done.err
+    assert "\rrun 2 of at most 2: 0 s so far, at most " in done.err
+    assert "\r\x1b[Krun 2 of at most 2: 1 final, 0 open" in done.err
+    assert "so far" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("spent", "left", "words"),
+    [
+        (0.4, None, "run 1 of 5: 0 s so far"),
+        (12.0, 40.0, "run 1 of 5: 12 s so far, at most 28 s left"),
+        (50.0, 40.0, "run 1 of 5: 50 s so far, at most 0 s left"),
+        (125.0, 9000.0, "run 1 of 5: 2 min so far, at most 2.5 h left"),
+    ],
+)
+def test_the_line_of_progress_is_plain_words(spent: float, left: float | None, words: str) -> None:
+    assert line("run 1 of 5", spent, left) == words
 
 
 def test_rules_in_error_are_said_before_anything_runs(perfgate: Command, folder: Path) -> None:

@@ -1,0 +1,33 @@
+"""Earlier runs of `perfgate run` in the same folder: they are moved aside, and never overwritten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from perfgate.workspace.options import Refused
+
+#: The names that `perfgate run` gives to files and folders: nothing else is moved.
+_OWN = re.compile(
+    r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.log|\.FAILED\.txt)?|build-\w+(?:\.log|\.FAILED\.txt)?|machine-\w+\.json"
+)
+_EARLIER = re.compile(r"earlier-(\d{3,})")
+
+
+def move_aside(folder: Path, keep: str, tell: Callable[[str], None]) -> None:
+    """Move earlier runs into `earlier-001` of their folder, later ones into `earlier-002` and so on, and tell it.
+
+    Raises Refused if the folder has files that `perfgate run` did not write, and OSError.
+    """
+    found = sorted(path for path in folder.iterdir() if not _EARLIER.fullmatch(path.name))
+    if others := [path.name for path in found if not _OWN.fullmatch(path.name)]:
+        why = f"is not empty: it has {others[0]}, which `perfgate run` did not write"
+        raise Refused(f"--keep {keep}: {why}; name another folder")
+    if found:
+        numbers = [int(name[1]) for path in folder.iterdir() if (name := _EARLIER.fullmatch(path.name))]
+        aside = folder / f"earlier-{max(numbers, default=0) + 1:03d}"
+        aside.mkdir()
+        for path in found:
+            path.rename(aside / path.name)
+        tell(f"the runs of an earlier `perfgate run` are now in {aside.as_posix()}")
