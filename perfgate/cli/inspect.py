@@ -20,7 +20,8 @@ from perfgate.workspace.options import CommandOptions
 @command_options(runs_argument, format_option, trace_mode_option)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json: print the values, too.")
-def inspect(options: CommandOptions, as_json: bool, values: bool) -> int:
+@click.option("-v", "--verbose", is_flag=True, help="Say what was searched for in a file of an unknown format.")
+def inspect(options: CommandOptions, as_json: bool, values: bool, verbose: bool) -> int:
     """Show what was read: every metric with its statistics, and every problem.
 
     \b
@@ -34,5 +35,5 @@ def inspect(options: CommandOptions, as_json: bool, values: bool) -> int:
     if as_json:
         write_document(render_json(found))
     else:
-        click.echo(render_text(found, ascii_only=screen().ascii_only), nl=False)
+        click.echo(render_text(found, ascii_only=screen().ascii_only, verbose=verbose), nl=False)
     return code

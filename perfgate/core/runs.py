@@ -115,6 +115,8 @@ class Problem:
     key: Key | None = None
     #: The line with the word underlined, if the file is short enough to show it.
     excerpt: str | None = None
+    #: What a terminal shows with --verbose only.
+    details: str | None = None
 
     def __str__(self) -> str:
         text = f"{self.at}: {self.severity}: {self.message}"

@@ -35,6 +35,9 @@ _BINARY = {
     },
 }
 
+#: A file is binary if more than one character in this many is no text.
+_BINARY_SHARE = 20
+
 #: Binary reports of tools, and the command that writes them in a form that is read.
 _REPORTS = {
     (".nsys-rep", ".qdrep", ".qdstrm"): (
@@ -52,6 +55,8 @@ class Recognition:
     why: str
     #: The file, not yet consumed.
     file: InputFile
+    #: Without a format: what was searched for in the file.
+    searched: str | None = None
 
     @property
     def format(self) -> str:
@@ -62,8 +67,9 @@ class Recognition:
         """Return the runs of the file, at least one: a file that cannot be read is a run with an error."""
         known = self.file.problems
         if not self.found:
-            new = [] if any(self.why == one.message for one in known) else [self.file.problem("error", self.why)]
-            return (Run(self.file.name, "unknown", (), (*known, *new)),)
+            new = replace(self.file.problem("error", self.why), details=self.searched)
+            problems = known if any(self.why == one.message for one in known) else (*known, new)
+            return (Run(self.file.name, "unknown", (), tuple(problems)),)
         try:
             if self.found.package:
                 runs = read_outside(self.found, self.file)
@@ -109,7 +115,8 @@ def recognise(source: Source, format: str | None = None) -> Recognition:
         others = plugins().formats
         found = _detect(file, [one for one in others if one.magic] if kind else others)
     if found is None:
-        return Recognition(None, kind or _not_recognised(file), file)
+        why, searched = (kind, None) if kind else _not_recognised(file)
+        return Recognition(None, why, file, searched)
     return Recognition(*found, file)
 
 
@@ -172,22 +179,25 @@ def _earliest(text: str, marked: Iterable[tuple[Format, Mapping[str, str]]]) -> 
     return best[1], f"found {best[2]!r} on line {text.count(chr(10), 0, best[0]) + 1}"
 
 
-def _not_recognised(file: InputFile) -> str:
-    """Say what a file is that no reader knows, or what perfgate searched for in it."""
+def _not_recognised(file: InputFile) -> tuple[str, str | None]:
+    """Say what a file is that no reader knows, and what perfgate searched for in it."""
     head = file.head(_WINDOWS[-1])
     text = head.decode("utf-8", "replace")
-    forced = f"; --format NAME forces one ({', '.join(format_names())})"
+    forced = f"--format NAME reads it as one of {', '.join(format_names())}"
     faults = "".join(f"; {fault}" for fault in plugins().faults)
     loaded = load_json(text, file.name, file.limits) if len(head) < _WINDOWS[-1] else None
     if is_json(text) or (loaded and not loaded.faults):
         if loaded and loaded.faults:
             fault = loaded.problems[0]
             place = f"line {fault.at.line}, column {fault.at.column}"
-            return f"JSON of an unknown format; on {place}: {fault.message}{forced}{faults}"
+            return f"JSON of an unknown format; on {place}: {fault.message}{faults}", forced
         keys = [path[0] for path in JsonOutline.of(text).tokens if len(path) == 1 and path != ("*",)]
-        return f"JSON of an unknown format; its top-level keys are {', '.join(keys[:8]) or 'none'}{forced}{faults}"
+        return f"JSON of an unknown format; its top-level keys are {', '.join(keys[:8]) or 'none'}{faults}", forced
+    if text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
+        return f"this is a binary file of an unknown kind: give what the tool prints, or its JSON{faults}", None
     text = clean(text)
     if known := console(text) or about(text):
-        return known + faults
-    searched = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
-    return f"unknown format; searched for {searched}, and for known JSON documents{forced}{faults}"
+        return known + faults, None
+    words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
+    searched = f"searched for {words}, and for known JSON documents; {forced}"
+    return f"unknown format: no line is output of a tool that perfgate reads{faults}", searched

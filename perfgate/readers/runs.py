@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -67,7 +68,8 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     """Return one run from the files of a directory, for example one file per rank.
 
     Series that occur in several files get the label rank from the file names. If a name has no rank, the first series
-    counts and the others are errors. A file with several runs is an error, too: none of them belongs to the others.
+    counts and the others are errors. A folder of several whole runs is one error, and has no series. A file with
+    several runs is an error, too: none of them belongs to the others.
 
     Parameters:
         name: the name of the directory.
@@ -78,6 +80,10 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     several = "a file with several runs cannot be one of the files of a run"
     problems += [Problem("error", several, Location(source)) for source in sorted(parts)]
     whole = [run for run in runs if run.source not in parts]
+    if repeats := _repeats(whole):
+        message = f"a folder is the ranks of one run, but {len(repeats)} files here are runs of their own"
+        problems.append(Problem("error", f"{message}: did you mean {_glob(name, repeats)}?", Location(name)))
+        whole = [replace(run, series=(), call_trees=()) for run in whole]
     traces = _traces(whole, problems)
     series, trees = _series(traces, problems), tuple(tree for run in traces for tree in run.call_trees)
     facts, commit = _facts(whole, problems), _commit(whole, problems)
@@ -125,6 +131,22 @@ def _ranked(series: Series, source: str) -> Series:
         return series
     labels = {**dict(series.key.labels), "rank": rank}
     return replace(series, key=Key.of(series.key.metric, **labels))
+
+
+def _repeats(runs: Sequence[Run]) -> list[str]:
+    """Return the files of a folder that are whole runs: all metrics repeat, and no name has a rank."""
+    alike: dict[tuple[Key, ...], list[str]] = {}
+    for run in runs:
+        if run.series and run.format != "torch-trace" and rank_in_name(run.source) is None:
+            alike.setdefault(tuple(sorted(series.key for series in run.series)), []).append(run.source)
+    return [source for sources in alike.values() if len(sources) > 1 for source in sources]
+
+
+def _glob(folder: str, files: Sequence[str]) -> str:
+    """Return a glob for files of a folder: `runs/*.json`."""
+    endings = {PurePosixPath(file).suffix for file in files}
+    below = "*" if all(PurePosixPath(file).parent == PurePosixPath(folder) for file in files) else "**/*"
+    return f"{folder}/{below}{endings.pop() if len(endings) == 1 else ''}"
 
 
 def _facts(runs: Sequence[Run], problems: list[Problem]) -> MappingProxyType[str, Fact]:

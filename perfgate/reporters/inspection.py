@@ -53,9 +53,16 @@ def _series(summary: SeriesSummary) -> dict[str, Any]:
     return row
 
 
-def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False) -> str:
-    """Return a table per run: each series with its statistics in a readable unit, and a small histogram."""
-    return without_commands("\n".join(_table(run, ascii_only) for run in runs))
+def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False, verbose: bool = False) -> str:
+    """Return a table per run: each series with its statistics in a readable unit, and a small histogram.
+
+    With `verbose`, a file of an unknown format is followed by what was searched for in it.
+    """
+    texts = [_table(run, ascii_only) for run in runs]
+    details = dict.fromkeys(problem.details for run in runs for problem in run.problems if problem.details)
+    if details and not verbose:
+        texts.append("--verbose lists the formats that were searched for\n")
+    return without_commands("\n".join([*texts, *(f"{text}\n" for text in details if verbose and text)]))
 
 
 def _table(run: RunSummary, ascii_only: bool) -> str:

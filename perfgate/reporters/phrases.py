@@ -74,6 +74,19 @@ def unrelated_errors(report: Report) -> list[Problem]:
     return [problem for problem in errors if not problem.key or problem.key.without_members() not in judged]
 
 
+def unread_runs(report: Report) -> list[Problem]:
+    """Return the errors that left the runs without a metric, so that no verdict says more; else an empty list.
+
+    "no measurements" is left out if another error of the file says why.
+    """
+    waiting = [verdict for verdict in report.verdicts if verdict.outcome != "skipped"]
+    errors = [problem for problem in report.problems if problem.severity == "error"]
+    if not errors or not waiting or any(verdict.reason != "no-data" for verdict in waiting):
+        return []
+    explained = {problem.at.file for problem in errors if problem.message != "no measurements"}
+    return [one for one in report.problems if one.message != "no measurements" or one.at.file not in explained]
+
+
 def problem_text(problem: Problem) -> str:
     """Return the message of a problem, with its series if the message does not name it."""
     if problem.key is None or str(problem.key) in problem.message:

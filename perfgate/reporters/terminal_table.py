@@ -53,14 +53,14 @@ def render(
         quiet: write only the last line.
     """
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
+    if report.exit_code == 3 and not quiet and (unread := phrases.unread_runs(report)):
+        return _without_measurements(page, report, unread, verbose=verbose)
     if not quiet:
         page.paragraph(", ".join(f"{name} {value}" for name, value in phrases.origin(report)), "dim")
         if report.identical:
             page.paragraph("no difference: the files of both sides have the same content", "bold")
         if report.causes is not None:
-            page.blank()
-            for line in causes.lines(report.causes):
-                page.paragraph(line.strip(), indent=len(line) - len(line.lstrip()))
+            _write_causes(page, causes.lines(report.causes))
         verdicts = report.verdicts if report.causes is None or verbose else _of_the_step(report.verdicts)
         if verdicts:
             _write_verdicts(page, verdicts, verbose=verbose)
@@ -71,7 +71,7 @@ def render(
         for mean in report.geometric_means:
             unit = "" if mean.unit == "1" else f" in {mean.unit}"
             page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
-        _write_problems(page, report.problems)
+        _write_problems(page, report.problems, verbose=verbose)
         page.blank()
         for line in phrases.rule_differences(report.policy):
             page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
@@ -87,6 +87,25 @@ def render(
             for line in shell_lines(report.accept.command, page.width - _INDENT):
                 page.paragraph(line, indent=_INDENT)
         page.blank()
+    _write_answer(page, report)
+    return page.finished()
+
+
+def _write_causes(page: Page, lines: Sequence[str]) -> None:
+    page.blank()
+    for line in lines:
+        page.paragraph(line.strip(), indent=len(line) - len(line.lstrip()))
+
+
+def _without_measurements(page: Page, report: Report, unread: Sequence[Problem], *, verbose: bool) -> str:
+    """The page of runs without a metric: the causes first, and no table of verdicts that only repeat them."""
+    _write_problems(page, unread, verbose=verbose)
+    page.blank()
+    rules = phrases.by_rule(report.verdicts)
+    page.paragraph(f"nothing was measured: {plural(len(rules), 'rule')} not judged")
+    for verdicts in rules if verbose else ():
+        page.paragraph(f"{verdicts[0].rule} ({verdicts[0].at})", "dim", indent=_INDENT)
+    page.blank()
     _write_answer(page, report)
     return page.finished()
 
@@ -108,13 +127,17 @@ def _write_answer(page: Page, report: Report) -> None:
     page.paragraph(f"{word}  {shown}", f"bold {colour}")
 
 
-def _write_problems(page: Page, problems: Sequence[Problem]) -> None:
+def _write_problems(page: Page, problems: Sequence[Problem], *, verbose: bool) -> None:
     page.blank()
     for problem in problems[:_MOST_SHOWN]:
         style = "red" if problem.severity == "error" else "yellow"
         page.paragraph(f"{problem.at}: {problem.severity}: {phrases.problem_text(problem)}", style)
         for line in problem.excerpt.split("\n") if problem.excerpt else []:
             page.paragraph(line, indent=_INDENT)
+        if verbose and problem.details:
+            page.paragraph(problem.details, indent=_INDENT)
+    if not verbose and any(problem.details for problem in problems):
+        page.paragraph("--verbose lists the formats that were searched for", "dim", indent=_INDENT)
     if len(problems) > _MOST_SHOWN:
         page.paragraph(_LEFT_OUT.format(plural(len(problems) - _MOST_SHOWN, "more problem")))
 

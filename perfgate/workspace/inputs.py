@@ -9,7 +9,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -30,6 +30,8 @@ from perfgate.workspace.output_files import PATIENCE_S
 CHUNK = 1 << 18
 #: The largest file of `--env`, in characters.
 LONGEST_FACTS = 1 << 20
+#: How many names of a folder are compared with one that does not exist.
+_MOST_NAMES = 1000
 _DIFFERENT = "the runs are of different environments: {} is {}"
 _CONTRADICTED = (
     "--env and the run contradict each other: {} is {}; the run is judged with --env: leave it out if it is wrong"
@@ -129,10 +131,27 @@ def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
             runs = read(Source(name, rest, options.limits, options.trace_mode), options.format)
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end
                 pass
+    except FileNotFoundError:
+        return (_unreadable(name, f"cannot be read: there is no such file{_nearest_file(path)}"),)
     except OSError as error:
         return (_unreadable(name, f"cannot be read: {error.strerror or error}"),)
     files = (SourceFile(name, runs[0].format, digest.hexdigest()),)
     return tuple(replace(run, files=files) for run in runs)
+
+
+def _nearest_file(path: str) -> str:
+    """Return a question with the file of the same folder, or below it, whose name is most similar; or nothing."""
+    folder, wanted = os.path.split(path)
+    with suppress(OSError):
+        names = sorted(os.listdir(folder or "."))[:_MOST_NAMES]
+        inside = {name: os.path.join(folder, name) for name in names if not name.startswith(".")}
+        for name in [name for name in inside if os.path.isdir(inside[name])] if not folder else ():
+            inside |= {one: os.path.join(name, one) for one in sorted(os.listdir(name))[:_MOST_NAMES]}
+        same = [wanted] if wanted in inside else []
+        near = same or get_close_matches(wanted, inside, n=1, cutoff=0.7)
+        if near:
+            return f"; did you mean {shown_path(inside[near[0]])}?"
+    return ""
 
 
 def opened(path: str) -> tuple[BinaryIO, bytes]:

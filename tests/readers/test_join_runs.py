@@ -31,9 +31,28 @@ def test_ranks_in_the_text_count_more_than_names():
     ]
 
 
-def test_files_that_nothing_tells_apart_are_an_error():
-    joined = join_runs("rank3", [*run("rank3/a.log", 1), *run("rank3/b.log", 2)])
-    assert values_of(joined) == {"forward": [0.001]}
+@pytest.mark.parametrize(
+    ("names", "glob"),
+    [
+        (("a.log", "b.log"), "rank3/*.log"),
+        (("a.log", "b.txt", "rank0.log"), "rank3/*"),
+        (("a/x.log", "b/x.log"), "rank3/**/*.log"),
+    ],
+)
+def test_a_folder_of_many_runs_is_one_error_that_says_how_to_give_them(names, glob):
+    joined = join_runs("rank3", [one for name in names for one in run(f"rank3/{name}", 1)])
+    assert values_of(joined) == {}
+    count = len([name for name in names if "rank" not in name])
+    assert errors(joined) == [
+        f"rank3: error: a folder is the ranks of one run, but {count} files here are runs of their own:"
+        f" did you mean {glob}?"
+    ]
+
+
+def test_files_that_have_only_a_part_in_common_are_an_error():
+    other = runs_of("time (ms) | forward: 1.00 | save: 3.00\n", name="dir/a.log")
+    joined = join_runs("dir", [*other, *run("dir/b.log", 2)])
+    assert values_of(joined) == {"forward": [0.001], "save": [0.003]}
     assert str(joined.problems[0].key) == "forward"
 
 
