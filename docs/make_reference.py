@@ -1,12 +1,14 @@
 """Write the generated parts of the pages: `python docs/make_reference.py`.
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `PARTS[NAME]` returns its text, from the
-same objects that perfgate itself uses. `tests/docs` fails if a page is not up to date.
+same objects that perfgate itself uses. `tests/docs` fails if a page is not up to date. It also writes the pattern of a
+sentence into the schema of rule files.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,11 +25,15 @@ from perfgate.core.wording import STATISTICS
 from perfgate.readers.registry import FORMATS, Format
 from perfgate.rules import explain
 from perfgate.rules.syntax import grammar
+from perfgate.rules.syntax.pattern import sentence_pattern
 from perfgate.rules.syntax.sentence import Reference
-from perfgate.schemas import schema
+from perfgate.schemas import FOLDER, schema
 
 DOCS = Path(__file__).resolve().parent
 _PLACE = re.compile(r"(<!-- generated: (\w+) -->\n)(?:(?!<!-- ).)*(<!-- end -->)", re.DOTALL)
+RULES_SCHEMA = FOLDER / "rules.schema.json"
+#: The pattern of a sentence in the schema.
+_PATTERN = re.compile(r'("maxLength": 2000,\n +"pattern": )"(?:[^"\\]|\\.)*"')
 #: A limit in the source of `Limits`: its comment lines and its name.
 _LIMIT = re.compile(r"((?:^ +#: .*\n)+) +(\w+): int", re.MULTILINE)
 #: The quantity of each base unit.
@@ -283,7 +289,14 @@ def pages() -> Iterator[tuple[Path, str, str]]:
             yield path, text, fill(text)
 
 
+def schema_text() -> str:
+    """Return the schema of rule files with the pattern of the grammar, as it should be."""
+    text = RULES_SCHEMA.read_text(encoding="utf-8")
+    return _PATTERN.sub(lambda found: found[1] + json.dumps(sentence_pattern(), ensure_ascii=False), text)
+
+
 if __name__ == "__main__":
+    RULES_SCHEMA.write_text(schema_text(), encoding="utf-8")
     for path, text, current in pages():
         path.write_text(current, encoding="utf-8")
         print(f"{path.relative_to(DOCS.parent)}: {'unchanged' if text == current else 'written'}")

@@ -50,7 +50,8 @@ COMPARATORS: dict[tuple[str, ...], Comparator] = {
     ("at", "least"): "at least",
     (">=",): "at least",
 }
-_RANKS = ("worst", "each", "slowest", "fastest", "median")
+#: The choices of one rank.
+RANKS = ("worst", "each", "slowest", "fastest", "median")
 _LABEL = re.compile(r"""\s*([A-Za-z_][\w.-]*)\s*(!?=)\s*("[^"]*"|`[^`]*`|[^\s,{}="`']+)\s*(,|$)""")
 _CONSTANT = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 #: More than a readable expression has. Expressions are evaluated by recursion.
@@ -113,7 +114,7 @@ class _Parser(Cursor):
             return None
         self.accept("the")
         choice = self.token.text
-        if choice not in _RANKS:
+        if choice not in RANKS:
             self.fail("expected worst, each, slowest, fastest or median after `on`")
         self.take()
         if not self.accept("rank"):
