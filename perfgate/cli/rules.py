@@ -26,18 +26,19 @@ def rules() -> None:
 
 @rules.command("check")
 @click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=files)
-def rules_check(paths: tuple[str, ...]) -> int:
-    """Validate rule files, and show every mistake with its line.
+@baselines_option
+def rules_check(paths: tuple[str, ...], baselines: str) -> int:
+    """Validate rule files, and show every mistake with its line. Warn of metrics that no stored run has.
 
     \b
     Example: perfgate rules check rules/
     """
     from perfgate.commands.rules import check_rules
 
-    good, problems = check_rules(paths or ("rules",))
+    good, problems = check_rules(paths or ("rules",), baselines)
     say(good)
     complain(problems)
-    return USAGE if problems else 0
+    return USAGE if any(problem.severity == "error" for problem in problems) else 0
 
 
 @rules.command()

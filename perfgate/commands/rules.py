@@ -14,20 +14,33 @@ from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
 from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.stored_names import absent_metrics
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, full_names, policy_source, read_ruleset
 
 
-def check_rules(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """Validate rule files; return a line for each good one, and every problem of the others."""
-    counts, problems = loading.check_rules(WORKING_TREE.rule_files(paths), surroundings.limits())
+def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[Problem]]:
+    """Validate rule files; return a line for each good one, and every problem of the others.
+
+    A metric that no stored run has is a warning, and so is a stored run that cannot be read. Raises Refused.
+    """
+    from perfgate.commands.stored_metrics import stored_metrics
+
+    files = WORKING_TREE.rule_files(paths)
+    stored, unread = stored_metrics(baselines)
+    known = {metric for metrics in stored.values() for metric in metrics}
+    counts, problems = loading.check_rules(files, surroundings.limits(), known)
+    for ruleset in loading.readable_rulesets(files, surroundings.limits()) if stored else ():
+        problems += absent_metrics(ruleset, stored.get(ruleset.suite, {}))
+    problems += [replace(problem, severity="warning") for problem in unread]
     return [f"{name}: {plural(count, 'rule')}" for name, count in counts.items()], problems
 
 
 def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:
     """Return the names of the rules of all suites, and their metrics if asked for; sorted. Raises Refused."""
-    found = loading.all_rules(WORKING_TREE.rule_files(paths), surroundings.limits())
+    rulesets = loading.readable_rulesets(WORKING_TREE.rule_files(paths), surroundings.limits())
+    found = [rule for ruleset in rulesets for rule in ruleset.rules]
     names = {rule.name for rule in found}
     return sorted(names | {rule.sentence.subject_text for rule in found} if with_metrics else names)
 

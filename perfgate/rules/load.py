@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
@@ -62,23 +62,33 @@ def load_rules(
     return (None if clashes else ruleset), clashes
 
 
-def check_rules(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> tuple[dict[str, int], list[Problem]]:
-    """Validate rule files of any suites; return the number of rules in each valid file, and all problems."""
-    loaders, problems = _load_files(files, limits)
+def check_rules(
+    files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT, metrics: Collection[str] = ()
+) -> tuple[dict[str, int], list[Problem]]:
+    """Validate rule files of any suites; return the number of rules in each valid file, and all problems.
+
+    With the names of known metrics, the sentences that problems propose use these.
+    """
+    loaders, problems = _load_files(files, limits, metrics)
     for suite in sorted({loader.suite for loader in loaders}) if not problems else ():
         problems += _merge([loader for loader in loaders if loader.suite == suite])[1]
     counts = {loader.document.name: len(loader.rules) for loader in loaders if not loader.problems}
     return counts, problems
 
 
-def all_rules(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> list[Rule]:
-    """Return the rules of all suites, with the readable rules of files that have mistakes."""
-    return [rule for loader in _load_files(files, limits)[0] for rule in loader.rules]
+def readable_rulesets(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> list[Ruleset]:
+    """Return the rules of each suite, with the readable rules of files that have mistakes."""
+    loaders = _load_files(files, limits)[0]
+    suites = dict.fromkeys(loader.suite for loader in loaders)
+    return [_merge([loader for loader in loaders if loader.suite == suite])[0] for suite in suites]
 
 
-def _load_files(files: Iterable[tuple[str, bytes]], limits: Limits) -> tuple[list[_FileLoader], list[Problem]]:
+def _load_files(
+    files: Iterable[tuple[str, bytes]], limits: Limits, metrics: Collection[str] = ()
+) -> tuple[list[_FileLoader], list[Problem]]:
     documents = [load_document(name, data, limits) for name, data in files]
-    loaders, problems = [_FileLoader(document, list(document.problems)) for document in documents], []
+    loaders = [_FileLoader(document, list(document.problems), metrics) for document in documents]
+    problems = []
     for loader in loaders:
         if not loader.problems:
             loader.load()
@@ -123,6 +133,8 @@ class _FileLoader:
 
     document: YamlDocument
     problems: list[Problem]
+    #: The names of known metrics, for proposals.
+    known: Collection[str] = ()
     suite: str = "default"
     identity: tuple[str, ...] = ()
     pairs: PairsChoice | None = None
@@ -216,7 +228,7 @@ class _FileLoader:
                 if line.startswith(text) and " #" in line[len(text) :]:
                     advice = "if it belongs to the name, wrap the sentence in single quotes"
                     message = f"YAML ignores text after ` #` ({advice}): {message}"
-                self.fail(proposing(message, text), sentence_path, error.start, error.end)
+                self.fail(proposing(message, text, self.known), sentence_path, error.start, error.end)
         settings = self.settings(base, item, path)
         when, expected = item.get("when"), item.get("expect_fail")
         conditions = self.conditions(when, path) if isinstance(when, dict) else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -48,11 +48,14 @@ def problem_at(document: YamlDocument, message: str, path: Path, start: int = 0,
     return document.underlined(message, place.line, place.column, width)
 
 
-def proposing(message: str, text: str) -> str:
-    """Return the message of a wrong sentence with a sentence that works instead, if the author's meaning is clear."""
+def proposing(message: str, text: str, metrics: Collection[str] = ()) -> str:
+    """Return the message of a wrong sentence with a sentence that works instead, if the author's meaning is clear.
+
+    `metrics` are the names of the stored metrics, if they are known.
+    """
     from perfgate.rules.repair import in_yaml, repaired
 
-    if "write `" in message or (sentence := repaired(text)) is None:
+    if "write `" in message or (sentence := repaired(text, metrics)) is None:
         return message
     return f"{message.partition('; did you mean')[0]}; did you mean `{in_yaml(sentence)}`?"
 
