@@ -10,10 +10,13 @@ recorded and written. `--json` writes `perfgate.results/1`.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 from perfgate import Recorder
 
@@ -27,6 +30,7 @@ GOALS = {
     "decorated_call": "a call of a function decorated with `rec.time(name)`",
     "record": "`rec.record(name, value, unit=...)`",
     "step_span": "`with rec.step_span()`, the boundary included",
+    "callback_step": "all calls of the callback for transformers in one step; the goal is under 50 us",
     "span_to_clock": "a span in pairs of the clock",
 }
 
@@ -82,6 +86,33 @@ def step_span(rec: Recorder) -> None:
             pass
 
 
+def callback_step(rec: Recorder) -> None:
+    """A step of a Trainer: only what the callback costs, without transformers."""
+    callback = _callback(f"{rec.path}.callback.json")
+    device = SimpleNamespace(type="cpu")
+    arguments = SimpleNamespace(process_index=0, world_size=1, device=device, train_batch_size=8)
+    state = SimpleNamespace(global_step=0, num_input_tokens_seen=0)
+    callback.on_train_begin(arguments, state, None)
+    for _ in range(LOOPS):
+        state.num_input_tokens_seen += 4096
+        callback.on_step_begin(arguments, state, None, model=None)
+        callback.on_pre_optimizer_step(arguments, state, None, model=None)
+        callback.on_optimizer_step(arguments, state, None, model=None)
+        state.global_step += 1
+        callback.on_step_end(arguments, state, None, model=None)
+    callback.recorder.abort()
+
+
+def _callback(path: str) -> Any:
+    """The real callback; the framework is only its base class."""
+    module = ModuleType("transformers")
+    module.__dict__["TrainerCallback"] = type("TrainerCallback", (), {})
+    sys.modules.setdefault("transformers", module)
+    from perfgate.integrations.transformers import RecorderCallback
+
+    return RecorderCallback(path)
+
+
 WAYS: tuple[Callable[[Recorder], None], ...] = (
     clock_pair,
     span,
@@ -90,6 +121,7 @@ WAYS: tuple[Callable[[Recorder], None], ...] = (
     decorated_call,
     record,
     step_span,
+    callback_step,
 )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gc
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -95,14 +96,28 @@ class _RecordingPlugin:
         outcome = yield
         if call.when == "call":
             if outcome.get_result().passed:
-                for seconds in self.times:
-                    self._recorder.record(item.nodeid, seconds, unit="s")
-                if self.pairs:
-                    from perfgate.measuring.in_process import record_pair
-
-                    record_pair(self._recorder, item.nodeid, self.pairs[0])
+                try:
+                    self._record(item.nodeid)
+                except Exception as error:  # pytest would end with an internal error
+                    self._lacks(f"the times of {item.nodeid!a} are missing: {type(error).__name__}: {error}")
             self.times.clear()
             self.pairs.clear()
+
+    def _record(self, name: str) -> None:
+        for seconds in self.times:
+            self._recorder.record(name, seconds, unit="s")
+        if self.pairs:
+            from perfgate.measuring.in_process import record_pair
+
+            record_pair(self._recorder, name, self.pairs[0])
+
+    def _lacks(self, reason: str) -> None:
+        """Mark the recording as incomplete, and warn."""
+        from perfgate.recorder.writer import warn_safely
+
+        with suppress(Exception):  # the recording may have ended
+            self._recorder.mark_incomplete(reason)
+        warn_safely(f"{self._recorder.path}: {reason}")
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Note whether the tests were interrupted."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from perfgate.integrations.callback import RecordingCallback, hook
+from perfgate.integrations.callback import CHECKPOINT_TIME, DATA_TIME, RecordingCallback, guarded, hook, opening
+from perfgate.integrations.measures import SAMPLES_PER_SECOND, record_peak_memory, record_rates
 from perfgate.recorder.recorder import STEP_TIME
 
 _ON_GPU = ("forward_backward", "optimizer_step")
@@ -25,42 +26,85 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
     | `step.time` | the start of an optimizer's step, its batches loaded | its end |
     | `forward_backward` | the start of a batch | its gradients are ready, clipped if they are the last |
     | `optimizer_step` | the gradients are ready | the optimizer has stepped |
-    | `data_load` | the end of a step, or of what followed it (logging, evaluation, saving) | the next one's start |
+    | `data_time` | the end of a step, or of what followed it (logging, evaluation, saving) | the next one's start |
+    | `checkpoint_time` | the end of a step and of its logging and evaluation | the checkpoint is saved |
     | `epoch` | the start of an epoch | its end |
+
+    `samples_per_second` of a step is the batch size of the arguments, with gradient accumulation, divided by
+    `data_time` + `step.time`. The last step of an epoch has none, because its batch may be smaller.
+    `tokens_per_second` needs `include_num_input_tokens_seen=True`; it is the even share of one rank. Both are of one
+    rank. `memory.peak_allocated` and `memory.peak_reserved` are torch's, of the GPU of this process.
 
     Each step of the optimizer is a step, with the Trainer's own number. With gradient accumulation, a step has several
     values of `forward_backward`. On a CUDA device, `forward_backward` and `optimizer_step` are times on the GPU
-    (`Recorder.cuda_span`), without synchronisation. After an exception the recording stays unclosed, and reading warns.
-    One callback records one training. `path`, `environment` and `commit` are those of `perfgate.Recorder`; `recorder`
-    is open while training, for your own spans and values.
+    (`Recorder.cuda_span`), without synchronisation.
 
-    Raises RecorderError if the file cannot be written when training begins.
+    The callback never raises while training; a problem is one RecorderWarning. After an exception the recording stays
+    unclosed, and reading warns; another training then replaces it. One callback records one training: a later one is
+    not recorded, and the recording says so. A training that is resumed is recorded from its step on, and the recording
+    says so. A copy in another process has its own recording. `path`, `environment` and `commit` are those of
+    `perfgate.Recorder`; `recorder` is for your own spans and values, and drops them outside a recorded training.
+
+    Raises ValueError for an invalid fact or commit.
     """
 
+    @opening
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Open the recording of this rank."""
         self._open(args.process_index, args.world_size, _ON_GPU if args.device.type == "cuda" else ())
-        self.recorder.step(state.global_step)
+        self._tokens = int(getattr(state, "num_input_tokens_seen", 0))
+        self._batches = 1
+        self._rate: tuple[int, float] | None = None
+        self._begin_at(state.global_step)
 
-    on_epoch_begin = hook(begin=("epoch", "data_load"))
-    on_step_begin = hook(end=("data_load",), begin=(STEP_TIME, "forward_backward"))
-    on_substep_end = hook(end=("forward_backward",), begin=("forward_backward",))
+    on_epoch_begin = hook(begin=("epoch", DATA_TIME))
+
+    @guarded
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Begin a step; the step before was not the last of its epoch, so its batches were full."""
+        if self._rate:
+            step, samples_per_second = self._rate
+            self.recorder.record(SAMPLES_PER_SECOND, samples_per_second, unit="samples/s", step=step)
+        self._begin_step("forward_backward")
+        self._rate, self._batches = None, 1
+
+    @guarded
+    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """End a batch of several in one step."""
+        self._change(end=("forward_backward",), begin=("forward_backward",))
+        self._batches += 1
+
     on_pre_optimizer_step = hook(end=("forward_backward",), begin=("optimizer_step",))
     on_optimizer_step = hook(end=("optimizer_step",))
 
+    @guarded
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the step, which the Trainer has counted."""
         self._change(end=(STEP_TIME,))
+        nanoseconds = self._elapsed()
+        tokens = int(getattr(state, "num_input_tokens_seen", 0))
+        record_rates(self.recorder, nanoseconds, tokens=(tokens - self._tokens) // max(1, args.world_size))
+        samples = (getattr(state, "train_batch_size", None) or args.train_batch_size) * self._batches
+        self._rate = (self.recorder.current_step, samples * 1e9 / nanoseconds) if nanoseconds else None
+        self._tokens = tokens
         self.recorder.step(state.global_step)
-        self._change(begin=("data_load",))
+        self._change(begin=(DATA_TIME, CHECKPOINT_TIME))
 
     # Logging, evaluation and saving are not loading of data. At the end of an epoch, its last batches are loaded.
-    on_log = on_evaluate = on_save = hook(restart=("data_load",))
-    on_epoch_end = hook(drop=("data_load",), end=("epoch",))
+    on_log = on_evaluate = hook(restart=(DATA_TIME, CHECKPOINT_TIME))
+    on_save = hook(end=(CHECKPOINT_TIME,), restart=(DATA_TIME,))
 
+    @guarded
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """End the epoch."""
+        self._rate = None
+        self._change(drop=(DATA_TIME,), end=("epoch",), begin=(CHECKPOINT_TIME,))
+        record_peak_memory(self.recorder)
+
+    @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Close the recording."""
-        self.recorder.close()
+        self._close()
 
 
 #: The public name, the same for each framework.

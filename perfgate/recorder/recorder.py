@@ -170,6 +170,11 @@ class Recorder:
         check_reason(reason)
         self._writer.mark_incomplete(reason)
 
+    @property
+    def current_step(self) -> int:
+        """The number of the current step."""
+        return self._writer.step
+
     def step(self, number: int | None = None) -> None:
         """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number."""
         if number is not None:
@@ -214,12 +219,12 @@ class Recorder:
 
 
 class TimedSpan:
-    """A span of time on the host's monotonic clock, `began` in nanoseconds. If the work raises, nothing is recorded.
+    """A span of time on the host's monotonic clock. If the work raises, nothing is recorded.
 
     Every span runs this code: `benchmarks/recorder.py` measures its cost.
     """
 
-    __slots__ = ("_series", "_writer", "began")
+    __slots__ = ("_began", "_series", "_writer")
 
     def __init__(self, writer: Writer, series: RecordedSeries) -> None:
         self._writer = writer
@@ -227,16 +232,20 @@ class TimedSpan:
 
     def start(self: Timed) -> Timed:
         """Begin now."""
-        self.began = perf_counter_ns()
+        self._began = perf_counter_ns()
         return self
 
     def stop(self) -> None:
         """End now, and record the time since `start`."""
         now = perf_counter_ns()
         writer = self._writer
-        writer.pending.append((self._series, writer.step, now - self.began))  # Writer.add without the cost of a call
+        writer.pending.append((self._series, writer.step, now - self._began))  # Writer.add without the cost of a call
         if now >= writer.due:
             writer.write(now)
+
+    def elapsed(self) -> int:
+        """Return the nanoseconds since `start`; nothing is recorded."""
+        return perf_counter_ns() - self._began
 
     __enter__ = start
 

@@ -210,6 +210,14 @@ def warn(message: str) -> None:
     warnings.warn(message, RecorderWarning, stacklevel=level)
 
 
+def warn_safely(message: str) -> None:
+    """Warn; a program that makes warnings errors gets the message on stderr instead."""
+    try:
+        warn(message)
+    except RecorderWarning:
+        sys.stderr.write(f"perfgate: {message}\n")
+
+
 def _for_all(end: Callable[[Writer], None]) -> None:
     for writer in [*_open]:
         end(writer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from recorded import recorded
@@ -146,3 +147,33 @@ def test_a_pytest_that_measures_nothing_loads_nothing(project: pytest.Pytester) 
 def test_the_plugin_is_registered() -> None:
     text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     assert '[project.entry-points.pytest11]\nperfgate = "perfgate.integrations.pytest_plugin"\n' in text
+
+
+def test_a_fault_of_the_recorder_fails_no_test(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perfgate.recorder.recorder import Recorder
+
+    record = Recorder.record
+
+    def fails(recorder: Recorder, metric: str, *rest: Any, **options: Any) -> None:
+        if metric.endswith("test_second"):
+            raise ZeroDivisionError("a fault")
+        record(recorder, metric, *rest, **options)
+
+    monkeypatch.setattr(Recorder, "record", fails)
+    project.makepyfile(
+        test_it="""
+        def test_first(perfgate_benchmark):
+            perfgate_benchmark(int)
+
+        def test_second(perfgate_benchmark):
+            perfgate_benchmark(int)
+    """
+    )
+    for filter_of_warnings in ("error", "always"):
+        name = f"{filter_of_warnings}.json"
+        run(project, "--perfgate-json", name, "-W", filter_of_warnings).assert_outcomes(passed=2)
+        found = recorded(name)
+        assert [series.key.metric for series in found.series] == ["test_it.py::test_first"]
+        (problem,) = found.problems
+        missing = "the times of 'test_it.py::test_second' are missing: ZeroDivisionError: a fault"
+        assert problem.message == f"the recording is incomplete: {missing}"

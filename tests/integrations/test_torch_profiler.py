@@ -12,8 +12,11 @@ from recorded import recorded
 
 from perfgate import Recorder
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore")  # the framework's own
+torch = pytest.importorskip("torch", reason="needs torch")
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.filterwarnings("ignore"),  # the framework's own
+]
 
 
 def profile(recorder: Recorder, cycles: int) -> None:

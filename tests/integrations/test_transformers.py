@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from recorded import recorded
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-pytest.importorskip("accelerate")
-pytestmark = pytest.mark.filterwarnings("ignore")  # the framework's own
+torch = pytest.importorskip("torch", reason="needs torch")
+transformers = pytest.importorskip("transformers", reason="needs transformers")
+pytest.importorskip("accelerate", reason="needs accelerate")
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.filterwarnings("ignore"),  # the framework's own
+]
 
 #: Milliseconds that each part sleeps: every one is to be found in its own metric.
 LOAD, FORWARD, OPTIMIZER, EVALUATION = 3, 5, 13, 50
@@ -90,19 +93,19 @@ def test_every_part_of_a_step_is_found_in_its_metric(folder: Path) -> None:
     assert (run.commit, run.environment["machine"], run.environment["world_size"]) == ("4f2a9c1", "ours", 1)
     found = {str(series.key): series for series in run.series}
     least = {
-        "data_load": LOAD,
+        "data_time": LOAD,
         "forward_backward": FORWARD,
         "optimizer_step": OPTIMIZER,
         "step.time": FORWARD + OPTIMIZER,
     }
-    assert set(found) == {*least, "epoch"}
+    assert set(found) == {*least, "epoch", "samples_per_second"}
     for metric, milliseconds in least.items():
         assert found[metric].steps.tolist() == [*range(12)], metric
         # of the data, the last batch was loaded before: accelerate is one ahead
-        assert sorted(found[metric].values)[metric == "data_load"] >= milliseconds / 1000, metric
+        assert sorted(found[metric].values)[metric == "data_time"] >= milliseconds / 1000, metric
     assert (found["forward_backward"].values + found["optimizer_step"].values <= found["step.time"].values).all()
     assert len(found["epoch"].values) == 1
-    assert sorted(found["data_load"].values)[8] < EVALUATION / 1000  # four evaluations are not in it
+    assert sorted(found["data_time"].values)[8] < EVALUATION / 1000  # four evaluations are not in it
 
 
 def test_accumulated_gradients_are_values_of_one_step(folder: Path) -> None:

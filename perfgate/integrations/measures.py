@@ -1,0 +1,62 @@
+"""What the callbacks measure beside spans: peak memory, and what a batch contains."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from perfgate.recorder.recorder import Recorder
+
+SAMPLES_PER_SECOND, TOKENS_PER_SECOND = "samples_per_second", "tokens_per_second"
+
+#: Deeper batches are not searched.
+_DEEPEST = 4
+
+
+def record_peak_memory(recorder: Recorder) -> None:
+    """Record the peak of torch's memory on this process's GPU, in bytes, since the process began; without CUDA nothing.
+
+    torch's counters are only read: resetting them would change the numbers of the user's own code.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "cuda"):
+        return
+    with suppress(RuntimeError):  # CUDA has failed
+        if torch.cuda.is_initialized():
+            recorder.value("memory.peak_allocated", torch.cuda.max_memory_allocated(), unit="B")
+            recorder.value("memory.peak_reserved", torch.cuda.max_memory_reserved(), unit="B")
+
+
+def record_rates(
+    recorder: Recorder, nanoseconds: int, *, samples: int | None = None, tokens: int | None = None
+) -> None:
+    """Record samples and tokens per second of the current step, as far as they are known."""
+    if nanoseconds > 0 and samples:
+        recorder.record(SAMPLES_PER_SECOND, samples * 1e9 / nanoseconds, unit="samples/s")
+    if nanoseconds > 0 and tokens:
+        recorder.record(TOKENS_PER_SECOND, tokens * 1e9 / nanoseconds, unit="tokens/s")
+
+
+def samples_in(batch: object) -> int | None:
+    """Return the first dimension of the tensors in a batch; None if they differ or there are none."""
+    sizes = {int(shape[0]) for shape in _shapes(batch, _DEEPEST)}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def tokens_in(batch: object) -> int | None:
+    """Return the number of tokens in `input_ids`, padding included; None if a batch has none."""
+    shape: Any = getattr(batch.get("input_ids"), "shape", ()) if isinstance(batch, Mapping) else ()
+    return int(shape[0]) * int(shape[1]) if len(shape) == 2 else None
+
+
+def _shapes(batch: Any, depth: int) -> Iterator[Any]:
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        if len(shape):
+            yield shape
+    elif depth:
+        parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
+        for part in parts:
+            yield from _shapes(part, depth - 1)
