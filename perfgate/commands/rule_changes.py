@@ -45,9 +45,10 @@ def policy_changes(
     changes = differences(ruleset, own)
     if not changes and not stored:
         return (), None
-    # The working tree's own allowances do not count, and pairs have the same base for both.
+    # Pairs have the same base for both. Allowances count as the base grants them; the working tree's own do not count.
     loaded = load_baseline(own_store, own, dict(case.facts), acceptance(options))
-    baseline = loaded.baseline if case.baseline.pairing is None else case.baseline
+    own_baseline = replace(loaded.baseline, allowances=case.baseline.allowances)
+    baseline = own_baseline if case.baseline.pairing is None else case.baseline
     own_verdicts = judge(replace(case, ruleset=own, baseline=baseline))
     outcome = with_outcome(Report(verdicts=own_verdicts, problems=tuple(loaded.problems))).outcome
     return (*(_with_effect(change, verdicts, own_verdicts) for change in changes), *stored), outcome

@@ -138,3 +138,22 @@ def test_what_the_base_judges_is_allowed_there_by_the_command_that_is_printed(
     repository.git("checkout", "-q", "change")
     allowed = perfgate("check", slow, "--policy-ref", "main", "--verbose")
     assert allowed.code == 0, allowed.out
+
+
+def test_an_allowed_pass_is_no_failure_by_the_rules_of_the_working_tree(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    """The base grants the allowance after the branch began, so that the branch lacks its file."""
+    repository.git("checkout", "-q", "-b", "change")
+    head = repository.commit("slower, for a reason")
+    slow = write_run(folder / "slow.json", 100, 218, seed=9)
+    repository.git("checkout", "-q", "main")
+    words = ("--head", head, "--metric", "backward", "--up-to", "20%", "--reason", "meant", "--expires", "2026-02-01")
+    assert perfgate("baseline", "allow", *words).code == 0
+    repository.commit("allow it")
+    repository.git("checkout", "-q", "change")
+    done = perfgate("check", slow, "--policy-ref", "main")
+    assert done.code == 0, done.out
+    said = " ".join(done.out.split())
+    assert "_allowances/" in said
+    assert "with the policy of the working tree the outcome would be: pass" in said
