@@ -106,6 +106,7 @@ def check(request: CheckRequest) -> Report:
         details=details,
         unruled=unruled,
         unruled_count=count,
+        unknown_facts=baseline.unknown_facts if baseline.runs else (),
     )
     return with_outcome(found)
 

@@ -217,6 +217,8 @@ class Report:
     #: The largest changes that no rule looks at, and the number of all of them.
     unruled: tuple[UnruledChange, ...] = ()
     unruled_count: int = 0
+    #: Identity facts of the machine that neither the new runs nor the base have.
+    unknown_facts: tuple[str, ...] = ()
     #: For a comparison of traces: what changed between the two sides.
     causes: CauseReport | None = None
     #: True for a comparison of files with their own copies: nothing was judged.

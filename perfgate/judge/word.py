@@ -260,8 +260,6 @@ def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
         notes.append(f"run-to-run noise is assumed to be 1%, not calibrated{advice}")
     if inquiry.method.better == "higher" and (result.tolerance or 0) >= 1:
         notes.append("this rule cannot fail: nothing falls by 100% or more")
-    if baseline.unknown_facts:
-        notes.append(f"unknown on both sides: {listed(baseline.unknown_facts)}")
     if inquiry.method.better == "neither":
         notes.append("the better direction is unknown, so both are judged: set `better:` in the rule")
     return notes + _two_modes(inquiry, question.new)
@@ -283,8 +281,6 @@ def _paired_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
         notes.append(f"order effect: {format_number(100 * abs(bias), 2)}% ({effect})")
     if result.new_runs == 1 and pairing != "one-process":
         notes.append("one pair: the random memory layout of its processes does not average out")
-    if baseline.unknown_facts:
-        notes.append(f"unknown on both sides: {listed(baseline.unknown_facts)}")
     return notes + _two_modes(inquiry, question.new)
 
 

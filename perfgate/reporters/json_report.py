@@ -55,6 +55,8 @@ def render(report: Report) -> str:
         document |= causes.documents(report.causes)
     if report.identical:
         document["identical"] = True
+    if report.unknown_facts:
+        document["unknown_facts"] = report.unknown_facts
     if report.unruled:
         document |= {"unruled": report.unruled, "unruled_count": report.unruled_count}
     return encode(document)

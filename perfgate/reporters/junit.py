@@ -64,6 +64,7 @@ def _properties(report: Report) -> dict[str, str]:
         "perfgate.policy.commit": report.policy.commit or "none",
         "perfgate.policy.rules_sha256": report.policy.rules_sha256,
         "perfgate.policy.baselines_sha256": report.policy.baselines_sha256,
+        **({"perfgate.unknown_facts": ", ".join(report.unknown_facts)} if report.unknown_facts else {}),
         **{f"environment.{name}": str(fact) for name, fact in sorted(report.environment.items())},
     }
     return {_line(name): _line(value) for name, value in properties.items()}

@@ -204,10 +204,12 @@ def unruled(report: Report) -> list[str]:
     return lines
 
 
-def n_effective(verdict: Verdict) -> str:
-    """Return the effective sample size of the new runs, or nothing if it is unknown."""
-    known = verdict.new.n_effective if verdict.new else None
-    return "" if known is None else format_number(known, 3)
+def unknown_facts(report: Report) -> list[str]:
+    """Return a line about the facts that no side knows; empty if all are known, or no change needs attention."""
+    for verdict in report.verdicts if report.unknown_facts else ():
+        if verdict.kind == "change" and shows_notes(verdict):
+            return [f"unknown on both sides: {', '.join(report.unknown_facts)}"]
+    return []
 
 
 def facts(verdict: Verdict) -> list[tuple[str, str]]:

@@ -74,6 +74,7 @@ class _ReportDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     geometric_means: tuple[MeanChange, ...] = ()
     unruled: tuple[UnruledChange, ...] = ()
     unruled_count: int = 0
+    unknown_facts: tuple[str, ...] = ()
     causes: tuple[CauseDocument, ...] = ()
     cause_summary: CauseSummary | None = None
     identical: bool = False
@@ -163,6 +164,7 @@ def _report(form: _ReportDocument) -> Report:
         geometric_means=form.geometric_means,
         unruled=form.unruled,
         unruled_count=form.unruled_count,
+        unknown_facts=form.unknown_facts,
         causes=from_documents(form.causes, form.cause_summary),
         identical=form.identical,
     )

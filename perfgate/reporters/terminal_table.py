@@ -73,10 +73,7 @@ def render(
             page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
         _write_problems(page, report.problems, verbose=verbose)
         page.blank()
-        for line in phrases.rule_differences(report.policy):
-            page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
-        for i, line in enumerate(phrases.unruled(report) if report.unruled else ()):
-            page.paragraph(line, indent=_INDENT if i else 0)
+        _write_notices(page, report)
         if verbose:
             page.blank()
             facts = ", ".join(f"{name} {value}" for name, value in sorted(report.environment.items()))
@@ -125,6 +122,16 @@ def _write_answer(page: Page, report: Report) -> None:
             break
     colour = "red" if report.exit_code else "green" if report.outcome == "pass" else "yellow"
     page.paragraph(f"{word}  {shown}", f"bold {colour}")
+
+
+def _write_notices(page: Page, report: Report) -> None:
+    """What concerns the whole report: differences of the policy, changes without a rule, and unknown facts."""
+    for line in phrases.rule_differences(report.policy) if report.policy.changes else ():
+        page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
+    for i, line in enumerate(phrases.unruled(report) if report.unruled else ()):
+        page.paragraph(line, indent=_INDENT if i else 0)
+    for line in phrases.unknown_facts(report):
+        page.paragraph(line, "dim")
 
 
 def _write_problems(page: Page, problems: Sequence[Problem], *, verbose: bool) -> None:
