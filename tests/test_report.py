@@ -157,7 +157,10 @@ def test_a_job_gets_annotations_and_a_summary_by_itself(perfgate: Command, job: 
     assert answer == "FAIL  1 failed (exit 1)"
     assert annotation.startswith("::error file=rules/rules.yaml,line=3,col=5,title=fail%3A forward p95")
     perfgate("check", "pass.log")
-    assert [line[:8] for line in job.read_text().splitlines() if line.startswith("**")] == ["**✗ FAIL", "**✓ PASS"]
+    assert [line[:17] for line in job.read_text().splitlines() if line.startswith("**")] == [
+        "**✗ perfgate FAIL",
+        "**✓ perfgate PASS",
+    ]
 
 
 def test_a_report_on_stdout_stays_whole(perfgate: Command, job: Path) -> None:

@@ -23,10 +23,14 @@ _LONGEST_SUITE = 100
 #: In characters: one name, path or message.
 _LONGEST_TEXT = 2_000
 
-_TABLE = ("| outcome | metric | measured | allowed | n_eff |", "|---|---|---|---|---:|")
+_TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
+#: The largest number of findings that are unfolded.
+_MOST_OPEN = 10
 _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
 
-_TOKEN = re.compile(r"`([^`]+)`|(\s+)|([^\s`]+|`)")
+#: A command without backticks: its words, then at least one option, path or quoted text.
+_COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
+_TOKEN = re.compile(rf"(?:`([^`]+)`|\b({_COMMAND}))|(\s+)|([^\s`]+|`)")
 _WORD = r"/?[A-Za-zµ]+(?:[-'/][A-Za-z]+)*"
 _NUMBER = r"[-+±]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
 _PLAIN = re.compile(rf"[(\[]*(?:{_WORD}|{_NUMBER}|→)?[)\].,;:!?]*")
@@ -36,7 +40,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     """Return the report in at most `limit` bytes. A longer report loses whole rows, and the last line counts them."""
     word, counts = phrases.answer(report)
     origin = ", ".join(f"{name} {code(value)}" for name, value in phrases.origin(report))
-    lines = [f"**{phrases.SIGNS[report.outcome]} {word}: {counts}**", "", origin, ""]
+    lines = [f"**{phrases.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", origin, ""]
     room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
     left_out = 0
     for section in _sections(report):
@@ -88,7 +92,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
-    yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news])
+    yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news], is_open=len(news) <= _MOST_OPEN)
     yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
     head, *differences = phrases.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
@@ -100,26 +104,28 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _folded("Run by run", (), ["\n".join(chart)] if chart else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
-    facts = sorted(report.environment.items())
-    yield _folded("Environment", (), [f"- {code(name)}: {code(str(fact))}" for name, fact in facts])
+    facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
+    yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in phrases.unknown_facts(report))])
 
 
-def _folded(summary: str, head: Sequence[str], rows: Sequence[str]) -> _Section:
-    return _Section((f"<details><summary>{summary}</summary>", "", *head), rows, ("", "</details>", ""))
+def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: bool = False) -> _Section:
+    opened = f"<details{' open' * is_open}><summary>{summary}</summary>"
+    return _Section((opened, "", *head), rows, ("", "</details>", ""))
 
 
 def _row(verdict: Verdict) -> str:
-    """A row of the table. The notes of a pass are in its row, those of other verdicts in their item."""
+    """A row of the table, with the reason of the rule. The notes of a pass are here, those of others in their item."""
     shows_notes = verdict.outcome == "pass" and phrases.shows_notes(verdict)
     notes = [f"<br>{prose(note)}" for note in verdict.notes if shows_notes]
     if verdict.outcome == "pass" and verdict.improved and verdict.next_step.text:
         notes.append(f"<br>**next:** {phrases.next_step(verdict.next_step, prose, code)}")
+    if phrases.needs_attention(verdict) and verdict.why:
+        notes.append(f"<br>{prose(verdict.why)}")
     cells = (
         f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
         code(phrases.what(verdict)) + "".join(notes),
         "<br>".join(map(prose, phrases.measured(verdict))),
         prose(phrases.allowed(verdict)),
-        phrases.n_effective(verdict),
     )
     return f"| {' | '.join(map(_cell, cells))} |"
 
@@ -129,7 +135,7 @@ def _item(verdict: Verdict) -> str:
     details = [
         f"**next:** {phrases.next_step(verdict.next_step, prose, code)}" if verdict.next_step.text else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{phrases.effect(verdict)}",
-        f"why: {prose(verdict.why)}" if verdict.why else "",
+        f"why: {prose(verdict.why)}" if verdict.why and not phrases.needs_attention(verdict) else "",
         *([f"explained by: {prose('; '.join(phrases.explanation(verdict)))}"] if verdict.explained_by else []),
         *([f"note: {prose('; '.join(verdict.notes))}"] if verdict.notes else []),
     ]
@@ -148,8 +154,8 @@ def _problem(problem: Problem) -> str:
 def prose(text: str) -> str:
     """Return untrusted text as a sentence: plain words and numbers stay, the rest becomes code spans."""
     pieces: list[str] = []
-    for span, blank, word in _TOKEN.findall(clip(one_line(text), _LONGEST_TEXT)):
-        piece = code(span) if span else blank or _word(word)
+    for span, command, blank, word in _TOKEN.findall(clip(one_line(text), _LONGEST_TEXT)):
+        piece = code(span or command) if span or command else blank or _word(word)
         if pieces and pieces[-1].endswith("`") and piece.startswith("`"):
             pieces.append(" ")  # the fences of two spans must not become one
         pieces.append(piece)

@@ -1,4 +1,7 @@
-"""Runs as a Mermaid chart, which GitHub draws: one bar per run, and a line where the tolerance ends."""
+"""Runs as a Mermaid chart, which GitHub draws: one line through the runs, and one where the tolerance ends.
+
+They are lines because the axis does not begin at 0, and a bar would have a length without a meaning.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,7 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
         f'  title "{_safe(phrases.what(verdict))} by run"',
         f"  x-axis [{names}]",
         f'  y-axis "{_safe(unit.symbol) or "value"}" {axis[0]} --> {axis[1]}',
-        f"  bar [{', '.join(drawn[0])}]",
-        *(f"  line [{', '.join(line)}]" for line in drawn[1:]),
+        *(f"  line [{', '.join(line)}]" for line in drawn),
         "```",
     ]
 

@@ -41,7 +41,15 @@ def render(report: Report) -> str:
     """Return the comment; a long one loses whole rows, and its last line counts them."""
     word, counts = phrases.answer(report)
     origin = ", ".join(f"{name} {text(value)}" for name, value in phrases.origin(report))
-    lines = [marker(report), f"**{phrases.SIGNS[report.outcome]} {word}: {counts}**", "", origin, "", _UNCHECKED, ""]
+    lines = [
+        marker(report),
+        f"**{phrases.SIGNS[report.outcome]} perfgate {word}: {counts}**",
+        "",
+        origin,
+        "",
+        _UNCHECKED,
+        "",
+    ]
     room = COMMENT_LIMIT - sum(len(line.encode()) + 1 for line in lines) - 100
     left_out = 0
     for line in _rows(report):

@@ -45,7 +45,7 @@ xychart-beta
   title "[\w./% -]*"
   x-axis \[("(base|new) \d+"(, )?)+\]
   y-axis "[\w./% -]+" -?[\d.]+ --> -?[\d.]+
-  bar \[(-?[\d.]+(, )?)+\]
+  line \[(-?[\d.]+(, )?)+\]
 (  line \[(-?[\d.]+(, )?)+\]
 )?```""",
     re.ASCII,
@@ -63,7 +63,7 @@ def test_a_chart_shows_every_run_and_the_tolerance():
     lines = mermaid.chart(EVERY_OUTCOME)
     assert CHART.fullmatch("\n".join(lines))
     assert '  x-axis ["base 1", "base 2", "base 3", "new 1", "new 2"]' in lines
-    assert "  bar [360, 361, 362, 397.1, 395.7]" in lines
+    assert "  line [360, 361, 362, 397.1, 395.7]" in lines
     assert "  line [379.1, 379.1, 379.1, 379.1, 379.1]" in lines
 
 

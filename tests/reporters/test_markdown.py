@@ -8,14 +8,14 @@ from any_report import HOSTILE, briefly, reports, text
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from samples import EVERY_OUTCOME, WITH_MANY, change, check_golden
+from samples import EVERY_OUTCOME, FAILED_LIMIT, WITH_MANY, change, check_golden
 
 from perfgate.core import OUTCOMES
-from perfgate.reporters import mermaid
+from perfgate.reporters import mermaid, untrusted_comment
 from perfgate.reporters.markdown import code, prose, render
 
 SUMMARY = r"(\d+ skipped|\d+ passed|Environment|Run by run|Findings and next steps)"
-OUR_HTML = re.compile(rf"<details><summary>{SUMMARY}</summary>\n|</details>\n|<br>")
+OUR_HTML = re.compile(rf"<details(?: open)?><summary>{SUMMARY}</summary>\n|</details>\n|<br>")
 
 
 def tokens(markdown):
@@ -55,7 +55,7 @@ def test_no_text_adds_a_row_a_link_or_html(report):
     passed = sum(verdict.outcome == "pass" for verdict in report.verdicts)
     tables = (passed > 0) + (len(report.verdicts) > passed + skipped)
     assert found.count("tr_open") == len(report.verdicts) - skipped + tables
-    assert found.count("td_open") == 5 * (len(report.verdicts) - skipped)
+    assert found.count("td_open") == 4 * (len(report.verdicts) - skipped)
     folded = (tables > (passed > 0)) + (skipped > 0) + (passed > 0) + bool(report.environment)
     assert found.count("html_block") == 2 * (folded + bool(mermaid.chart(report)))
 
@@ -70,7 +70,7 @@ def test_code_shows_exactly_the_text(text):
 def test_a_cell_holds_a_hostile_name(hostile):
     report = replace(EVERY_OUTCOME, verdicts=(change(metric=hostile, outcome="fail", exit_code=1),), problems=())
     cells = [token for token in tokens(render(report)) if token.type == "td_open"]
-    assert len(cells) == 5
+    assert len(cells) == 4
 
 
 PROSE = [
@@ -80,12 +80,42 @@ PROSE = [
     ("+3.1% (of 5%) at tokens/s → run-to-run", "+3.1% (of 5%) at tokens/s → run-to-run"),
     ("@octocat #1 GH-1 www.a.b", "`@octocat` `#1` `GH-1` `www.a.b`"),
     ("a_b`c`d", "`a_b` `c`d"),
+    (
+        'run perfgate baseline approve a.log --reason "too slow".',
+        'run `perfgate baseline approve a.log --reason "too slow"`.',
+    ),
+    ("perfgate check runs/a.log; then read it", "`perfgate check runs/a.log`; then read it"),
+    ("perfgate could not read a.log", "perfgate could not read `a.log`"),
 ]
 
 
 @pytest.mark.parametrize(("text", "markdown"), PROSE)
 def test_prose_keeps_words_and_wraps_the_rest(text, markdown):
     assert prose(text) == markdown
+
+
+def test_the_first_line_names_the_tool():
+    assert render(EVERY_OUTCOME).startswith("**✗ perfgate FAIL: 4 failed")
+    assert untrusted_comment.render(EVERY_OUTCOME).split("\n")[1].startswith("**✗ perfgate FAIL: 4 failed")
+
+
+def test_the_reason_of_a_rule_is_not_folded_away():
+    markdown = render(replace(EVERY_OUTCOME, verdicts=(FAILED_LIMIT,)))
+    [row] = [line for line in markdown.split("\n") if line.startswith("| ✗ fail")]
+    assert f"<br>{FAILED_LIMIT.why} |" in row
+    assert "n_eff" not in markdown
+
+
+@pytest.mark.parametrize(("count", "opened"), [(1, True), (10, True), (11, False)])
+def test_few_findings_are_unfolded(count, opened):
+    verdicts = tuple(replace(FAILED_LIMIT, metric=f"m{i}") for i in range(count))
+    markdown = render(replace(EVERY_OUTCOME, verdicts=verdicts))
+    assert ("<details open><summary>Findings and next steps</summary>" in markdown) == opened
+
+
+def test_no_bar_begins_anywhere_but_at_0():
+    chart = mermaid.chart(EVERY_OUTCOME)
+    assert [line.split()[0] for line in chart[5:-1]] == ["line", "line"]
 
 
 def test_every_outcome_appears():
@@ -100,4 +130,4 @@ def test_the_budget_is_kept_and_what_is_left_out_is_counted(limit):
     assert len(markdown.encode()) <= limit
     assert_harmless(markdown)
     assert ("left out" in markdown) == (markdown != whole)
-    assert markdown.count("<details>") == markdown.count("</details>")
+    assert markdown.count("<details") == markdown.count("</details>")
