@@ -91,7 +91,7 @@ def _mean_moved(decision: ChangeDecision) -> list[Doubt]:
     before, now = sum(base) / len(base), sum(new) / len(new)
     if not (before > 0 and now > 0) or min(base) <= now <= max(base):
         return []
-    change = math.log(now / before)
+    change = math.log(now) - math.log(before)  # the ratio of two floats can be 0
     is_beyond = Margin.of_ratio(result.tolerance or 0.0, question.terms.worse).compare(change, change) == "fail"
     return [Doubt("mean-moved", "mean", before, now, decides=False)] if is_beyond else []
 
