@@ -34,6 +34,7 @@ _COMMANDS = {
     "env": "Print the facts of this machine as JSON.",
     "init": "Write rules, baselines and a workflow from first runs.",
     "inspect": "Show what was read: every metric, every problem.",
+    "lsp": "Check rules while they are typed in an editor.",
     "plan": "Show which changes the rules can detect.",
     "report": "Show stored reports in any form, or several as one.",
     "rules": "Check, explain and compare rule files.",

@@ -1,0 +1,49 @@
+"""The command `perfgate lsp`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from perfgate.cli.shared import baselines_option
+from perfgate.workspace.options import Refused
+
+if TYPE_CHECKING:
+    from perfgate.editor.marks import StoredMetrics
+
+
+@click.command()
+@baselines_option
+def lsp(baselines: str) -> int:
+    """Check rules while they are typed: the language server for editors, on standard input and output.
+
+    An editor starts it. It needs pygls (pip install 'perfgate[lsp]'). It reads the stored runs in the folder
+    --baselines beside the rules, or in a folder above them.
+
+    \b
+    Example: perfgate lsp --help
+    """
+    try:
+        from perfgate.editor.server import make_server
+    except ImportError as error:
+        raise Refused(f"perfgate lsp needs pygls ({error.name} is missing): pip install 'perfgate[lsp]'") from None
+
+    server = make_server(lambda path: _stored(path, baselines))
+    # pygls closes its streams in the end; those of this process are still needed.
+    with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
+        server.start_io(stdin, stdout)
+    return 0
+
+
+def _stored(path: str, baselines: str) -> StoredMetrics:
+    """Return the metrics of the baselines beside a rule file, or in a folder above it; none if they cannot be read."""
+    from perfgate.commands.stored_metrics import stored_metrics
+
+    places = [str(above / baselines) for above in Path(path).parents if (above / baselines).is_dir()]
+    try:
+        return stored_metrics(baselines if "://" in baselines else places[0])[0] if places or "://" in baselines else {}
+    except (Refused, OSError):  # an editor asks at every opening; `rules check` says what is wrong
+        return {}

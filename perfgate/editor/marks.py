@@ -1,0 +1,64 @@
+"""The problems of a rule file as marks in its text: the messages of `perfgate rules check`, with ranges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from perfgate.core import Problem, Severity
+from perfgate.rules.load import check_rules, readable_rulesets
+from perfgate.rules.stored_names import absent_metrics
+
+#: Metrics of the stored runs of each suite: their names and base units.
+StoredMetrics = Mapping[str, Mapping[str, str]]
+
+_KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
+_FIELDS = frozenset({"version", "suite", "environment", "pairs", "defaults", "metrics", "rules"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A problem of the text, in one line from `start` to before `end`."""
+
+    line: int
+    start: int
+    end: int
+    severity: Severity
+    message: str
+
+
+def is_rule_file(path: str, text: str) -> bool:
+    """Return whether a YAML text is a rule file: by its fields, or because it is in a folder `rules`."""
+    keys = set(_KEY.findall(text))
+    return {"version", "rules"} <= keys or (PurePath(path).parent.name == "rules" and keys <= _FIELDS)
+
+
+def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mark]:
+    """Return the problems of a rule file.
+
+    Parameters:
+        name: the file, as messages name it.
+        text: its text, which may be half written.
+        stored: the metrics of the stored runs; a rule without any of them gets a warning.
+    """
+    files = [(name, text.encode())]
+    known = {metric for metrics in (stored or {}).values() for metric in metrics}
+    _, problems = check_rules(files, metrics=known)
+    for ruleset in readable_rulesets(files) if stored else ():
+        problems += absent_metrics(ruleset, stored.get(ruleset.suite, {}) if stored else {})
+    lines = text.splitlines()
+    return [_mark(problem, lines) for problem in problems]
+
+
+def _mark(problem: Problem, lines: list[str]) -> Mark:
+    line = min((problem.at.line or 1), len(lines)) - 1
+    if line < 0:
+        return Mark(0, 0, 1, problem.severity, problem.message)
+    length = len(lines[line])
+    is_behind = (problem.at.line or 1) > len(lines)  # YAML misses something at the end of the file
+    start = max(length - 1, 0) if is_behind else min((problem.at.column or 1) - 1, length)
+    # The excerpt underlines the wrong word; without one, the mark is the rest of the line.
+    width = problem.excerpt.splitlines()[-1].count("^") if problem.excerpt else length - start
+    return Mark(line, start, start + max(width, 1), problem.severity, problem.message)

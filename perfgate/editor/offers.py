@@ -1,0 +1,147 @@
+"""The words that can follow at a place of a sentence: metrics, statistics, comparators, quantities' units, references.
+
+The grammar itself decides: a word is offered if the sentence so far with this word is the beginning of a valid one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from perfgate.core.units import NUMBER, UNITS
+from perfgate.core.wording import STATISTICS
+from perfgate.editor.marks import StoredMetrics
+from perfgate.editor.places import Written, written_before
+from perfgate.rules.explain import RANKS
+from perfgate.rules.load import readable_rulesets
+from perfgate.rules.syntax.cursor import SentenceError
+from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
+
+OfferKind = Literal["metric", "statistic", "comparator", "unit", "reference", "rank", "word"]
+
+#: Stands for every metric; it must not be a unit or another word of the language.
+_ANY_METRIC = "metric"
+_PARTIAL = re.compile(r"""[^\s(){}<>=,"`']*$""")
+_PLAIN_NAME = re.compile(r"""[^\s(){}<>=,"`']+""")
+_MEANINGS = {**STATISTICS, **{f"p{n}": f"the {n}th percentile" for n in (50, 90, 95, 99)}, "p99.9": "a high percentile"}
+#: Words with their kind and meaning, the most used ones first.
+_WORDS: tuple[tuple[str, OfferKind, str], ...] = (
+    *(
+        (words, "comparator", meaning)
+        for words, meaning in (
+            ("under", "a limit: below this value"),
+            ("at most", "a limit: this value or less"),
+            ("over", "a limit: above this value"),
+            ("at least", "a limit: this value or more"),
+            ("within", "a tolerance, such as within 5% of baseline"),
+            ("most", "at most"),
+            ("least", "at least"),
+        )
+    ),
+    *(
+        (words, "reference", meaning)
+        for words, meaning in (
+            ("of baseline", "compare with the newest stored level"),
+            ("of anchor", "compare with the oldest stored level that still counts"),
+            ("above baseline", "compare with the newest stored level"),
+            ("below baseline", "compare with the newest stored level"),
+            ("of the median rank", "compare with another rank of the same run"),
+            ("baseline", "the newest stored level"),
+            ("anchor", "the oldest stored level that still counts"),
+            ("the median rank", "another rank of the same run"),
+        )
+    ),
+    *(
+        (words, "rank", meaning)
+        for name, meaning in RANKS.items()
+        for words in (
+            ("across ranks", "ranks")
+            if name == "across"
+            else (f"on {'each' if name == 'each' else f'the {name}'} rank", name)
+        )
+    ),
+    ("rank", "rank", "one of the ranks of a run"),
+    ("and", "word", "a second tolerance, or a second clause"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One word that can be written at a place; it replaces the columns from `start` to the place."""
+
+    text: str
+    kind: OfferKind
+    meaning: str
+    start: int
+
+
+def offers(text: str, line: int, column: int, stored: StoredMetrics | None = None) -> list[Offer]:
+    """Return what can be written at a place of a rule file, the likeliest first; nothing outside of a sentence.
+
+    Parameters:
+        text: the whole file.
+        line, column: the place.
+        stored: the metrics of the stored runs of each suite.
+    """
+    written = written_before(text, line, column)
+    if written is None:
+        return []
+    partial = _PARTIAL.search(written.text)
+    begun = partial[0] if partial else ""
+    number = NUMBER.match(begun) if written.kind == "sentence" else None
+    begun = begun[number.end() :] if number else begun  # `50m`: the unit is begun
+    before = written.text[: len(written.text) - len(begun)]
+    start = column - len(begun)
+    metrics = _metrics(text, stored or {})
+    found = [Offer(*offer, start) for offer in _fitting(written, before, metrics)]
+    return [offer for offer in found if offer.text.startswith(begun)] or found
+
+
+def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[tuple[str, OfferKind, str]]:
+    """Yield the words that can follow."""
+    if can_begin(written, f"{before}{_ANY_METRIC}"):
+        for name, meaning in metrics.items():
+            yield (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"'), "metric", meaning
+        if not before.strip():
+            yield from ((f"{name} of", "statistic", meaning) for name, meaning in _MEANINGS.items())
+        return
+    if written.kind == "expression":
+        return
+    base = next((metrics[word] for word in _words(before) if word in metrics), None)
+    for symbol, unit in UNITS.items():
+        if (base in (None, unit.base) or symbol == "%") and can_begin(written, before + symbol):
+            yield symbol, "unit", f"a unit of {unit.base}" if unit.base != "1" else "a share or a factor"
+    for name, meaning in _MEANINGS.items():
+        if can_begin(written, before + name):
+            yield name, "statistic", meaning
+    for words, kind, meaning in _WORDS:
+        # `and` can join a second tolerance, which the grammar knows by its number.
+        if can_begin(written, before + words) or (words == "and" and can_begin(written, f"{before}and 1 s")):
+            yield words, kind, meaning
+
+
+def can_begin(written: Written, text: str) -> bool:
+    """Return whether a valid sentence (or expression) can begin with a text, as far as its last word is complete."""
+    try:
+        parse_sentence(text) if written.kind == "sentence" else parse_expression(text)
+    except SentenceError as error:
+        return error.start >= len(text)
+    return True
+
+
+def _words(text: str) -> list[str]:
+    return [quoted or word for quoted, word in re.findall(r"""["`]([^"`]+)["`]|([^\s(){}<>=,"`']+)""", text)]
+
+
+def _metrics(text: str, stored: StoredMetrics) -> dict[str, str]:
+    """Return the derived metrics of the file and the stored ones of its suites, with their unit or definition."""
+    found: dict[str, str] = {}
+    suites = []
+    for ruleset in readable_rulesets([("rules.yaml", text.encode())]):
+        suites.append(ruleset.suite)
+        found |= {name: metric.text for name, metric in ruleset.metrics.items()}
+    for suite in [suite for suite in suites if suite in stored] or stored:
+        found |= stored[suite]
+    return found

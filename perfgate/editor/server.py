@@ -1,0 +1,131 @@
+"""The language server of rule files, over standard input and output: `perfgate lsp`.
+
+It speaks the Language Server Protocol 3.17 with pygls, for YAML documents that are rule files. Each change of a
+document publishes its marks again; opening and saving one reads the stored baselines again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
+
+from perfgate import __version__
+from perfgate.editor.hints import hint
+from perfgate.editor.marks import Mark, StoredMetrics, is_rule_file, marks
+from perfgate.editor.offers import OfferKind, offers
+
+_SEVERITIES = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
+_KINDS: dict[OfferKind, types.CompletionItemKind] = {
+    "metric": types.CompletionItemKind.Variable,
+    "statistic": types.CompletionItemKind.Function,
+    "comparator": types.CompletionItemKind.Operator,
+    "unit": types.CompletionItemKind.Unit,
+    "reference": types.CompletionItemKind.Reference,
+    "rank": types.CompletionItemKind.Keyword,
+    "word": types.CompletionItemKind.Keyword,
+}
+
+
+class RuleServer(LanguageServer):
+    """The server, and the stored metrics for each document."""
+
+    def __init__(self, read_stored: Callable[[str], StoredMetrics]) -> None:
+        super().__init__("perfgate", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
+        self.read_stored = read_stored
+        self.stored: dict[str, StoredMetrics] = {}
+
+    def rules(self, uri: str) -> TextDocument | None:
+        """Return a document if it is a rule file."""
+        document = self.workspace.get_text_document(uri)
+        return document if is_rule_file(document.path, document.source) else None
+
+    def publish(self, uri: str, *, again: bool) -> None:
+        """Publish the marks of a document; with `again`, read the stored baselines first."""
+        found: list[types.Diagnostic] = []
+        document = self.rules(uri)
+        if document is not None:
+            if again or uri not in self.stored:
+                self.stored[uri] = self.read_stored(document.path)
+            known = marks(document.filename or "rules.yaml", document.source, self.stored[uri])
+            found = [_diagnostic(document, mark) for mark in known]
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))
+
+
+def make_server(read_stored: Callable[[str], StoredMetrics]) -> RuleServer:
+    """Return the server, ready to be started.
+
+    Parameters:
+        read_stored: returns the metrics of the baselines that belong to a rule file, by its path.
+    """
+    server = RuleServer(read_stored)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def opened(params: types.DidOpenTextDocumentParams) -> None:
+        server.publish(params.text_document.uri, again=True)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        server.publish(params.text_document.uri, again=True)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(params: types.DidChangeTextDocumentParams) -> None:
+        server.publish(params.text_document.uri, again=False)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
+        server.stored.pop(params.text_document.uri, None)
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(params.text_document.uri, []))
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[" ", "(", "{"]))
+    def completed(params: types.CompletionParams) -> types.CompletionList:
+        return types.CompletionList(is_incomplete=False, items=_items(server, params))
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hovered(params: types.HoverParams) -> types.Hover | None:
+        return _hover(server, params)
+
+    return server
+
+
+def _diagnostic(document: TextDocument, mark: Mark) -> types.Diagnostic:
+    here = _range(document, mark.line, mark.start, mark.end)
+    return types.Diagnostic(here, mark.message, severity=_SEVERITIES[mark.severity], source="perfgate")
+
+
+def _items(server: RuleServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    document = server.rules(params.text_document.uri)
+    if document is None:
+        return []
+    place = document.position_codec.position_from_client_units(document.lines, params.position)
+    stored = server.stored.get(params.text_document.uri, {})
+    return [
+        types.CompletionItem(
+            label=offer.text,
+            kind=_KINDS[offer.kind],
+            detail=offer.meaning,
+            sort_text=f"{number:05d}",
+            text_edit=types.TextEdit(_range(document, place.line, offer.start, place.character), offer.text),
+        )
+        for number, offer in enumerate(offers(document.source, place.line, place.character, stored))
+    ]
+
+
+def _hover(server: RuleServer, params: types.HoverParams) -> types.Hover | None:
+    document = server.rules(params.text_document.uri)
+    if document is None:
+        return None
+    place = document.position_codec.position_from_client_units(document.lines, params.position)
+    found = hint(document.filename or "rules.yaml", document.source, place.line, place.character)
+    if found is None:
+        return None
+    text = types.MarkupContent(types.MarkupKind.PlainText, found.text)
+    return types.Hover(text, _range(document, found.line, found.start, found.end))
+
+
+def _range(document: TextDocument, line: int, start: int, end: int) -> types.Range:
+    """Return a range in the units of the client: UTF-16, unless it asked for another encoding."""
+    found = types.Range(types.Position(line, start), types.Position(line, end))
+    return document.position_codec.range_to_client_units(document.lines, found)

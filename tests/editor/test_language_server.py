@@ -1,0 +1,131 @@
+"""`perfgate lsp`, as an editor runs it: a process that is spoken to over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Done, steady, write_log, write_rules
+
+Command = Callable[..., Done]
+
+RULES = "version: 1\nrules:\n  - forward under 50 ms\n"
+
+
+class Editor:
+    """A client of the protocol: messages have a header with their length."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "perfgate", "lsp"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.uri = (folder / "rules" / "rules.yaml").as_uri()
+        self.number = 0
+
+    def notify(self, method: str, params: object, **more: object) -> None:
+        assert self.process.stdin is not None
+        body = json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **more}).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.process.stdin.flush()
+
+    def receive(self, is_wanted: Callable[[dict[str, Any]], bool]) -> Any:
+        """The next message that is wanted."""
+        assert self.process.stdout is not None
+        while True:
+            length = 0
+            while line := self.process.stdout.readline().strip():
+                name, _, value = line.partition(b":")
+                length = int(value) if name == b"Content-Length" else length
+            assert length, "the server ended"
+            message = json.loads(self.process.stdout.read(length))
+            if is_wanted(message):
+                return message
+
+    def ask(self, method: str, params: object = None) -> Any:
+        self.number += 1
+        self.notify(method, params, id=self.number)
+        return self.receive(lambda message: message.get("id") == self.number)["result"]
+
+    def marks(self) -> Any:
+        """The next published marks."""
+        name = "textDocument/publishDiagnostics"
+        return self.receive(lambda message: message.get("method") == name)["params"]["diagnostics"]
+
+    def at(self, method: str, line: int, character: int) -> Any:
+        place = {"line": line, "character": character}
+        return self.ask(f"textDocument/{method}", {"textDocument": {"uri": self.uri}, "position": place})
+
+
+@pytest.fixture
+def editor(perfgate: Command, folder: Path) -> Iterator[Editor]:
+    """An editor with an open rule file, beside stored runs with forward and backward."""
+    pytest.importorskip("pygls")
+    write_rules(folder, "forward within 5% of baseline")
+    write_log(folder / "a.log", forward=steady(100), backward=steady(200))
+    assert perfgate("baseline", "approve", "a.log", "--reason", "first").code == 0
+    editor = Editor(folder)
+    editor.ask("initialize", {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}})
+    editor.notify("initialized", {})
+    document = {"uri": editor.uri, "languageId": "yaml", "version": 1, "text": RULES}
+    editor.notify("textDocument/didOpen", {"textDocument": document})
+    assert editor.marks() == []
+    yield editor
+    editor.ask("shutdown")
+    editor.notify("exit", None)
+    assert editor.process.wait(20) == 0
+    for pipe in (editor.process.stdin, editor.process.stdout):
+        assert pipe is not None
+        pipe.close()
+
+
+@pytest.mark.editor
+def test_a_sentence_is_checked_while_it_is_typed(editor: Editor) -> None:
+    place = {"start": {"line": 2, "character": 4}, "end": {"line": 2, "character": 11}}  # forward
+    document = {"uri": editor.uri, "version": 2}
+    change = {"range": place, "text": "🚀 forwrd undr"}
+    editor.notify("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
+    [mark] = editor.marks()
+    assert "unexpected 'forwrd'" in mark["message"]
+    assert (mark["severity"], mark["source"]) == (1, "perfgate")
+    assert mark["range"] == {"start": {"line": 2, "character": 7}, "end": {"line": 2, "character": 13}}  # UTF-16
+    document = {"uri": editor.uri, "version": 3}
+    text = {"text": "version: 1\nrules:\n  - backwrd under 50 ms\n"}
+    editor.notify("textDocument/didChange", {"textDocument": document, "contentChanges": [text]})
+    [mark] = editor.marks()
+    assert mark["message"] == "no stored run has backwrd: the nearest names are backward"
+    assert mark["severity"] == 2
+
+
+@pytest.mark.editor
+def test_words_are_completed_and_rules_explained(editor: Editor) -> None:
+    labels = [item["label"] for item in editor.at("completion", 2, 4)["items"]]
+    assert labels[:2] == ["backward", "forward"] or labels[:2] == ["forward", "backward"]
+    [item] = [item for item in editor.at("completion", 2, 7)["items"] if item["label"] == "forward"]
+    assert item["textEdit"]["range"] == {"start": {"line": 2, "character": 4}, "end": {"line": 2, "character": 7}}
+    hover = editor.at("hover", 2, 6)
+    assert "passes if the whole confidence interval" in hover["contents"]["value"]
+    assert editor.at("hover", 0, 0) is None
+
+
+@pytest.mark.editor
+def test_other_yaml_files_have_no_marks(editor: Editor) -> None:
+    other = {"uri": editor.uri.replace("rules.yaml", "compose.yaml"), "languageId": "yaml", "version": 1}
+    editor.notify("textDocument/didOpen", {"textDocument": {**other, "text": "services: {a: [}\n"}})
+    assert editor.marks() == []
+
+
+def test_without_pygls_the_command_says_how_to_install_it(
+    perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("pygls", "lsprotocol", "perfgate.editor.server"))]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("pygls", "lsprotocol"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = perfgate("lsp")
+    assert done.code == 2
+    assert "pip install 'perfgate[lsp]'" in done.err
