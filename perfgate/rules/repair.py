@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from perfgate.core.units import NUMBER, UNITS
 from perfgate.core.wording import is_statistic
-from perfgate.rules.syntax.cursor import UNIT_WORDS, SentenceError, meant_percentile
+from perfgate.rules.syntax.cursor import KEYWORDS, UNIT_WORDS, SentenceError, meant_percentile
 from perfgate.rules.syntax.grammar import parse_sentence
 
 #: Metrics that many formats have, for authors without stored runs.
@@ -20,6 +20,8 @@ _USUAL_METRICS = (
     *("step.time", "memory.peak_allocated", "memory.allocated", "memory.reserved", "gpu.utilization"),
     *("samples_per_second", "tokens_per_second", "iteration_time"),
 )
+#: A part of a name that may be quoted; `p101` and operators are not meant as names.
+_NAME_PART = re.compile(r"(?!p\d)[^\W\d][\w.:-]*")
 #: The longest text, in characters, for which a proposal is searched.
 _LONGEST = 300
 
@@ -154,6 +156,8 @@ def _subject(words: Sequence[str], metrics: Collection[str]) -> str | None:
     is_filler = {"of", "the", "a", "an", "percentile"} if statistic else {"the", "a", "an"}
     left = [word for word in left if word.lower() not in is_filler and word.lower() not in _VERBS] or left
     if len(left) > 1:
+        if any(word in KEYWORDS or not _NAME_PART.fullmatch(word) for word in left):
+            return None  # a rank, arithmetic, a statistic that does not exist
         name = known_name(left, metrics) or known_name(left, _USUAL_METRICS) or f'"{" ".join(left)}"'
     else:
         name = left[0] if left else ""
@@ -167,8 +171,11 @@ def _clause(before: Sequence[str], quantity: str, after: Sequence[str]) -> str |
     if any(word not in _REFERENCES and word not in _AFTER for word in rest):
         return None
     is_share = quantity.endswith("%")
+    compares = any(word in _STRICT or word in _LOWER_BOUND or word == "most" for word in before)
     is_change = any(word in _CHANGE for word in (*before, *rest))
     within = any(get_close_matches(word, ("within",), cutoff=0.75) for word in before)
+    if reference and compares and not is_change and (is_share or " " not in quantity):
+        return None  # `at most 95% of baseline` requires an improvement: the message says what to do
     if reference or within or (is_share and is_change):
         return f"within {quantity} of {reference or 'baseline'}"
     if rest:

@@ -38,7 +38,19 @@ def test_a_sentence_that_works_is_proposed(text, sentence):
     parse_sentence(sentence)
 
 
-@pytest.mark.parametrize("text", ["", "forward", "a b c", "x under five ms", "x under 5 ms please", "x under 5 ms and"])
+UNCLEAR = [
+    *("", "forward", "a b c", "x under five ms", "x under 5 ms please", "x under 5 ms and", "x on rank 3 under 5 ms"),
+    *(
+        "x at most 95% of baseline",
+        "x at least 105% of baseline",
+        "x at least 0% of baseline",
+        "x at most 1.1 baseline",
+    ),
+    *("x at least 3% above baseline", "x p101 under 5 ms", "x + under 5 ms", "fwd* / y under 3", "x on wrost rank < 5"),
+]
+
+
+@pytest.mark.parametrize("text", UNCLEAR)
 def test_nothing_is_proposed_where_the_meaning_is_not_clear(text):
     assert repaired(text) is None
 
