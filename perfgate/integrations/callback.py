@@ -164,20 +164,24 @@ class RecordingCallback:
         for metric in end:
             if span := self._begun.pop(metric, None):
                 span.stop()
-        recorder = self.recorder
-        for metric in (*begin, *(metric for metric in restart if metric in self._begun)):
+        recorder = self._open_recorder or self._idle
+        if restart:
+            begin = (*begin, *(metric for metric in restart if metric in self._begun))
+        for metric in begin:
             make = recorder.cuda_span if metric in self._on_gpu else recorder.span
             self._begun[metric] = make(metric).start()
 
 
 def guarded(method: Callable[..., None]) -> Callable[..., None]:
     """Make a method a hook that never raises. Without a recording in this process it is not called."""
-    attempt = opening(method)
 
     @wraps(method)
     def guard(self: RecordingCallback, *args: object, **kwargs: object) -> None:
         if self._open_recorder is not None and self._process == os.getpid():
-            attempt(self, *args, **kwargs)
+            try:
+                method(self, *args, **kwargs)
+            except Exception as error:
+                self._give_up(error)
 
     return guard
 

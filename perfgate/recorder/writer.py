@@ -145,8 +145,8 @@ class Writer:
             return
         try:
             self._journal.finish()
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, MemoryError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or "too little memory"
             self._warn_once(f"could not become a results document; perfgate reads it as it is: {reason}")
 
     def abort(self) -> None:

@@ -92,6 +92,14 @@ def test_evaluation_alone_makes_no_file(framework: Framework) -> None:
     assert not Path("run.json").exists()
 
 
+def test_evaluation_after_training(framework: Framework) -> None:
+    callback = framework.callback("run.json")
+    framework.train(callback)
+    before = Path("run.json").read_bytes()
+    assert warned(lambda: framework.evaluate(callback)) == []
+    assert Path("run.json").read_bytes() == before
+
+
 @pytest.mark.parametrize("another", [False, True], ids=["same callback", "another callback"])
 def test_a_second_training_is_not_recorded_and_the_first_says_so(framework: Framework, another: bool) -> None:
     callback = framework.callback("run.json")

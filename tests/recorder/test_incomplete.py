@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate import Recorder, RecorderError
+from perfgate import Recorder, RecorderError, RecorderWarning
 from perfgate.core import Run
 from perfgate.recorder import journal, writer
 from perfgate.recorder.idle import IdleRecorder
@@ -113,3 +113,15 @@ def test_an_idle_recorder_takes_everything_and_writes_nothing(tmp_path: Path) ->
     rec.abort()
     rec.record("c", 1, unit="s")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_memory_for_the_document_leaves_a_closed_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(journal, "_document", too_large)
+    rec = Recorder("run.json")
+    rec.record("a", 1, unit="1")
+    with pytest.warns(RecorderWarning, match="could not become a results document; perfgate reads it as it is: too li"):
+        rec.close()
+    assert (read().problems, [series.values.tolist() for series in read().series]) == ((), [[1.0]])
