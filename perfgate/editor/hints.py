@@ -22,8 +22,8 @@ class Hint:
 
 def hint(name: str, text: str, line: int, column: int) -> Hint | None:
     """Return what the rule at a place means; None if there is no valid sentence."""
-    document = load_document(name, text.encode(), DEFAULT)
-    for ruleset in readable_rulesets([(name, text.encode())]):
+    document = load_document(name, text.encode("utf-8", "replace"), DEFAULT)
+    for ruleset in readable_rulesets([(name, text.encode("utf-8", "replace"))]):
         for rule in ruleset.rules:
             spans = [
                 span for span in document.values.values() if (span.line, span.column) == (rule.at.line, rule.at.column)

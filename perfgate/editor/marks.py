@@ -43,7 +43,7 @@ def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mar
         text: its text, which may be half written.
         stored: the metrics of the stored runs; a rule without any of them gets a warning.
     """
-    files = [(name, text.encode())]
+    files = [(name, text.encode("utf-8", "replace"))]
     known = {metric for metrics in (stored or {}).values() for metric in metrics}
     _, problems = check_rules(files, metrics=known)
     for ruleset in readable_rulesets(files) if stored else ():

@@ -139,7 +139,7 @@ def _metrics(text: str, stored: StoredMetrics) -> dict[str, str]:
     """Return the derived metrics of the file and the stored ones of its suites, with their unit or definition."""
     found: dict[str, str] = {}
     suites = []
-    for ruleset in readable_rulesets([("rules.yaml", text.encode())]):
+    for ruleset in readable_rulesets([("rules.yaml", text.encode("utf-8", "replace"))]):
         suites.append(ruleset.suite)
         found |= {name: metric.text for name, metric in ruleset.metrics.items()}
     for suite in [suite for suite in suites if suite in stored] or stored:

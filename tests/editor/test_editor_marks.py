@@ -43,7 +43,7 @@ def test_the_marks_are_the_problems_of_rules_check() -> None:
     assert places == [problem.at for problem in problems]
 
 
-HALF = ["", "\n", "version: 1", "version: 1\nrules:", "version: 1\nrules:\n  - ", "\t", "{", "- *a", "a: [b"]
+HALF = ["", "\n", "version: 1", "version: 1\nrules:", "version: 1\nrules:\n  - ", "\t", "{", "- *a", "a: [b", "\ud800"]
 
 
 @pytest.mark.parametrize("text", HALF)
