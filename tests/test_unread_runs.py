@@ -62,6 +62,13 @@ def test_what_was_searched_for_is_behind_verbose(perfgate: Command, folder: Path
         assert "searched for deepspeed: 'time (ms)'" in perfgate(*words, "--verbose").said
 
 
+def test_compare_begins_with_the_cause_too(perfgate: Command, folder: Path) -> None:
+    write_log(folder / "base.log", forward=steady(100))
+    lines = perfgate("compare", "base.log", "--new", "bse.log").out.splitlines()
+    assert lines[0] == "bse.log: error: cannot be read: there is no such file; did you mean base.log?"
+    assert len(lines) <= 6
+
+
 def test_a_run_that_could_be_read_keeps_the_table(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward under 5 ms")
     write_log(folder / "new.log", forward=steady(100))

@@ -81,7 +81,8 @@ def unread_runs(report: Report) -> list[Problem]:
     """
     waiting = [verdict for verdict in report.verdicts if verdict.outcome != "skipped"]
     errors = [problem for problem in report.problems if problem.severity == "error"]
-    if not errors or not waiting or any(verdict.reason != "no-data" for verdict in waiting):
+    has_more = report.causes is not None or (report.verdicts and not waiting)
+    if not errors or has_more or any(verdict.reason != "no-data" for verdict in waiting):
         return []
     explained = {problem.at.file for problem in errors if problem.message != "no measurements"}
     return [one for one in report.problems if one.message != "no measurements" or one.at.file not in explained]

@@ -99,7 +99,8 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
     _write_problems(page, unread, verbose=verbose)
     page.blank()
     rules = phrases.by_rule(report.verdicts)
-    page.paragraph(f"nothing was measured: {plural(len(rules), 'rule')} not judged")
+    if rules:
+        page.paragraph(f"nothing was measured: {plural(len(rules), 'rule')} not judged")
     for verdicts in rules if verbose else ():
         page.paragraph(f"{verdicts[0].rule} ({verdicts[0].at})", "dim", indent=_INDENT)
     page.blank()
