@@ -27,6 +27,8 @@ class Answer:
     outcome: str = "error"
     counts: Mapping[str, int] = field(default_factory=dict)
     report: Path | None = None
+    #: True if more runs may change a verdict that blocks.
+    is_open: bool = False
 
 
 def publish(answer: Answer) -> list[str]:

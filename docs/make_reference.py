@@ -256,6 +256,19 @@ def score() -> str:
     return table(["detector", *columns], [[name, *(found[name][column] for column in columns)] for name in _DETECTORS])
 
 
+def promise() -> str:
+    """Return how often green and red are wrong, from the stored figures of docs/detection.md."""
+    results = json.loads((DOCS.parent / "benchmarks/detection/results.json").read_text(encoding="utf-8"))
+    cells = results["promise"]["cells"]
+    asked = {"unchanged, exit 1": ("0.0", "red"), "unchanged, exit 0": ("0.0", "green")}
+    asked |= {"+10 %, exit 0": ("0.1", "green"), "+20 %, exit 1": ("0.2", "red"), "+20 %, exit 0": ("0.2", "green")}
+    rows = []
+    for noise in ("0.01", "0.03", "0.05", "0.1"):
+        shares = [sum(cells[f"{k} {noise} {change}"][what] for k in (3, 5, 10)) / 3 for change, what in asked.values()]
+        rows.append([f"{100 * float(noise):g} %", *(f"{100 * share:.1f} %" for share in shares)])
+    return table(["noise between runs", *asked], rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "fields_of_a_file": fields_of_a_file,
@@ -270,6 +283,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "signs": signs,
     "limits": reading_limits,
     "score": score,
+    "promise": promise,
 }
 
 

@@ -4,7 +4,8 @@ The gate is the command `perfgate`. Programs may import the following names; eve
 
 * `Recorder` records spans, steps and values of a running program. It raises `RecorderError`, warns with
   `RecorderWarning`, and needs only the standard library.
-* `judge_change`, `judge_limit` and `judge_pairs` make the same decisions as `check`, on plain sequences of numbers.
+* `judge_promise`, `judge_limit` and `judge_pairs` make the same decisions as `check`, on plain sequences of numbers;
+  `judge_change` is the comparison of two sides alone, without looks and without a promise.
 * `pair` times two functions in turn in one process, for `judge_pairs`.
 * `measure_run`, `warmup_length` and `calibrate_prior` prepare a decision: the value of one run, the number of warm-up
   values, and the noise between unchanged runs.
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from perfgate.judge.decide_change import judge_change
     from perfgate.judge.decide_limit import judge_limit
+    from perfgate.judge.decide_promise import judge_promise
     from perfgate.judge.pairs import judge_pairs
     from perfgate.measuring.in_process import pair
     from perfgate.recorder import RecorderError, RecorderWarning
@@ -39,6 +41,7 @@ __all__ = [
     "judge_change",
     "judge_limit",
     "judge_pairs",
+    "judge_promise",
     "measure_run",
     "pair",
     "warmup_length",
@@ -53,6 +56,7 @@ _HOMES = {
     "judge_change": "perfgate.judge.decide_change",
     "judge_limit": "perfgate.judge.decide_limit",
     "judge_pairs": "perfgate.judge.pairs",
+    "judge_promise": "perfgate.judge.decide_promise",
     "measure_run": "perfgate.stats.statistics",
     "pair": "perfgate.measuring.in_process",
     "warmup_length": "perfgate.stats.steady",

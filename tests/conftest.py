@@ -110,6 +110,37 @@ def write_results(path: Path, *series: dict[str, Any], **fields: Any) -> Path:
     return path
 
 
+def same_code(path: Path, runs: int = 10) -> list[Path]:
+    """The run and `runs` - 1 more of the same code: its times differ by up to .2 %, its bytes and counts do not."""
+    from perfgate.core import Series
+    from perfgate.workspace.inputs import read_runs
+
+    def again(one: Series, factor: float) -> dict[str, Any]:
+        values, exact = one.values.tolist(), {"count": int, "calls": int, "cv": float}
+        by = 1.0 if one.unit in ("B", "FLOP") or all(map(float.is_integer, values or [0.5])) else factor
+        printed = {name: exact[name](x) if name in exact else x * by for name, x in one.aggregate.items()}
+        numbers = {"values": [value * by for value in values]} if values else {"aggregate": printed}
+        return {"metric": one.key.metric, "labels": dict(one.key.labels), "unit": one.unit, **numbers}
+
+    (run,) = read_runs([str(path)])
+    sizes = [0.002 * (1 - number // 2 / runs) for number in range(runs - 1)]  # two of each size, up and down
+    if runs % 2 == 0:
+        sizes[-1] = 0.0001
+    copies = [path.with_name(f"{path.stem}-again{number}.json") for number in range(1, runs)]
+    for number, copy in enumerate(copies):
+        factor = 1 + (-1) ** number * sizes[number]
+        write_results(copy, *(again(one, factor) for one in run.series), environment=dict(run.environment))
+    return [path, *copies]
+
+
+def approve_steady(perfgate: Callable[..., Done], path: Path, runs: int = 10, *words: str) -> list[Path]:
+    """Approve a run and more of the same code (see `same_code`), so that one new run can pass and can fail."""
+    found = same_code(path, runs)
+    done = perfgate("baseline", "approve", *found, "--reason", "first", *words)
+    assert done.code == 0, done.said
+    return found
+
+
 # --- a team's repository ------------------------------------------------------------------------------------------
 
 
@@ -122,6 +153,15 @@ def write_run(
         {"metric": "backward", "unit": "ms", "values": steady(backward, spread=0.002, seed=seed + 1000)},
     ]
     return write_results(path, *series, environment={"gpu": gpu, "gpu_count": 1, "world_size": 1, **facts})
+
+
+def calibrate(perfgate: Callable[..., Done], folder: Path, **centres: float) -> None:
+    """Store the noise between eight runs of `write_run`, which `baseline approve` knows nothing of."""
+    runs = [write_run(folder / f"unchanged{seed}.json", seed=seed, **centres) for seed in range(8)]
+    done = perfgate("calibrate", *runs)
+    assert done.code == 0, done.said
+    for run in runs:
+        run.unlink()
 
 
 class Repository:
@@ -146,13 +186,17 @@ class Repository:
 
 @pytest.fixture
 def repository(folder: Path, perfgate: Callable[..., Done]) -> Repository:
-    """Rules for two metrics, and three runs of unchanged code as the first level, committed on main."""
+    """Rules for two metrics, and three runs of unchanged code as the first level, committed on main.
+
+    The noise between runs is calibrated, so that one new run can fail.
+    """
     found = Repository(folder)
     write_rules(folder, "forward within 5% of baseline and within 12% of anchor", "backward within 5% of baseline")
     for seed in range(3):
         write_run(folder / f"first{seed}.json", seed=seed)
     assert perfgate("baseline", "approve", "first0.json", "--reason", "first baseline").code == 0
     assert perfgate("baseline", "add", "first1.json", "first2.json").code == 0
+    calibrate(perfgate, folder, forward=100, backward=200)
     found.commit("first baseline")
     return found
 

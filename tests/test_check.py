@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Done, steady, write_log, write_results, write_rules
+from conftest import Done, approve_steady, steady, write_log, write_results, write_rules
 
 Command = Callable[..., Done]
 
@@ -29,12 +30,12 @@ def verdict(perfgate: Command, *words: str | Path) -> dict[str, Any]:
 
 @pytest.fixture
 def based(perfgate: Command, folder: Path) -> Command:
-    """A command line in a folder with rules on `forward` and three base runs of 100 ms."""
+    """A command line in a folder with rules on `forward` and ten base runs of 100 ms."""
     write_rules(folder, "forward within 5% of baseline")
-    for seed in (1, 2, 3):
+    for seed in range(1, 11):
         write_log(folder / f"base{seed}.log", forward=steady(100, seed=seed))
     assert perfgate("baseline", "approve", "base1.log", "--reason", "first").code == 0
-    assert perfgate("baseline", "add", "base2.log", "base3.log").code == 0
+    assert perfgate("baseline", "add", *(f"base{seed}.log" for seed in range(2, 11))).code == 0
     return perfgate
 
 
@@ -78,11 +79,37 @@ def test_a_change_against_the_baseline(based: Command, folder: Path, factor: flo
     assert (found["verdicts"][0]["outcome"], got) == (outcome, code)
 
 
-def test_three_new_runs_turn_a_suspicion_into_a_failure(based: Command, folder: Path) -> None:
-    runs = [write_log(folder / f"new{s}.log", forward=steady(107, spread=0.06, seed=s)) for s in (10, 9, 11)]
-    assert verdict(based, *runs[:1])["outcome"] == "suspect"
-    assert verdict(based, *runs)["outcome"] == "fail"
-    assert verdict(based, runs[0], "--strict")["outcome"] == "fail"
+@pytest.mark.parametrize(("centre", "outcome"), [(110, "fail"), (104, "suspect")])
+def test_three_new_runs_settle_a_suspicion_only_if_they_agree_clearly(
+    based: Command, folder: Path, centre: float, outcome: str
+) -> None:
+    """One run of 108 ms is suspect; three of 110 ms fail, and three of hardly more than 105 ms on average do not."""
+    first = write_log(folder / "new1.log", forward=steady(108, spread=0.06, seed=10))
+    others = [write_log(folder / f"new{s}.log", forward=steady(centre, spread=0.06, seed=s)) for s in (9, 11)]
+    assert verdict(based, first)["outcome"] == "suspect"
+    assert verdict(based, first, "--strict")["outcome"] == "fail"
+    assert verdict(based, first, *others)["outcome"] == outcome
+
+
+def test_one_stored_run_promises_nothing_until_more_are_added(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    runs = [write_log(folder / f"{seed}.log", forward=steady(100, seed=seed)) for seed in range(4)]
+    perfgate("baseline", "approve", runs[0], "--reason", "first")
+    code, found = report(perfgate, runs[1])
+    assert (code, found["verdicts"][0]["reason"]) == (3, "noise-unknown")
+    added = perfgate("baseline", "add", runs[2])
+    assert (added.code, "widens" in added.out) == (0, False)
+    assert perfgate("check", runs[1]).code == 0
+
+
+def test_a_noisy_run_of_the_same_code_can_be_added(perfgate: Command, folder: Path) -> None:
+    """A baseline without the runs that are further away would look less noisy than it is."""
+    write_rules(folder, "forward within 5% of baseline")
+    runs = [write_log(folder / f"{ms}.log", forward=steady(ms, seed=ms)) for ms in (97, 103, 104, 94)]
+    perfgate("baseline", "approve", *runs[:2], "--reason", "first")
+    assert verdict(perfgate, runs[2])["reason"] == "cannot-exclude"
+    added = perfgate("baseline", "add", runs[2])
+    assert (added.code, "widens every later interval" in " ".join(added.said.split())) == (0, True)
 
 
 def test_an_improvement_is_noted_and_never_fails(based: Command, folder: Path) -> None:
@@ -172,8 +199,7 @@ def test_another_machine_is_named_field_by_field(based: Command, folder: Path) -
 
 def test_a_metric_that_disappeared_under_a_glob_is_an_error(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward* within 50% of baseline")
-    write_log(folder / "base.log", forward=steady(100), forward_late=steady(10))
-    perfgate("baseline", "approve", "base.log", "--reason", "first")
+    approve_steady(perfgate, write_log(folder / "base.log", forward=steady(100), forward_late=steady(10)))
     write_log(folder / "new.log", forward=steady(100))
     code, found = report(perfgate, "new.log")
     assert code == 3
@@ -467,7 +493,7 @@ def test_timing_results_against_themselves_and_a_slower_version(
     done = perfgate("check", timing_results)
     assert done.code == 3
     assert "perfgate baseline approve" in done.out
-    assert perfgate("baseline", "approve", timing_results, "--reason", "first").code == 0
+    approve_steady(perfgate, shutil.copy(timing_results, folder / "base.json"))
     code, same = report(perfgate, timing_results)
     assert (code, {v["outcome"] for v in same["verdicts"]}, len(same["verdicts"])) == (0, {"pass"}, 10)
     code, slower = report(perfgate, slowed(folder, perfgate, timing_results))
@@ -545,7 +571,7 @@ def test_shares_are_shown_as_shares(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "gpu.utilization within 2 pp of baseline")
     for name, value in (("base.json", 90), ("new.json", 80)):
         write_results(folder / name, {"metric": "gpu.utilization", "unit": "%", "values": steady(value, spread=0.001)})
-    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    approve_steady(perfgate, folder / "base.json")
     done = perfgate("check", "new.json")
     assert done.code == 1
     assert "90 → 80%" in done.out
@@ -668,8 +694,9 @@ def test_an_expected_failure_does_not_excuse_an_absent_metric(perfgate: Command,
 
 def test_a_thinned_baseline_keeps_its_counts_and_sums(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "f total within 5% of baseline", "f count at least 95% of baseline")
-    write_results(folder / "run.json", {"metric": "f", "unit": "s", "values": steady(0.1, n=40_000)})
-    perfgate("baseline", "approve", "run.json", "--reason", "first")
+    approve_steady(
+        perfgate, write_results(folder / "run.json", {"metric": "f", "unit": "s", "values": steady(0.1, n=40_000)})
+    )
     assert perfgate("check", "run.json").code == 0
     write_results(folder / "short.json", {"metric": "f", "unit": "s", "values": steady(0.1, n=9_000)})
     perfgate("check", "short.json", "--json", "report.json")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 import pytest
-from conftest import Done, steady, write_log, write_rules
+from conftest import Done, approve_steady, steady, write_log, write_rules
 
-from perfgate.cli.entry import main, run
+from perfgate.cli.entry import main
 
 Command = Callable[..., Done]
 
@@ -203,6 +203,7 @@ def test_the_user_card_works_as_it_stands(perfgate: Command, passing: Path) -> N
         "version: 1\nsuite: gpt-small\nrules:\n"
         "  - backward_allreduce p95 under 50 ms\n  - forward_backward within 5% of baseline\n"
     )
-    write_log(passing / "new.log", backward_allreduce=steady(10), forward_backward=steady(300))
-    assert run(["baseline", "approve", "new.log", "--reason", "first"]) == 0
+    approve_steady(
+        perfgate, write_log(passing / "new.log", backward_allreduce=steady(10), forward_backward=steady(300))
+    )
     assert perfgate("check", "new.log").code == 0

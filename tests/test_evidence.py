@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
-from perfgate.core import Location, Policy, Report, Verdict
+from perfgate.core import NO_STEP, Location, Policy, Report, Verdict
 from perfgate.core.details import ReportDetails, RunDetails, VerdictDetails
 from perfgate.judge.details import MOST_VALUES, within_budget
 from perfgate.reporters.json_report import render
@@ -185,7 +185,7 @@ def test_parts_of_a_step_and_what_moved_most(perfgate: Command, folder: Path) ->
 
 
 def a_verdict(outcome: str) -> Verdict:
-    return Verdict("r", "m", {}, None, outcome, "", "error", 0, "limit", "s", "", "", Location("r"))  # type: ignore[arg-type]
+    return Verdict("r", "m", {}, None, outcome, "", "error", 0, "limit", "s", "", NO_STEP, Location("r"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_a_large_report_stays_under_five_mebibytes() -> None:
 
 
 def test_check_and_compare_write_the_page(based: Command, folder: Path) -> None:
-    assert based("check", "new.log", "--html", "check.html").code == 1
-    assert based("compare", "base1.log", "--new", "new.log", "--html", "compare.html").code == 1
+    assert based("check", "new.log", "--strict", "--html", "check.html").code == 1
+    assert based("compare", "base1.log", "--new", "new.log", "--html", "compare.html").code == 3  # a run a side
     for name in ("check.html", "compare.html"):
         page = (folder / name).read_text(encoding="utf-8")
         assert page.startswith("<!DOCTYPE html>")
@@ -255,4 +255,5 @@ def test_without_its_packages_the_page_is_refused_before_the_work_begins(
     assert done.code == 2
     assert "--html needs matplotlib: pip install 'perfgate[html]'" in done.err
     assert not (folder / "page.html").exists()
-    assert not (folder / "report.json").exists()
+    refused = json.loads((folder / "report.json").read_text())
+    assert (refused["exit_code"], refused["verdicts"]) == (2, [])

@@ -39,13 +39,13 @@ def test_it_says_what_would_fail_now(perfgate: Command, folder: Path, sentence: 
     assert re.search(said, done.out), done.out
 
 
-def test_a_run_where_it_says_most_likely_fails(perfgate: Command, folder: Path) -> None:
+def test_a_run_beyond_what_it_says_is_suspect_or_fails(perfgate: Command, folder: Path) -> None:
     approved(perfgate, folder, "forward within 5% of baseline")
-    found = re.search(r"and above ([\d.]+) ms probably fails", perfgate("rules", "explain").out)
+    found = re.search(r"and above ([\d.]+) ms is probably suspect or fails", perfgate("rules", "explain").out)
     assert found is not None
     values = steady(1.01 * float(found[1]), seed=5)
     write_results(folder / "new.json", {"metric": "forward", "unit": "ms", "values": values})
-    assert perfgate("check", "new.json").code == 1
+    assert [perfgate("check", "new.json", *words).code for words in ([], ["--strict"])] == [3, 1]
 
 
 def test_without_stored_runs_it_says_what_the_rule_asks_alone(perfgate: Command, folder: Path) -> None:

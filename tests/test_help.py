@@ -47,17 +47,18 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         repository = Repository(folder)
-        for number, name in enumerate(["train", "change", "feature", *(f"main-{i}" for i in range(1, 7))]):
+        for number, name in enumerate(["train", "change", "feature", *(f"main-{i}" for i in range(1, 10))]):
             slowly = {"backward_allreduce": steady(20, seed=number + 50)}
             write_log(folder / f"{name}.log", forward=steady(100, seed=number), **slowly)
         write_rules(folder, "forward within 5% of baseline", head="suite: gpt-small\n")
         tail = "  - {id: allreduce-tail, assert: backward_allreduce p95 under 50 ms}\n"
         path = folder / "rules" / "rules.yaml"
         path.write_text(path.read_text() + tail)
-        for day, log in enumerate(("main-1.log", "main-2.log")):
+        for day, first in enumerate((1, 4)):
             patch.setenv("SOURCE_DATE_EPOCH", str(1767225600 + 86400 * day))
-            assert run(["baseline", "approve", log, "--reason", f"level {day}"]) == 0
-        train = "import os; print(open(f'main-{int(os.environ[\"PERFGATE_RUN\"]) + 2}.log').read())"
+            logs = [f"main-{number}.log" for number in range(first, first + 3)]
+            assert run(["baseline", "approve", *logs, "--reason", f"level {day}"]) == 0
+        train = "import os; print(open(f'main-{int(os.environ[\"PERFGATE_RUN\"]) + 6}.log').read())"
         (folder / "train.py").write_text(train)
         for gpu in ("h100", "a100"):
             assert run(["check", "change.log", "--json", f"{gpu}.json", "--quiet"]) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Done, steady, write_log, write_results, write_rules, write_run
+from conftest import Done, approve_steady, steady, write_log, write_results, write_rules, write_run
 
 Command = Callable[..., Done]
 
@@ -74,9 +74,42 @@ def test_a_rule_is_shown_to_fail_just_beyond_what_it_allows(
     perfgate: Command, folder: Path, new: Path, sentence: str, low: float, high: float
 ) -> None:
     write_rules(folder, sentence, head="metrics:\n  share: forward / (forward + backward)\n")
+    approve_steady(perfgate, new)
     code, found = proofs(perfgate, new)
     assert (code, {proof["state"] for proof in found}) == (0, {"proven"}), found
     assert all(low <= proof["fails_at"] <= high and proof["misses"] for proof in found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "blocks", "fails"),
+    [
+        ("assert: forward within 5% of baseline", "before", 0.07),
+        ("{assert: forward within 5% of baseline, at_worst: 5%}", "with", 0.05),  # nothing is in between
+        ("{assert: forward within 5% of baseline, severity: warning}", None, 0.07),
+        ("assert: memory within 1% of baseline", "with", 0.011),  # there is no doubt about bytes
+        ("assert: forward max under 1 s", "with", 1.001),
+    ],
+)
+def test_a_rule_is_shown_to_block_before_it_fails(
+    perfgate: Command, folder: Path, new: Path, fields: str, blocks: str | None, fails: float
+) -> None:
+    path = write_rules(folder, "forward under 1 s")
+    path.write_text(f"version: 1\nrules:\n  - {fields}\n")
+    approve_steady(perfgate, new)
+    _, (proof,) = proofs(perfgate, new)
+    assert proof["fails_at"] == pytest.approx(fails, rel=0.3)
+    if blocks is None:
+        assert proof.get("blocks_at") is None
+    else:
+        assert (proof["blocks_at"] < proof["fails_at"]) == (blocks == "before"), proof
+        assert proof["blocks_at"] <= proof["fails_at"]
+
+
+def test_unchanged_runs_whose_noise_is_unknown_are_blocked(perfgate: Command, folder: Path, new: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    code, (proof,) = proofs(perfgate, new)
+    assert (code, proof["state"], proof["exit_code"]) == (3, "blocked", 3)
+    assert "2 runs of both sides do not show the noise between runs" in proof["reason"]
 
 
 def test_ranks_against_each_other_fail_by_one_rank_alone(perfgate: Command, folder: Path, new: Path) -> None:
@@ -109,6 +142,7 @@ def test_a_rule_that_cannot_fail_is_named_with_the_reason(
 ) -> None:
     path = write_rules(folder, "forward under 1 s")
     path.write_text(f"version: 1\nrules:\n  - {fields}\n")
+    approve_steady(perfgate, new)
     found, (proof,) = proofs(perfgate, new)
     assert (found, proof["state"]) == (code, state), proof
     assert said in proof["reason"]
@@ -126,22 +160,23 @@ def test_what_its_author_made_a_warning_does_not_fail_the_test(perfgate: Command
 
 
 def test_a_tail_that_is_never_settled_is_unable(perfgate: Command, folder: Path) -> None:
-    write_log(folder / "new.log", forward=steady(100, n=30))
+    new = write_log(folder / "new.log", forward=steady(100, n=30))
     (folder / "rules").mkdir()
     (folder / "rules" / "r.yaml").write_text(
         "version: 1\nrules:\n  - {assert: forward p99 within 5% of baseline, on_inconclusive: warn}\n"
     )
-    code, (proof,) = proofs(perfgate, "new.log")
+    approve_steady(perfgate, new)
+    code, (proof,) = proofs(perfgate, new)
     assert (code, proof["state"]) == (1, "unable")
     assert "on_inconclusive: warn" in proof["reason"]
 
 
 def test_the_stored_baseline_is_used_and_nothing_is_written(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
-    write_run(folder / "base.json")
+    base = write_run(folder / "base.json")
     write_run(folder / "slow.json", forward=130, seed=2)
     assert "these runs themselves" in perfgate("selftest", "base.json").out
-    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    approve_steady(perfgate, base)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert "tested against baseline default/" in perfgate("selftest", "base.json").out
     code, (proof,) = proofs(perfgate, "slow.json")
@@ -151,8 +186,7 @@ def test_the_stored_baseline_is_used_and_nothing_is_written(perfgate: Command, f
 
 def test_an_allowance_proves_nothing(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
-    write_run(folder / "base.json")
-    perfgate("baseline", "approve", "base.json", "--reason", "first")
+    approve_steady(perfgate, write_run(folder / "base.json"))
     words = ["--metric", "forward", "--up-to", "900%", "--reason", "x", "--expires", "2027-01-01", "--head", "a" * 40]
     assert perfgate("baseline", "allow", *words).code == 0
     assert perfgate("selftest", "base.json", "--head", "a" * 40).code == 0
@@ -175,6 +209,7 @@ def test_the_table_fits_and_can_be_plain(
 ) -> None:
     write_rules(folder, "forward within 5% of baseline", "forward at least 0 ms")
     monkeypatch.setenv("COLUMNS", str(columns))
+    approve_steady(perfgate, new)
     done = perfgate("selftest", new)
     assert max(map(len, done.out.splitlines())) <= columns
     assert done.out.splitlines()[-1] == "FAIL  1 cannot fail, 1 can fail (exit 1)"

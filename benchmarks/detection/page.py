@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import models
+import promise
 import score
 
 ALARMS = ("fail",)
@@ -17,12 +18,44 @@ def tables(results: Mapping[str, Any]) -> dict[str, str]:
     """Every table by the name of its place on the page."""
     generated = results["generated"]
     return {
+        "promise": _promise(results["promise"]),
+        "cells": _cells(results["promise"]["cells"]),
         "familiar": _detectors(generated, list(models.FAMILIAR), intervals=True),
         "held-out": _detectors(generated, list(models.HELD_OUT), intervals=True),
         "levels": _levels(results["levels"]),
         "creep": _creep(results["creep"]),
         "real": _detectors(results["real"], _sources(results["real"]), intervals=False),
     }
+
+
+def _promise(found: Mapping[str, Any]) -> str:
+    """How often each answer is wrong: red about unchanged code, green about a change of twice the tolerance."""
+    head = ["%", *(f"{what}, {100 * noise:g} %" for what in ("wrong red", "wrong green") for noise in promise.NOISE)]
+    ours = ["**perfgate 5%**"]
+    ours += [_percent(promise.together(found["cells"], noise, 0.0, "red")) for noise in promise.NOISE]
+    ours += [_percent(promise.together(found["cells"], noise, 0.1, "green")) for noise in promise.NOISE]
+    rows = [ours]
+    for name, alarms in found["peers"].items():
+        red = [_percent(alarms[f"{noise} 0.0"]) for noise in promise.NOISE]
+        rows.append([name, *red, *(_percent(1 - alarms[f"{noise} 0.1"]) for noise in promise.NOISE)])
+    return _table(head, rows)
+
+
+def _cells(cells: Mapping[str, Mapping[str, float]]) -> str:
+    """Every cell: base runs, noise, and what was answered about each change."""
+    head = ["base runs", "noise"]
+    for change in promise.CHANGES:
+        name = f"+{100 * change:g} %" if change else "unchanged"
+        head += [f"{name}: exit 0", "exit 1", "runs"]
+    rows = []
+    for base_runs in promise.BASE_RUNS:
+        for noise in promise.NOISE:
+            row = [str(base_runs), f"{100 * noise:g} %"]
+            for change in promise.CHANGES:
+                cell = cells[f"{base_runs} {noise} {change}"]
+                row += [_percent(cell["green"]), _percent(cell["red"]), f"{cell['runs']:.2f}"]
+            rows.append(row)
+    return _table(head, rows)
 
 
 def fill(page: str, results: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from perfgate.core import Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
-from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence
+from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence, promise_terms
 from perfgate.judge.decide_change import ChangeTerms, Margin, applied_tolerance, detectable_change
+from perfgate.judge.decide_promise import FEWEST_RUNS, GREEN_PRIOR, LOOKS, at_worst_of, prior_of
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
@@ -108,23 +109,32 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
         raise CannotJudge("not-positive", "the stored values have no relative change: use a limit instead", "")
     if terms.exact:
         raise CannotJudge("exact", "it is compared without noise: one run shows every change", "")
-    centre, noise = run_noise(measures, terms.prior)
+    centre, seen = run_noise(measures, terms.prior)
+    noise = seen
     tolerance = applied_tolerance(math.exp(centre), terms)
-    margin = Margin.of_ratio(tolerance, terms.worse)
-    new_runs = ANCHOR_WINDOW if asks.reference == "anchor" else 1
+    margin = excluded = Margin.of_ratio(tolerance, terms.worse)
+    anchored, fewest = asks.reference == "anchor", 0
+    if not anchored:
+        promise = promise_terms(inquiry, asks)
+        excluded = Margin.of_ratio(promise.applied(math.exp(centre), terms), terms.worse)
+        if not promise.noise_known:  # the judge assumes more noise than few runs show
+            centre, noise = run_noise(measures, prior_of(GREEN_PRIOR, excluded))
+            fewest = FEWEST_RUNS
+    new_runs = ANCHOR_WINDOW if anchored else 1
     points = tuple(_points(noise, margin, terms))
-    needed = noise.runs_needed(margin.room, terms.confidence, terms.power)
+    needed = _needed(noise, excluded.room, terms, fewest)
     return replace(
         plan,
         confidence=terms.confidence,
         tolerance=tolerance,
         new_runs=new_runs,
-        noise_between=math.sqrt(max(noise.variance - noise.within, 0.0)),
-        noise_within=math.sqrt(noise.within),
+        noise_between=math.sqrt(max(seen.variance - seen.within, 0.0)),
+        noise_within=math.sqrt(seen.within),
         calibrated=inquiry.calibrated() is not None,
         detectable=points[new_runs - 1].detectable,
         runs_needed=needed,
-        advice=_advice(noise, margin.room, needed, new_runs, terms),
+        at_worst=None if anchored else at_worst_of(excluded),
+        advice=_advice(noise, excluded.room, needed, new_runs, terms, fewest),
         points=points,
     )
 
@@ -139,7 +149,13 @@ def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[Pla
         yield PlanPoint(1, steps, detectable_change(margin, reach))
 
 
-def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, terms: ChangeTerms) -> str:
+def _needed(noise: RunNoise, room: float, terms: ChangeTerms, fewest: int) -> int | None:
+    """Return how many new runs let an unchanged program pass; `fewest` runs are needed of both sides together."""
+    needed = noise.runs_needed(room, terms.confidence, terms.power)
+    return None if needed is None else max(needed, fewest - noise.base_runs)
+
+
+def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, terms: ChangeTerms, fewest: int) -> str:
     """Return the cheapest way to let an unchanged program pass with the wanted power."""
     if needed is not None and needed <= new_runs:
         return f"enough: an unchanged program passes with {plural(needed, 'new run')}"
@@ -149,9 +165,11 @@ def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, ter
         return f"more steps: the noise is inside the runs, so {TIMES} times the steps help more than {TIMES} runs"
     ways = [(needed, f"more runs: an unchanged program passes with {needed} new ones")] if needed else []
     for base_runs in range(noise.base_runs + 1, RUNS_COMPARED + 1):
-        then = noise.of_base_runs(base_runs).runs_needed(room, terms.confidence, terms.power)
+        then = _needed(noise.of_base_runs(base_runs), room, terms, fewest)
         if then is not None:
             enough = f"with {base_runs} of them, an unchanged program passes with {plural(then, 'new run')}"
             ways.append((base_runs - noise.base_runs + then, f"more base runs: {enough}"))
-    nothing = (0, "use a wider tolerance or a quieter machine: more runs do not help")
-    return min(ways, default=nothing, key=lambda way: way[0])[1]
+    if not ways:
+        return "pairs are cheaper (`perfgate run --paired`), or use a wider tolerance: more runs do not help"
+    runs, advice = min(ways, key=lambda way: way[0])
+    return f"{advice}; pairs (`perfgate run --paired`) are cheaper" if runs > LOOKS else advice

@@ -1,7 +1,7 @@
 """First rules for runs without rules: the metrics, and the tolerances that fit the noise.
 
-A tolerance is the smallest of `TOLERANCES` with which an unchanged program passes after one new run with 80 %
-probability (`plans`), and with which these runs pass, each alone and all together.
+A tolerance is the smallest of `TOLERANCES` with which one new run of an unchanged program ends in exit 0 with 80 %
+probability (`plans`), and with which these runs do, each alone and all together.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from perfgate.analysis.plan import plans
-from perfgate.core import Baseline, Kind, Location, Plan, Run, Series
+from perfgate.core import Baseline, Kind, Location, Plan, Run, Series, Verdict
 from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
+from perfgate.judge.decide_promise import FEWEST_RUNS
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
 from perfgate.judge.verdicts import judge
@@ -32,6 +33,8 @@ _MOST_TRIED = 24
 _DETAILS = ("kernel.", "op.", "range.", "collective.")
 _KINDS: tuple[Kind, ...] = ("samples", "value", "aggregate")
 _UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
+#: The standard deviations of a run that a tolerance has room for, if there are too few runs to see the noise.
+_SPREADS_OF_ONE_RUN = 4.0
 #: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
 
@@ -142,7 +145,13 @@ def _proposal(metric: str, series: Sequence[Series], runs: Sequence[Run], today:
 
 
 def _passes_with_one_run(plan: Plan) -> bool:
-    return _is_exact(plan) or (plan.runs_needed is not None and plan.runs_needed <= 1)
+    """Return whether one new run of an unchanged program is enough; with too few stored runs, by the assumed noise."""
+    if _is_exact(plan):
+        return True
+    if (plan.base_runs or 0) < FEWEST_RUNS:
+        noise = math.hypot(plan.noise_between or 0.0, plan.noise_within or 0.0)
+        return plan.tolerance is not None and _SPREADS_OF_ONE_RUN * noise <= plan.tolerance
+    return plan.runs_needed is not None and plan.runs_needed <= 1
 
 
 def _is_exact(plan: Plan) -> bool:
@@ -152,7 +161,13 @@ def _is_exact(plan: Plan) -> bool:
 def _passes(sentence: str, runs: Sequence[Run], today: date) -> bool:
     """Return whether these runs, all together and each alone, pass a rule whose baseline they are."""
     sides = [tuple(runs), *((run,) for run in runs if len(runs) > 1)]
-    return all(v.outcome == "pass" for new in sides for v in judge(_case([sentence], runs, new, today)))
+    verdicts = (verdict for new in sides for verdict in judge(_case([sentence], runs, new, today)))
+    return all(v.outcome == "pass" or (v.kind == "change" and _is_accepted(v)) for v in verdicts)
+
+
+def _is_accepted(verdict: Verdict) -> bool:
+    """Return whether a change from these runs to one of them ends in exit 0, or only lacks runs to do so."""
+    return verdict.exit_code == 0 or verdict.reason == "noise-unknown"
 
 
 def _case(sentences: Iterable[str], base: Sequence[Run], new: Sequence[Run], today: date) -> Case:

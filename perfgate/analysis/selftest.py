@@ -5,14 +5,16 @@ The judge is the same as in `check`. Only the runs are made worse on purpose.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
-from perfgate.core import Proof, Verdict
-from perfgate.core.units import format_change
+from perfgate.core import Proof, Run, Verdict
+from perfgate.core.units import format_change, format_number
 from perfgate.judge.case import Case
+from perfgate.judge.decide_promise import LOOKS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause
@@ -52,32 +54,36 @@ class _RuleTest:
         return _by_name(judge(self.case))
 
     @cached_property
-    def failing(self) -> dict[_Name, Verdict]:
-        """The verdicts that fail on the smallest change that makes them fail."""
-        found: dict[_Name, Verdict] = {}
+    def edges(self) -> tuple[dict[_Name, Verdict], dict[_Name, Verdict]]:
+        """The verdicts on the smallest change that makes them fail, and on the smallest that ends exit 0."""
+        failing: dict[_Name, Verdict] = {}
+        blocking: dict[_Name, Verdict] = {}
         for way in self.all_ways():
-            if len(found) == len(self.unchanged):
+            if len(failing) == len(self.unchanged):
                 break
-            if any(self.fails(way, amount).keys() - found.keys() for amount in TELLING):
-                self.climb(way, found)
-        return found
+            if any(_failed(self.worse_of(way, amount)).keys() - failing.keys() for amount in TELLING):
+                self.climb(way, failing, blocking)
+        return failing, blocking
 
-    def climb(self, way: Way, found: dict[_Name, Verdict]) -> None:
-        """Add the verdicts that fail, from the smallest amount to the largest."""
+    def climb(self, way: Way, failing: dict[_Name, Verdict], blocking: dict[_Name, Verdict]) -> None:
+        """Add the verdicts that fail, and those that block, from the smallest amount to the largest."""
         wanted = {name for name in self.unchanged if way.clause in (None, name[2])}
         for amount in AMOUNTS:
-            for name, verdict in self.fails(way, amount).items():
-                found.setdefault(name, verdict)
-            if wanted <= found.keys():
+            worse = self.worse_of(way, amount)
+            for name, verdict in _failed(worse).items():
+                failing.setdefault(name, verdict)
+            for name, verdict in worse.items():
+                if verdict.exit_code and verdict.outcome != "error":
+                    blocking.setdefault(name, verdict)
+            if wanted <= failing.keys():
                 return
 
-    def fails(self, way: Way, amount: float) -> dict[_Name, Verdict]:
-        """Return the verdicts that fail on worse runs, of the clause that the way is for."""
-        worse = {name: v for name, v in self.worse(way, amount).items() if way.clause in (None, name[2])}
-        return {name: v for name, v in worse.items() if v.exit_code == 1 or v.outcome == "fail"}
+    def worse_of(self, way: Way, amount: float) -> dict[_Name, Verdict]:
+        """Return the verdicts on worse runs, of the clause that the way is for."""
+        return {name: v for name, v in self.worse(way, amount).items() if way.clause in (None, name[2])}
 
     def worse(self, way: Way, amount: float) -> dict[_Name, Verdict]:
-        new = tuple(way.applied(run, amount) for run in self.case.new)
+        new = tuple(way.applied(run, amount) for run in self.measured)
         found = judge(replace(self.case, new=new))
         asks = (clause.asks for clause in self.rule.clauses)
         anchored = any(isinstance(one, ChangeClause) and one.reference == "anchor" for one in asks)
@@ -88,6 +94,13 @@ class _RuleTest:
             found = tuple(v for v in found if v.against != "anchor")
             found += tuple(v for v in judge(drifted) if v.against == "anchor")
         return _by_name(found)
+
+    @cached_property
+    def measured(self) -> tuple[Run, ...]:
+        """The new runs, for a change as often as a gate measures again after a suspicion."""
+        asks = (clause.asks for clause in self.rule.clauses)
+        again = any(isinstance(one, ChangeClause) and one.reference == "baseline" for one in asks)
+        return self.case.new * (math.ceil(LOOKS / max(len(self.case.new), 1)) if again else 1)
 
     @cached_property
     def notices_absence(self) -> bool:
@@ -118,14 +131,14 @@ class _RuleTest:
         as_is = "" if verdict.outcome == "pass" else f"unchanged, it is {verdict.outcome}: {verdict.message}"
         if verdict.exit_code:
             return replace(proof, state="blocked", reason=as_is)
-        failing = self.failing.get(name)
+        failing, blocking = (edge.get(name) for edge in self.edges)
         if failing is None:
             return replace(proof, reason=self.why_not(name, verdict))
-        return self.of_failing(replace(proof, reason=as_is), failing)
+        found = replace(proof, reason=as_is, blocks_at=None if blocking is None else _moved(blocking))
+        return self.of_failing(found, failing)
 
     def of_failing(self, proof: Proof, failing: Verdict) -> Proof:
-        side = failing.change if failing.kind == "change" else failing.new
-        proof = replace(proof, fails_at=side.estimate if side else None, misses=self.notices_absence)
+        proof = replace(proof, fails_at=_moved(failing), misses=self.notices_absence)
         if not failing.exit_code:
             reason = "severity: warning: a failure is reported but does not block"
             return replace(proof, state="by-choice", reason=reason)
@@ -135,7 +148,8 @@ class _RuleTest:
             return replace(proof, state="by-choice" if on_missing != "error" else "unable", reason=reason)
         tolerance, change = proof.tolerance, proof.fails_at
         if proof.kind == "change" and tolerance and change is not None and abs(change) > 2 * tolerance:
-            unsure = f"changes between {100 * tolerance:g}% and {format_change(abs(change))} are inconclusive"
+            between = f"{format_number(100 * tolerance, 3)}% and {format_change(abs(change))}"
+            unsure = f"changes between {between} need more runs than these to fail"
             return replace(proof, state="proven", reason=f"{unsure}: see `perfgate plan`")
         return replace(proof, state="proven")
 
@@ -168,6 +182,16 @@ def _by_name(verdicts: Sequence[Verdict]) -> dict[_Name, Verdict]:
         if name not in found or _blocks(verdict) > _blocks(found[name]):
             found[name] = verdict
     return found
+
+
+def _failed(verdicts: Mapping[_Name, Verdict]) -> dict[_Name, Verdict]:
+    return {name: v for name, v in verdicts.items() if v.exit_code == 1 or v.outcome == "fail"}
+
+
+def _moved(verdict: Verdict) -> float | None:
+    """Return the change of a verdict; for a limit, the value."""
+    side = verdict.change if verdict.kind == "change" else verdict.new
+    return side.estimate if side else None
 
 
 def _blocks(verdict: Verdict) -> tuple[bool, bool]:

@@ -174,7 +174,7 @@ def _is_beyond(verdict: Verdict) -> bool:
 
 def _judged(found: Candidates) -> tuple[Verdict, ...]:
     verdicts = judge(_case(found, found.loaded.baseline))
-    bad = [verdict for verdict in verdicts if verdict.exit_code and verdict.reason != "no-baseline"]
+    bad = [verdict for verdict in verdicts if _refuses(verdict)]
     if bad:
         words = "\n".join(f"  {verdict.outcome}: {verdict.rule}: {verdict.message}" for verdict in bad)
         command = acceptance(found.options).approve
@@ -182,12 +182,22 @@ def _judged(found: Candidates) -> tuple[Verdict, ...]:
     return verdicts
 
 
+def _refuses(verdict: Verdict) -> bool:
+    """Return whether a verdict keeps a run out of the baseline.
+
+    Doubt about the noise does not, unless the rule calls doubt a failure: further runs are what shows the noise.
+    """
+    if verdict.reason == "cannot-exclude":
+        return verdict.exit_code == 1
+    return verdict.exit_code != 0 and verdict.reason not in ("no-baseline", "noise-unknown")
+
+
 def _widening(verdicts: Iterable[Verdict]) -> list[str]:
     """Return a warning for each inconclusive comparison: such noisy runs make later comparisons inconclusive, too."""
     return [
         f"warning: {v.message}: this run widens every later interval; if it was disturbed, remove its file"
         for v in verdicts
-        if v.kind == "change" and v.outcome == "inconclusive"
+        if v.kind == "change" and v.outcome == "inconclusive" and v.reason != "noise-unknown"
     ]
 
 

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @command_options(runs_argument, *JUDGING, *POLICY)
+@click.option(
+    "--looks",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Plan at most N new runs, and judge after each. [default: 3]",
+)
 @click.option("--propose", metavar="DIR", shell_complete=files, help="Write the files that an approval would add.")
 @report_options
 def check(
@@ -33,6 +39,7 @@ def check(
     missing_baseline: MissingBaseline,
     only: tuple[str, ...],
     strict: bool,
+    looks: int | None,
     propose: str | None,
     publication: Publication,
 ) -> int:
@@ -43,12 +50,15 @@ def check(
     """
     from perfgate.commands import check as command
 
+    plan = None if looks is None else tuple(range(1, looks + 1))
     with publication.replaced_if_refused((*options.runs, *options.rules, options.baselines, *options.env)):
         if propose is not None:  # both halves of the command use the same commit
             from perfgate.workspace.rule_source import with_commit
 
             options = with_commit(options)
-        request = command.CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
+        request = command.CheckRequest(
+            options, missing_baseline, only, strict, plan, with_details=publication.with_details
+        )
         with progress():
             report = command.check(request)
         code = publish(report, publication)

@@ -121,7 +121,7 @@ def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
         "--reruns",
         type=click.IntRange(0, 100),
         metavar="N",
-        help="Make one run; if it is suspect, make N more. Each match of --results is a run, and stays in place.",
+        help="Make one run, and up to N more while in doubt. Each match of --results is a run, and stays in place.",
     ),
     click.option(
         "--measured", multiple=True, metavar="RUN", help="With --reruns: the first run was made already (repeatable)."

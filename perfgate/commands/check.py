@@ -38,7 +38,7 @@ from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
-from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
@@ -55,8 +55,8 @@ class CheckRequest:
     missing_baseline: MissingBaseline = "error"
     only: tuple[str, ...] = ()
     strict: bool = False
-    #: The number of looks while runs are added. Each has its share of the error rate.
-    looks: int = 1
+    #: The numbers of new runs at which they are judged; None is one look at limits, and up to three at changes.
+    looks: tuple[int, ...] | None = None
     #: True if this command itself made the pairs.
     own_pairs: bool = False
     #: True if a report shows the runs behind the verdicts.
@@ -67,6 +67,7 @@ def check(request: CheckRequest) -> Report:
     """Judge new runs by the rules. Mistakes in rules give a report, too. Raises Refused for usage errors."""
     options = request.options
     source = policy_source(options.policy_ref, options.policy_commit)
+    head = options.head or surroundings.head_commit()
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
@@ -74,7 +75,6 @@ def check(request: CheckRequest) -> Report:
         return with_outcome(found, at_least=2)
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
-    head = options.head or surroundings.head_commit()
     accept = acceptance(options)
     if source.ref is not None:
         whole = head if head and FULL_SHA.fullmatch(head) else None
@@ -82,9 +82,12 @@ def check(request: CheckRequest) -> Report:
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
-    asked = shared_among(ruleset, request.looks) if request.looks > 1 else ruleset
-    case = Case(asked, new, baseline, surroundings.today(), facts, request.strict, accept=accept)
+    if request.looks and len(new) > request.looks[-1]:
+        given = plural(len(new), "run")
+        raise Refused(f"--looks {request.looks[-1]}: {given} given, one more look than was planned; give fewer runs")
+    case = Case(ruleset, new, baseline, surroundings.today(), facts, request.strict, accept=accept)
     case = replace(case, missing_baseline=request.missing_baseline, only=request.only, limits=surroundings.limits())
+    case = replace(case, looks=request.looks)
     verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
     is_named = naming(ruleset)
     problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
@@ -109,16 +112,6 @@ def check(request: CheckRequest) -> Report:
         unknown_facts=baseline.unknown_facts if baseline.runs else (),
     )
     return with_outcome(found)
-
-
-def shared_among(ruleset: Ruleset, looks: int) -> Ruleset:
-    """Return the rules, each with the share of its error rate that one of several looks may use (Bonferroni)."""
-
-    def share(rule: Rule) -> Rule:
-        confidence = 1 - (1 - rule.settings.confidence) / looks
-        return replace(rule, settings=replace(rule.settings, confidence=confidence))
-
-    return replace(ruleset, rules=tuple(map(share, ruleset.rules)))
 
 
 def _judged(

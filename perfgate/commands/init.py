@@ -20,6 +20,7 @@ from perfgate.core import Plan, Problem
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
+from perfgate.judge.decide_promise import FEWEST_RUNS
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.rules.write import WrittenRule, render
@@ -51,14 +52,15 @@ def init(options: CommandOptions) -> list[str]:
     suite = options.suite or SUITE
     _refuse_existing()
     noticed: tuple[Problem, ...] = ()
+    runs = 0
     if options.runs:
-        files, noticed = _from_runs(options, suite)
+        files, noticed, runs = _from_runs(options, suite)
     else:
         files = {_rules_name(suite): starter(suite).encode(), WORKFLOW: WORKFLOW_TEXT.encode()}
         sound_rules([(_rules_name(suite), files[_rules_name(suite)])], suite)
     _write(files)
     lines = [f"wrote {name}" for name in files]
-    return [*map(str, noticed), *lines, "", *(_next_with_runs(options) if options.runs else _NEXT_WITHOUT_RUNS)]
+    return [*map(str, noticed), *lines, "", *(_next_with_runs(options, runs) if options.runs else _NEXT_WITHOUT_RUNS)]
 
 
 def _refuse_existing() -> None:
@@ -85,8 +87,11 @@ def _rules_name(suite: str) -> str:
     return f"{RULES}/{suite}.yaml"
 
 
-def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Problem, ...]]:
-    """Return all files, in the order in which a person would read them, and warnings. Raises Refused."""
+def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Problem, ...], int]:
+    """Return all files in the order in which a person would read them, warnings, and the number of stored runs.
+
+    Raises Refused.
+    """
     runs, facts, noticed = read_measured(options, DEFAULT_IDENTITY)
     runs = runs[-RUNS_KEPT:]
     found = propose(runs, surroundings.today())
@@ -104,13 +109,16 @@ def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Proble
         _refuse_blocked(candidates.reloaded())
         stored = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
         kept = {f"{BASELINES}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in stored}
-    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: WORKFLOW_TEXT.encode()}, noticed
+    return {_rules_name(suite): text.encode(), **kept, WORKFLOW: WORKFLOW_TEXT.encode()}, noticed, len(runs)
 
 
 def _refuse_blocked(found: Candidates) -> None:
-    """Refuse runs that fail the new rules: people switch off a gate that begins red. Raises Refused."""
+    """Refuse runs that fail the new rules: people switch off a gate that begins red. Raises Refused.
+
+    That too few runs show the noise is no failure: further runs of the new gate will show it.
+    """
     case = Case(found.ruleset, found.runs, found.loaded.baseline, surroundings.today(), found.facts)
-    blocked = [verdict for verdict in judge(case) if verdict.exit_code]
+    blocked = [verdict for verdict in judge(case) if verdict.exit_code and verdict.reason != "noise-unknown"]
     if blocked:
         words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in blocked)
         raise Refused(f"nothing was written, because these runs do not pass the new rules:\n{words}", 3)
@@ -136,14 +144,29 @@ def _write(files: Files) -> None:
         raise Refused(f"nothing was written, because {place} cannot be written: {error.strerror or error}") from None
 
 
-def _next_with_runs(options: CommandOptions) -> list[str]:
+def _next_with_runs(options: CommandOptions, runs: int) -> list[str]:
+    """Return what to do next; with fewer than three runs, first how to store more."""
     facts = "".join(f" --env {shlex.quote(typed_fact(fact))}" for fact in options.env)
     shown = " ".join(map(typed_path, options.runs)) + facts
-    return [
+    steps = [
         f"read {_rules_name(options.suite or SUITE)}, then try the gate:",
         f"    perfgate check {shown}",
         f"    perfgate selftest {shown}",
         _COMMIT,
+    ]
+    missing = FEWEST_RUNS - runs
+    if missing <= 0:
+        return steps
+    few = (
+        f"{plural(runs, 'run')} of the program {'does' if runs == 1 else 'do'} not show how much runs differ: a check"
+        f" needs {FEWEST_RUNS} runs of both sides together, or it ends in exit 3."
+    )
+    more = " ".join(["RUN"] * missing)
+    return [
+        few,
+        f"measure the same code again, and store {plural(missing, 'more run')}:",
+        f"    perfgate baseline add {more}{facts}",
+        *steps,
     ]
 
 
@@ -184,6 +207,9 @@ def rule_file(suite: str, found: Proposals, runs: int) -> str:
         f" is at least {TOLERANCES[0]}%: many rules then need no correction. When more runs are stored, you can use"
         " smaller tolerances: see `perfgate plan`. Limits are only proposals in comments: decide yourself which values"
         " must never be exceeded.",
+        "",
+        "Exit code 0 promises that a change of `at_worst` or more is excluded. Without this setting it is twice the"
+        " tolerance. To promise another size, write a rule as `{assert: ..., at_worst: 8%}`.",
     )
     rules = [WrittenRule(rule.sentence, _reasons(rule), [rule.limit] if rule.limit else []) for rule in found.rules]
     return render(suite, rules, (*_HEAD, "", *chosen, *_without(found)))
@@ -196,13 +222,21 @@ def _reasons(rule: Proposal) -> list[str]:
             "All runs have exactly the same value: it is compared without noise, and any larger change is detected."
         ]
     noisiest = max(planned, key=_noise)
+    runs, statistic = noisiest.base_runs or 0, noisiest.statistic or "the value"
+    promise = f"Exit 0 promises that a change of {2 * rule.tolerance}% or more is excluded."
+    if runs < FEWEST_RUNS and not noisiest.calibrated:
+        return [
+            f"{statistic}, {plural(runs, 'run')}: one run probably differs from the next by"
+            f" {100 * _noise(noisiest):.2g}%, which is a guess until {FEWEST_RUNS} runs are stored (then see"
+            f" `perfgate plan`). {promise}"
+        ]
     prior = "calibrated" if noisiest.calibrated else "estimated with the default prior of 1%"
     found = noisiest.detectable
-    seen = "" if found is None else f"; a change of {format_change(found)} fails with {100 * noisiest.power:g}% power"
+    seen = "" if found is None else f"; a change of {format_change(found)} is suspect or fails with"
+    seen += f" {100 * noisiest.power:g}% power" if seen else ""
     return [
-        f"{noisiest.statistic or 'the value'}, {plural(noisiest.base_runs or 0, 'run')}: one run differs from the next"
-        f" by {100 * _noise(noisiest):.2g}% ({prior})."
-        f" An unchanged program most likely passes with {rule.tolerance}%{seen}."
+        f"{statistic}, {plural(runs, 'run')}: one run differs from the next by {100 * _noise(noisiest):.2g}% ({prior})."
+        f" An unchanged program most likely passes with {rule.tolerance}%{seen}. {promise}"
     ]
 
 

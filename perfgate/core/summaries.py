@@ -154,6 +154,8 @@ class Plan:
     noise_within: float | None = None
     calibrated: bool = False
     detectable: float | None = None
+    #: The change that exit code 0 excludes; `runs_needed` new runs exclude it for an unchanged program.
+    at_worst: float | None = None
     runs_needed: int | None = None
     values_needed: int | None = None
     values_held: float | None = None
@@ -185,6 +187,8 @@ class Proof:
     shown_unit: str | None = None
     #: The smallest tested change that failed, relative to the base; for a limit, the value.
     fails_at: float | None = None
+    #: The smallest tested change that ended with another exit code than 0: a doubt, a suspicion or a failure.
+    blocks_at: float | None = None
     kind: Literal["limit", "change"] = "limit"
     tolerance: float | None = None
     #: True if the rule reports a missing metric.

@@ -112,6 +112,9 @@ class Verdict:
     two_sided: bool = False
     better: Better | None = None
     minimum_detectable_change: float | None = None
+    #: The change that exit code 0 excludes, relative and positive, and the largest one that the data do not exclude.
+    at_worst: float | None = None
+    not_excluded: float | None = None
     runs_needed: int | None = None
     share: Estimate | None = None
     allowed_share: float | None = None

@@ -116,7 +116,8 @@ def apply_allowance(inquiry: Inquiry, decision: Decision) -> Decision:
     if inquiry.case.today > allowance.expires:
         return replace(decision, allowance=allowance, allowance_effect="expired")
     eased = decide(change_question(inquiry, replace(asks, relative=max(asks.relative or 0.0, allowance.up_to))))
-    if not isinstance(eased, ChangeDecision) or (eased.outcome != "pass" and eased.outcome == decision.outcome):
+    unmoved = (eased.outcome, eased.reason) == (decision.outcome, decision.reason)
+    if not isinstance(eased, ChangeDecision) or (eased.outcome != "pass" and unmoved):
         return replace(decision, allowance=allowance, allowance_effect="not-enough")
     reason = "allowed" if eased.outcome == "pass" else eased.reason
     return replace(eased, reason=reason, allowance=allowance, allowance_effect="eased")

@@ -27,3 +27,5 @@ class Case:
     #: How these runs can be accepted.
     accept: Acceptance = field(default_factory=Acceptance)
     limits: Limits = DEFAULT
+    #: The numbers of new runs at which they are judged; None is `check`, where a change has up to three looks.
+    looks: tuple[int, ...] | None = None

@@ -17,12 +17,14 @@ from perfgate.core.wording import listed, member_name, plural
 from perfgate.judge.cures import complete_base, sources_of
 from perfgate.judge.decide_change import ChangeTerms
 from perfgate.judge.decide_limit import LimitTerms
+from perfgate.judge.decide_promise import LOOKS, PromiseTerms
 from perfgate.judge.decisions import ChangeQuestion, LimitQuestion, MeasuredSide, Question, RankQuestion
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import PICKS_EXTREME, Members, choose
 from perfgate.judge.messages import make_baseline
 from perfgate.judge.pairs import paired_ratios
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, RankChoice
+from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import steady_run
 
@@ -129,14 +131,29 @@ def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
         warmup=inquiry.rule.settings.warmup,
         min_samples=inquiry.rule.settings.min_samples,
         strict=inquiry.case.strict,
+        at_worst=_limit_at_worst(inquiry, asks),
     )
     return LimitQuestion(terms, tuple(inquiry.method.steady(series) for series in new.series), new)
 
 
 def limit_confidence(inquiry: Inquiry, runs: Sequence[Members]) -> float:
-    """The confidence of a limit; for the extreme of R ranks it is 1 - (1 - confidence)/R."""
+    """The confidence of a limit at this look; for the extreme of R ranks it is 1 - (1 - confidence)/R."""
     ranks = max(len(members) for members in runs) if inquiry.rank in PICKS_EXTREME else 1
-    return min(1 - (1 - inquiry.rule.settings.confidence) / ranks, 1 - 1e-12)
+    rate = (1 - inquiry.rule.settings.confidence) / ranks
+    counts = inquiry.case.looks
+    if counts and len(runs) in counts and len(counts) > 1:
+        rate = nominal_levels(tuple(map(float, counts)), rate, 1.0)[counts.index(len(runs))]
+    return min(1 - rate, 1 - 1e-12)
+
+
+def _limit_at_worst(inquiry: Inquiry, asks: LimitClause) -> float | None:
+    """The value beyond a limit that must be excluded; None if the rule does not say any.
+
+    A value on the good side comes from `defaults`, where it is a size of changes.
+    """
+    at_worst = inquiry.rule.settings.at_worst
+    value = None if at_worst is None else at_worst.beyond(asks)
+    return value if value is not None and (value > asks.bound.value) == asks.upper else None
 
 
 def _rank_ratio(inquiry: Inquiry, asks: ChangeClause) -> RankQuestion:
@@ -181,7 +198,8 @@ def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
     terms = change_terms(inquiry, asks, [*base.measures, *new.measures])
     pairing = inquiry.case.baseline.pairing
     ratios = None if pairing is None or anchored else tuple(paired_ratios(base, new, terms.statistic, pairing))
-    return ChangeQuestion(terms, "anchor" if anchored else "baseline", base, new, ratios)
+    promise = None if anchored else promise_terms(inquiry, asks)
+    return ChangeQuestion(terms, "anchor" if anchored else "baseline", base, new, ratios, promise)
 
 
 def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
@@ -238,6 +256,18 @@ def change_terms(inquiry: Inquiry, asks: ChangeClause, runs: Sequence[RunMeasure
         strict=inquiry.case.strict and not anchored,
         exact=is_exact(inquiry.unit, statistic, runs),
         min_samples=settings.min_samples,
+    )
+
+
+def promise_terms(inquiry: Inquiry, asks: ChangeClause) -> PromiseTerms:
+    """What a green answer to a change from the baseline has to exclude, and at which numbers of runs it is asked."""
+    at_worst, pairing = inquiry.rule.settings.at_worst, inquiry.case.baseline.pairing
+    fits = at_worst is not None and at_worst.absolute is not None and at_worst.absolute.base == inquiry.unit
+    return PromiseTerms(
+        at_worst=at_worst.relative if at_worst else None,
+        at_worst_absolute=at_worst.absolute.value if at_worst and at_worst.absolute and fits else None,
+        looks=inquiry.case.looks or tuple(range(1, LOOKS + 1)),
+        noise_known=pairing is not None or inquiry.calibrated(pairing) is not None,
     )
 
 

@@ -56,6 +56,11 @@ class ChangeTerms:
         parse_statistic(self.statistic)
 
     @property
+    def noise(self) -> tuple[float, float]:
+        """The prior (s0, d0) of values that differ."""
+        return (EXACT_S0 if self.exact else self.prior[0]), self.prior[1]
+
+    @property
     def worse(self) -> WorseSide:
         """The direction of a change for the worse."""
         if self.two_sided or self.better == "neither":
@@ -223,9 +228,7 @@ def judge_measured_change(
         return _judge_ratio(change, "exact", len(new), terms)
     if not all(has_logarithm(run) for run in (*base, *new)):
         return _judge_without_ratio(base_values, new_values, terms)
-    s0, d0 = terms.prior
-    prior = (EXACT_S0 if terms.exact else s0, d0)
-    change = moderated_t(base, new, prior) if ratios is None else paired_t(base, new, ratios, prior)
+    change = moderated_t(base, new, terms.noise) if ratios is None else paired_t(base, new, ratios, terms.noise)
     statistic, fewest = parse_statistic(terms.statistic), math.inf
     if isinstance(statistic, Quantile) and statistic.q != 0.5:  # the median has half of the values on each side
         sizes = [run.n_effective for run in (*base, *new) if run.n_effective is not None]
@@ -251,9 +254,9 @@ def _judge_ratio(change: LogChange, reason: Reason, new_runs: int, terms: Change
         reason=reason,
         suspect=suspect,
         improved=margin.is_improved(low, high) and not thin,
-        estimate=_relative(change.log_change),
-        low=_relative(low),
-        high=_relative(high),
+        estimate=as_ratio(change.log_change),
+        low=as_ratio(low),
+        high=as_ratio(high),
         log_change=change.log_change,
         standard_error=change.standard_error,
         degrees_of_freedom=change.degrees_of_freedom,
@@ -301,10 +304,10 @@ def applied_tolerance(base_value: float, terms: ChangeTerms) -> float:
 
 def detectable_change(margin: Margin, distance: float) -> float | None:
     """The change for the worse that is `distance` (in logarithms) beyond the margin; relative and positive."""
-    return -math.expm1(margin.down - distance) if margin.worse == "down" else _relative(margin.up + distance)
+    return -math.expm1(margin.down - distance) if margin.worse == "down" else as_ratio(margin.up + distance)
 
 
-def _relative(log_change: float) -> float | None:
+def as_ratio(log_change: float) -> float | None:
     """A logarithm of a ratio as a relative change; None if it is too large for a float."""
     try:
         return finite(math.expm1(log_change))

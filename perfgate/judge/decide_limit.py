@@ -29,6 +29,7 @@ Reason: TypeAlias = Literal[
     "equal",
     "every-value",
     "cannot-exclude",
+    "noise-unknown",
     "thin-tail",
     "no-baseline",
     "no-new-run",

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from perfgate.core import OUTCOMES, Allowance, NextStep, Outcome, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, Margin, judge_measured_change
 from perfgate.judge.decide_limit import LimitResult, LimitTerms, judge_steady_limit
+from perfgate.judge.decide_promise import PromiseTerms, judge_measured_promise
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member
 from perfgate.rules.ruleset import ExpectedFailure
@@ -50,6 +51,8 @@ class ChangeQuestion:
     new: MeasuredSide
     #: New / base of each pair if the runs were made in pairs.
     ratios: tuple[RunMeasure, ...] | None = None
+    #: What a green answer has to exclude; None against an anchor, which is not measured again.
+    promise: PromiseTerms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ Decision: TypeAlias = NotJudged | LimitDecision | RankDecision | ChangeDecision
 def decide(question: Question) -> LimitDecision | RankDecision | ChangeDecision:
     """The answer to a question; an outcome of `error` means that the values cannot be judged."""
     if isinstance(question, ChangeQuestion):
-        change = judge_measured_change(question.base.measures, question.new.measures, question.terms, question.ratios)
+        change = _change(question)
         p = p_beyond(change, question.terms)
         return ChangeDecision(
             outcome=change.outcome, reason=change.reason, question=question, result=change, p_beyond=p
@@ -174,6 +177,13 @@ def decide(question: Question) -> LimitDecision | RankDecision | ChangeDecision:
     answers = [(terms, judge_steady_limit(question.ratios, terms)) for terms in question.terms]
     terms, ratio = min(answers, key=lambda answer: OUTCOMES.index(answer[1].outcome))
     return RankDecision(outcome=ratio.outcome, reason=ratio.reason, question=question, terms=terms, result=ratio)
+
+
+def _change(question: ChangeQuestion) -> ChangeResult:
+    base, new, terms, ratios = question.base.measures, question.new.measures, question.terms, question.ratios
+    if question.promise is None:
+        return judge_measured_change(base, new, terms, ratios)
+    return judge_measured_promise(base, new, terms, question.promise, ratios)
 
 
 def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:

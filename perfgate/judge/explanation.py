@@ -1,4 +1,4 @@
-"""The parts of a metric that explain its change, for changes that failed.
+"""The parts of a metric that explain its change, for changes that failed or are suspect.
 
 The parts of a metric are the terms of its sum, the inner timers that DeepSpeed, open_clip and Megatron-LM print, the
 metrics below its name (`step.kernel` of `step.time`) and the kernels of `step.kernel`. A metric without such parts is
@@ -47,7 +47,7 @@ _INSIDE = {"step.kernel": "kernel.", "step.communication": "collective."}
 
 
 def explained_by(inquiry: Inquiry, question: ChangeQuestion, result: ChangeResult) -> tuple[Share, ...]:
-    """The parts that explain a failed change, largest first, at most MOST_PARTS.
+    """The parts that explain a change for the worse, largest first, at most MOST_PARTS.
 
     Only parts whose own change is beyond noise at the rule's confidence are named. The parts of the largest part
     follow, if there is room.

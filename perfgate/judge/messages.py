@@ -9,6 +9,8 @@ from perfgate.core.units import format_change, format_confidence, format_number,
 from perfgate.core.wording import plural
 from perfgate.judge.decide_change import ChangeResult
 from perfgate.judge.decide_limit import LimitResult
+from perfgate.judge.decide_promise import PromiseResult
+from perfgate.judge.promise_messages import promise_next_step, promise_relation
 
 
 def limit_message(
@@ -53,6 +55,8 @@ def change_message(
     interval = "" if result.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
     if result.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
+    elif isinstance(result, PromiseResult) and (promised := promise_relation(result, tolerance)):
+        relation = promised
     elif result.improved:
         relation = f"an improvement beyond the tolerance of {tolerance}"
     else:
@@ -69,6 +73,8 @@ def change_message(
 
 def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:
     """The shortest next step after the outcome of a change from a reference."""
+    if isinstance(result, PromiseResult) and (step := promise_next_step(result)):
+        return step
     if result.outcome == "fail":
         return accept_change(accept, reference)
     if result.outcome == "suspect":
@@ -118,8 +124,8 @@ def paired_next_step(result: ChangeResult) -> NextStep:
         text = "find what made it worse; if the change is intended, merge it: later pairs compare with it"
         return NextStep("merge", text)
     if result.outcome == "suspect":
-        return NextStep("run-again", "make two more pairs: three are enough")
-    if result.outcome != "inconclusive":
+        return NextStep("run-again", "make two more pairs")
+    if result.outcome != "inconclusive" or (isinstance(result, PromiseResult) and result.excluded):
         return NO_STEP
     if not result.runs_needed:
         text = "take more steps in each pair, or widen the tolerance: even twenty pairs are not enough"

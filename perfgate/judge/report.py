@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from perfgate.core import MeanChange, Outcome, Problem, Report, Verdict
+from perfgate.core import OUTCOMES, MeanChange, Outcome, Problem, Report, Verdict
 from perfgate.rules.ruleset import Settings
 
 #: Reasons that are mistakes in a rule, not in the data: exit code 2.
 USAGE_REASONS = ("no-unit", "improving-side")
+#: Reasons for an inconclusive verdict that `on_inconclusive: warn` does not accept: exit 0 excludes `at_worst`.
+_BROKEN_PROMISES = ("cannot-exclude", "noise-unknown")
 #: Reasons for a skipped verdict that count as judged, because the user asked for the skip.
 _SKIPPED_ON_REQUEST = ("no-baseline", "metric-absent")
 #: If several codes apply: internal error, usage, failure, could not judge, nothing blocks.
@@ -30,7 +32,7 @@ def verdict_exit_code(outcome: Outcome, reason: str, settings: Settings) -> int:
         return 0
     if outcome == "inconclusive":
         policy = settings.on_inconclusive or ("error" if reason == "thin-tail" else "warn")
-        if reason == "cannot-exclude" and policy == "warn":  # exit 0 promises that `at_worst` is excluded
+        if reason in _BROKEN_PROMISES and policy == "warn":
             policy = "error"
         return {"warn": 0, "fail": 1, "error": 3}[policy]
     return 1 if outcome == "fail" else 3
@@ -70,8 +72,8 @@ def with_outcome(report: Report, at_least: int = 0) -> Report:
         outcome = "inconclusive"
     elif code == 0 and deciding == {"skipped"}:
         outcome = "skipped"
-    elif code == 3 and deciding in ({"suspect"}, {"inconclusive"}):
-        outcome = deciding.pop()
+    elif code == 3 and deciding and deciding <= {"suspect", "inconclusive"}:
+        outcome = min(deciding, key=OUTCOMES.index)
     return replace(report, exit_code=code, outcome=outcome)
 
 

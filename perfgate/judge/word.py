@@ -12,6 +12,7 @@ from perfgate.core.runs import machine_notes
 from perfgate.core.units import format_number, format_value
 from perfgate.core.wording import listed, plural
 from perfgate.judge import messages
+from perfgate.judge.decide_promise import PromiseResult
 from perfgate.judge.decisions import ChangeDecision, Decision, LimitDecision, MeasuredSide, NotJudged, RankDecision
 from perfgate.judge.explanation import explained_by, parts_not_stored
 from perfgate.judge.inquiry import Inquiry
@@ -23,6 +24,8 @@ from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import two_modes
 
 _ONE_RUN = ("one run: the interval does not include the noise between runs",)
+#: A change that one run shows is suspect at first, and its parts are what a user looks for next.
+_EXPLAINED = ("fail", "suspect")
 
 
 def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> Verdict:
@@ -207,11 +210,13 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         confidence=terms.confidence,
         minimum_detectable_change=result.minimum_detectable_change,
         runs_needed=result.runs_needed,
+        at_worst=result.at_worst if isinstance(result, PromiseResult) else None,
+        not_excluded=result.not_excluded if isinstance(result, PromiseResult) else None,
         suspect=result.suspect,
         improved=result.improved,
         allowed_by=allowance.by if allowance else None,
         runs=_run_estimates("base", base) + _run_estimates("new", new),
-        explained_by=explained_by(inquiry, question, result) if result.outcome == "fail" else (),
+        explained_by=explained_by(inquiry, question, result) if result.outcome in _EXPLAINED else (),
     )
 
 
@@ -247,7 +252,7 @@ def _with_adjustments(decision: ChangeDecision, notes: list[str]) -> list[str]:
 def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
     question, result, baseline = decision.question, decision.result, inquiry.case.baseline
     notes = ["an improvement beyond the tolerance"] if result.improved else []
-    if result.outcome == "fail" and (parts := parts_not_stored(inquiry, question)):
+    if result.outcome in _EXPLAINED and (parts := parts_not_stored(inquiry, question)):
         notes.append(
             f"the slower part is unknown: the baseline has none of {listed(parts)}; a run that is stored now has them"
         )
@@ -255,9 +260,10 @@ def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
         notes.append("one base run: weak evidence")
     if not all(run.settled for run in (*question.base.measures, *question.new.measures)):
         notes.append("the warm-up of a run did not end: a quarter of its values was dropped")
-    if inquiry.calibrated() is None and result.reason == "interval":
+    if inquiry.calibrated() is None and result.reason in ("interval", "cannot-exclude"):
         advice = ": `perfgate calibrate` measures it from the stored runs" if baseline.calibratable else ""
-        notes.append(f"run-to-run noise is assumed to be 1%, not calibrated{advice}")
+        source = "estimated from these few runs" if question.promise else "assumed to be 1%"
+        notes.append(f"run-to-run noise is {source}, not calibrated{advice}")
     if inquiry.method.better == "higher" and (result.tolerance or 0) >= 1:
         notes.append("this rule cannot fail: nothing falls by 100% or more")
     if inquiry.method.better == "neither":

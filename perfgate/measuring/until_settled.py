@@ -1,7 +1,8 @@
 """Measure and judge by turns, until the rules have their answers or runs or time are used up.
 
-All verdicts are judged after every run. Each of at most N looks uses 1/N of every rule's error rate (Bonferroni), so
-the chance that any look is wrong stays below what the rule allows. A suspect result ends nothing before the last look.
+All verdicts are judged after every run. The looks share every rule's error rate (`perfgate.stats.sequential`), so the
+chance that any look is wrong stays below what the rule allows. A suspicion, and a failure of one run, end nothing
+before the last look.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class MeasuringOptions:
     #: Globs of the files that the command writes, relative to its folder, beside `$PERFGATE_RESULTS`.
     results: tuple[str, ...] = ()
     most_runs: int = 10
-    #: When to stop before `most_runs`: if every verdict is final, never, or unless the first run is suspect.
+    #: When to stop before `most_runs`: if every verdict is final, never, or unless the first run leaves a doubt.
     stop: StopRule = "final"
     time_budget: float | None = None
     #: How long a process may take for a step, or for a whole run that has no steps.
@@ -50,9 +51,11 @@ class MeasuringOptions:
     watch: Watch | None = None
 
     @property
-    def looks(self) -> int:
-        """The number of looks that may end the runs, each with its share of the error rate."""
-        return self.most_runs if self.stop == "final" else 1
+    def looks(self) -> tuple[int, ...] | None:
+        """The numbers of runs at which their verdicts may end the runs; None for those of `check`."""
+        if self.stop == "unless-suspect":
+            return None
+        return tuple(range(1, self.most_runs + 1)) if self.stop == "final" else (self.most_runs,)
 
     def new_folder(self, tell: Tell) -> Path:
         """Make the folder of the runs; earlier runs move into a numbered folder in it. Raises Refused if that fails."""
@@ -95,7 +98,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
 def run_again_if_suspect(
     options: MeasuringOptions, words: tuple[str, ...], measured: Sequence[str], judge_runs: JudgeRuns, tell: Tell
 ) -> Report:
-    """Make one run, and more if its result is suspect; judge all of them together.
+    """Make one run, and more while they do not settle a change from the baseline; judge all of them together.
 
     The results stay where the command writes them, and its output is shown. Each file or folder that matches a glob is
     one run. Before the next run they move into the folder of the runs, so that nothing old counts as new.
@@ -114,7 +117,7 @@ def run_again_if_suspect(
         if number == 1 and latest:
             return latest
         if number > 1:
-            tell(f"suspect: measuring again, {number - 1} of {options.most_runs - 1}")
+            tell(f"not settled: measuring again, {number - 1} of {options.most_runs - 1}")
         old = [path for pattern in options.results for path in _matches(pattern, keep) if path not in latest]
         if old and number <= 2:
             _move(old, keep / "before")
@@ -178,7 +181,7 @@ def until_settled(
         tell(_progress(head, len(report.verdicts), waiting))
         is_broken = any(problem.severity == "error" and problem.key is None for problem in report.problems)
         is_final = is_broken or not waiting
-        if {"final": is_final, "never": False, "unless-suspect": report.outcome != "suspect"}[options.stop]:
+        if is_final and options.stop != "never":
             break
     report = report or judge_runs(())
     if fault is None:
@@ -196,10 +199,19 @@ def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | 
 
 
 def is_open(verdict: Verdict) -> bool:
-    """Return whether more runs may change a verdict. A suspect one is open until the last run."""
+    """Return whether more runs may change a verdict: a doubt, or a change for the worse that only one run shows.
+
+    What is compared without noise, or with a limit or the anchor, has its answer: a program that does the same every
+    time would only measure the same again.
+    """
     if verdict.outcome == "error":
         return verdict.reason == "too-few-runs"
-    return verdict.suspect or verdict.outcome in ("inconclusive", "suspect")
+    if verdict.outcome == "fail":
+        is_promised = verdict.at_worst is not None and verdict.reason != "exact"
+        return is_promised and verdict.new is not None and verdict.new.runs == 1
+    if verdict.outcome == "inconclusive" and verdict.at_worst is not None:
+        return verdict.exit_code != 0
+    return verdict.outcome in ("inconclusive", "suspect")
 
 
 def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:

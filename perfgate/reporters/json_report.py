@@ -27,6 +27,8 @@ _FIRST = (
         "next",
     ),
 )
+#: Fields that only a promise has: a change from the baseline. Older reports have none of them.
+_OF_PROMISES = ("at_worst", "not_excluded")
 _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
 
 
@@ -70,6 +72,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     values = {name: getattr(verdict, name, None) for name in _VERDICT_FIELDS}
+    values = {name: value for name, value in values.items() if value is not None or name not in _OF_PROMISES}
     values |= {"next_step": phrases.next_step(verdict.next_step), "next": verdict.next_step}
     if verdict.next_step == NO_STEP or verdict.next_step.action == "other":  # of older reports, which have no parts
         del values["next"]

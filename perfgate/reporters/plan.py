@@ -40,7 +40,8 @@ def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = F
         page.blank()
     page.paragraph(
         "noise: between runs + within a run, as relative standard deviations. finds: the smallest change that the "
-        "next run detects with the requested power. needs: the runs with which an unchanged program passes."
+        "next run detects with the requested power. needs: the runs that exclude the change of `at_worst` for an "
+        "unchanged program, as exit 0 promises."
     )
     return page.finished()
 
@@ -57,4 +58,5 @@ def _cells(plan: Plan) -> list[str]:
         needs = f"{plan.values_needed} values, has {format_number(plan.values_held, 3)}"
     elif plan.tolerance is not None:
         needs = plural(plan.runs_needed, "run") if plan.runs_needed else "over 20 runs"
+        needs += f" to exclude {format_number(100 * plan.at_worst, 3)}%" if plan.at_worst is not None else ""
     return [f"{name} {plan.asks}".rstrip(), noise, finds, needs]

@@ -1,4 +1,4 @@
-"""The text of `rules diff`, and the lines of `rules explain` on the values at which the next run would fail."""
+"""The text of `rules diff`, and the lines of `rules explain` on the values at which the next run would not pass."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _now(verdict: Verdict) -> str:
     ends = _ends(verdict, base, verdict.tolerance)
     runs, seen = plural(verdict.base.runs, "run"), verdict.minimum_detectable_change
     text = f"{what(verdict)} is {value_text(base, verdict)} ({runs}); {ends} is beyond the tolerance"
-    return text if seen is None else f"{text}, and {_ends(verdict, base, seen)} probably fails"
+    return text if seen is None else f"{text}, and {_ends(verdict, base, seen)} is probably suspect or fails"
 
 
 def _ends(verdict: Verdict, base: float, change: float) -> str:

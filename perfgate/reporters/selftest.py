@@ -17,7 +17,10 @@ _STATES = {
     "proven": ("✓ ", "can fail", "green"),
     "by-choice": ("- ", "not blocking", "dim"),
 }
-_HEADS = ("", "rule", "fails at")
+#: A rule blocks with any exit code but 0: with a doubt or a suspicion it does so before it fails.
+_HEADS = ("", "rule", "blocks at", "fails at")
+#: The least width of the column of the rules.
+_LEAST_ROOM = 16
 
 
 def render_json(proofs: Sequence[Proof], against: str, exit_code: int, time_seen: float | None = None) -> str:
@@ -49,11 +52,11 @@ def render_text(
     page.paragraph(f"tested against {against}", "dim")
     page.blank()
     cells = [_cells(proof, ascii_only) for proof in proofs]
-    widths = [max(page.cells(row[column]) for row in [_HEADS, *cells]) for column in range(3)]
-    widths[1] = max(20, min(widths[1], width - widths[0] - widths[2] - 2 * GAP))
-    page.row([[head] for head in _HEADS], widths, ["dim"] * 3)
+    widths = [max(page.cells(row[column]) for row in [_HEADS, *cells]) for column in range(len(_HEADS))]
+    widths[1] = max(_LEAST_ROOM, min(widths[1], width - widths[0] - sum(widths[2:]) - GAP * (len(_HEADS) - 1)))
+    page.row([[head] for head in _HEADS], widths, ["dim"] * len(_HEADS))
     for proof, row in zip(proofs, cells, strict=True):
-        page.row([[cell] for cell in row], widths, [_STATES[proof.state][2], "", ""])
+        page.row([[cell] for cell in row], widths, [_STATES[proof.state][2], "", "", ""])
         if proof.reason:
             page.paragraph(f"{proof.reason} ({proof.at})", "dim", indent=4)
     page.blank()
@@ -63,15 +66,18 @@ def render_text(
     return page.finished()
 
 
-def _cells(proof: Proof, ascii_only: bool) -> tuple[str, str, str]:
+def _cells(proof: Proof, ascii_only: bool) -> tuple[str, str, str, str]:
     sign, words, colour = _STATES[proof.state]
     state = (words.upper() if "red" in colour else words) if ascii_only else sign + words
     rule = f"{series_name(proof.metric, proof.labels, proof.statistic)} {proof.asks}".rstrip()
-    if proof.fails_at is None:
-        return state, rule, ""
-    if proof.kind == "change":
-        return state, rule, format_change(proof.fails_at)
-    return state, rule, format_value(proof.fails_at, proof.unit or "", proof.shown_unit)
+    return state, rule, _size(proof, proof.blocks_at), _size(proof, proof.fails_at)
+
+
+def _size(proof: Proof, size: float | None) -> str:
+    """Return a change, or the value of a limit, in words."""
+    if size is None:
+        return ""
+    return format_change(size) if proof.kind == "change" else format_value(size, proof.unit or "", proof.shown_unit)
 
 
 def _summary(proofs: Sequence[Proof], exit_code: int) -> str:

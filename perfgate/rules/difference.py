@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from perfgate.core import ChangeKind, Location, PolicyChange
-from perfgate.rules.ruleset import Rule, Ruleset, Settings
+from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 
 #: One difference between two rules: its effect, and words for it.
@@ -129,6 +129,22 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
     return "loosens" if min(rooms) >= 0 else "tightens" if max(rooms) <= 0 else "changes"
 
 
+def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Detail:
+    """How `at_worst` changed; its default depends on the tolerance, so that it has no order with a written one."""
+    kind: ChangeKind = "changes"
+    if old is not None and new is not None and _parts(old) == _parts(new):
+        rooms = [(new.relative or 0.0) - (old.relative or 0.0)]
+        rooms += [new.absolute.value - old.absolute.value] if new.absolute and old.absolute else []
+        kind = "loosens" if min(rooms) >= 0 else "tightens" if max(rooms) <= 0 else "changes"
+    words = ["default" if one is None else one.text for one in (old, new)]
+    return kind, f"at_worst {words[0]} → {words[1]}"
+
+
+def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
+    """What is written of it: a share or none, and the unit of a quantity; only the same parts can be ordered."""
+    return at_worst.relative is not None, at_worst.absolute.base if at_worst.absolute else None
+
+
 def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
     for name, value, order in _ORDERED:
         before, after = value(old), value(new)
@@ -139,6 +155,8 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
         low, high = (float("inf") if budget is None else budget for budget in (old.budget, new.budget))
         words = [("none" if budget is None else f"{100 * budget:g}%") for budget in (old.budget, new.budget)]
         yield ("loosens" if high > low else "tightens"), f"budget {words[0]} → {words[1]}"
+    if old.at_worst != new.at_worst:
+        yield _of_at_worst(old.at_worst, new.at_worst)
     for name, of in _UNORDERED:
         if of(old) != of(new):
             yield "changes", f"{name} {of(old)} → {of(new)}"

@@ -6,7 +6,7 @@ import math
 
 from perfgate.core.units import format_confidence
 from perfgate.core.wording import STATISTICS, percent_of
-from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, is_narrower
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, Selector, is_per_run, selectors
 
 #: Every choice of a rank, in words.
@@ -28,6 +28,7 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
         *([rule.sentence.text] if rule.id else []),
         _subject(rule, ruleset),
         *(_limit(rule, asks) if isinstance(asks, LimitClause) else _change(asks) for asks in clauses),
+        *_promises(rule),
         *_settings(rule),
     ]
     return "\n".join([f"{rule.name}  ({rule.at})", *(f"  {line}" for line in lines)])
@@ -71,6 +72,37 @@ def _change(change: ChangeClause) -> str:
         return f"compares with the {change.reference} of the same run: it may be at most {tolerance}"
     runs = "the newest runs of the current level" if change.reference == "baseline" else "the runs of the anchor"
     return f"compares with {runs}: fails if it is clearly more than {tolerance}, passes if it is clearly not"
+
+
+def _promises(rule: Rule) -> list[str]:
+    """What exit code 0 promises of the rule's comparisons with the baseline, and of its limits if they have any."""
+    at_worst, lines = rule.settings.at_worst, []
+    for asks in (clause.asks for clause in rule.sentence.clauses):
+        if isinstance(asks, ChangeClause) and asks.reference == "baseline":
+            size = at_worst.text if at_worst else _twice(asks)
+            level = format_confidence(rule.settings.confidence)
+            lines.append(
+                f"exit 0 promises: a change of {size} or more is excluded at {level} confidence; if not, exit 3"
+            )
+        elif isinstance(asks, LimitClause) and at_worst is not None and (value := _beyond(at_worst, asks)):
+            lines.append(f"exit 0 promises: {value} or worse is excluded; if not, exit 3")
+    return lines
+
+
+def _beyond(at_worst: AtWorst, asks: LimitClause) -> str | None:
+    """The value beyond a limit that is promised; None for a size of changes, from `defaults`."""
+    if at_worst.beyond(asks) is None or is_narrower(at_worst, asks):
+        return None
+    fits = at_worst.absolute is not None and at_worst.absolute.base == asks.bound.base
+    return str(at_worst.absolute) if fits else f"{100 * (at_worst.relative or 0.0):g}%"
+
+
+def _twice(asks: ChangeClause) -> str:
+    parts = [f"{200 * asks.relative:g}%"] if asks.relative is not None else []
+    if asks.absolute is not None:
+        symbol = f" {asks.absolute.unit.symbol}" if asks.absolute.unit else ""
+        parts.append(f"{2 * asks.absolute.number:g}{symbol}")
+    return " and also ".join(parts)
 
 
 def _settings(rule: Rule) -> list[str]:

@@ -15,6 +15,7 @@ from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.yaml import Path, YamlDocument, load_document
 from perfgate.rules.ruleset import (
     DEFAULT_IDENTITY,
+    AtWorst,
     Condition,
     DerivedMetric,
     ExpectedFailure,
@@ -22,6 +23,7 @@ from perfgate.rules.ruleset import (
     Rule,
     Ruleset,
     Settings,
+    is_narrower,
     parse_condition,
 )
 from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
@@ -244,17 +246,47 @@ class _FileLoader:
                 self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
         at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
         rule = Rule(sentence, at, settings, item.get("id"), item.get("why"), conditions, better, expect_fail, tags)
+        self.check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)
         self.rules.append(rule)
 
     def settings(self, base: Settings, item: Mapping[str, Any], path: Path) -> Settings:
         """Return the settings written in a mapping, over those of `base`; the schema reports wrong types."""
         found = {name: item[name] for name in Settings.__dataclass_fields__ if name in item}
         for name, value in found.items():
-            if name in _PERCENTAGES:
+            if name == "at_worst":
+                found[name] = self.at_worst(value, (*path, name))
+            elif name in _PERCENTAGES:
                 found[name] = self.share(value, (*path, name), name)
             elif isinstance(value, float) and value.is_integer():
                 found[name] = min(int(value), 1 << 53)
         return replace(base, **found) if found else base
+
+    def at_worst(self, value: Any, path: Path) -> AtWorst | None:
+        """Return the parts of `at_worst`, written as a tolerance is: `10%`, `4 ms`, `10% and 4 ms`."""
+        if not isinstance(value, str):
+            return None  # the schema reports it
+        try:
+            clauses = parse_sentence(f"x within {value} of baseline").clauses
+        except SentenceError:
+            clauses = ()
+        clause = clauses[0].asks if len(clauses) == 1 else None
+        if not isinstance(clause, ChangeClause) or clause.side != "worse":
+            self.fail(f"at_worst {value!r} is not a size: write 10%, 4 ms, or 10% and 4 ms", path)
+            return None
+        return AtWorst(clause.relative, clause.absolute, value.strip())
+
+    def check_at_worst(self, rule: Rule, path: Path, *, own: bool) -> None:
+        """Report an `at_worst` that is narrower than what the rule tolerates.
+
+        One from `defaults` is a size of changes, and so is a share in a rule about a change: limits may ignore them.
+        """
+        at_worst, clauses = rule.settings.at_worst, rule.sentence.clauses
+        changes = [clause for clause in clauses if isinstance(clause.asks, ChangeClause)]
+        is_value = own and (not changes or (at_worst is not None and at_worst.relative is None))
+        for clause in clauses if is_value else changes:
+            if at_worst is not None and is_narrower(at_worst, clause.asks):
+                message = f"at_worst {at_worst.text} is below what `{clause.text}` tolerates: raise it, or leave it out"
+                self.fail(message, path)
 
     def share(self, value: Any, path: Path, name: str) -> float:
         try:

@@ -10,8 +10,8 @@ from datetime import date
 from typing import Literal
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
-from perfgate.core.units import NUMBER
-from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, Sentence, glob_matches
+from perfgate.core.units import NUMBER, Quantity
+from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, LimitClause, Sentence, glob_matches
 
 PairsChoice = Literal["accept", "refuse"]
 
@@ -68,6 +68,38 @@ class ExpectedFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class AtWorst:
+    """The setting `at_worst`: the size of change, or the value beyond a limit, that must be excluded.
+
+    `relative` is a share and belongs to relative tolerances; `absolute` is a quantity and belongs to absolute
+    tolerances and to limits. Either may be None.
+    """
+
+    relative: float | None
+    absolute: Quantity | None
+    text: str
+
+    def beyond(self, asks: LimitClause) -> float | None:
+        """Return the value beyond a limit that it means, in base units; None if it has another unit."""
+        if self.absolute is not None and self.absolute.base == asks.bound.base:
+            return self.absolute.value
+        return self.relative if asks.bound.base == "1" and asks.bound.unit is not None else None
+
+
+def is_narrower(at_worst: AtWorst, asks: LimitClause | ChangeClause) -> bool:
+    """Return whether `at_worst` is below the tolerance of a change, or on the good side of a limit."""
+    if isinstance(asks, LimitClause):
+        value = at_worst.beyond(asks)
+        return value is not None and (value <= asks.bound.value if asks.upper else value >= asks.bound.value)
+    if not asks.is_stored:
+        return False
+    if at_worst.relative is not None and asks.relative is not None and at_worst.relative < asks.relative:
+        return True
+    one, other = at_worst.absolute, asks.absolute
+    return one is not None and other is not None and one.base == other.base and one.value < other.value
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a rule; the defaults are those of the rule language."""
 
@@ -82,6 +114,8 @@ class Settings:
     on_inconclusive: Literal["warn", "fail", "error"] | None = None
     on_improvement: Literal["note", "fail"] = "note"
     on_throttled: Literal["note", "error"] = "note"
+    #: None is twice each part of the tolerance, and nothing for a limit.
+    at_worst: AtWorst | None = None
     #: The allowed total change from the anchor, as a share: 0.1 is 10 %.
     budget: float | None = None
 

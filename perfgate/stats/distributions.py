@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,25 @@ def f_tail(above: float, below: float, f: float) -> float:
     from scipy.special import chdtrc, fdtrc
 
     return float(chdtrc(above, above * f) if math.isinf(below) else fdtrc(above, below, f))
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the quantile of the standard normal distribution."""
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
+
+
+@overload
+def normal_tail(z: float) -> float: ...
+@overload
+def normal_tail(z: FloatArray) -> FloatArray: ...
+def normal_tail(z: float | FloatArray) -> float | FloatArray:
+    """Return the probability that a standard normal variable exceeds `z`, for each element of an array."""
+    from scipy.special import ndtr
+
+    tail: FloatArray = ndtr(-np.asarray(z))
+    return float(tail) if isinstance(z, float) else tail
 
 
 def beta_quantile(a: float, b: float, probability: float) -> float:

@@ -24,6 +24,8 @@ DISAGREEMENT = 0.0025
 MOST_NOISE = 0.1
 #: More new runs than this are not suggested.
 MOST_RUNS = 20
+#: Base runs further from their median than this many robust standard deviations are moved to this distance.
+CLIPPED_AT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,17 @@ class LogChange:
 
 
 @np.errstate(all="ignore")
-def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float]) -> LogChange:
+def moderated_t(
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tuple[float, float], clipped_at: float = CLIPPED_AT
+) -> LogChange:
     """Return the change from K >= 1 base runs to m >= 1 new runs, all with a logarithm (see `has_logarithm`).
 
-    `prior` is (s0, d0), both positive: a relative standard deviation between runs, and its prior degrees of freedom.
+    `prior` is (s0, d0): a relative standard deviation between runs, and its prior degrees of freedom. A prior of no
+    degrees of freedom needs at least three runs. Four or more base runs are clipped at `clipped_at` robust standard
+    deviations.
     """
     k, m, d0 = len(base), len(new), prior[1]
-    centre, base_squares, within, prior_squares = _base_noise(base, prior)
+    centre, base_squares, within, prior_squares = _base_noise(base, prior, clipped_at)
     new_logs = logs_of(new)
     new_centre = float(new_logs.mean())
     run_df = d0 + k + m - 2
@@ -131,7 +137,7 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
     between = run_variance * (1 / k + 1 / m)
     excess = max(sum(run.within_variance or 0.0 for run in new) / m - within, 0.0) / m
     excess_df = max(sum(run.n for run in new) / m - 1, 1.0)
-    share = between / (between + excess)
+    share = between / (between + excess) if between else 0.0
     df = 1 / (share**2 / run_df + (1 - share) ** 2 / excess_df)
     standard_error = math.sqrt(between + excess)
     base_value, new_value = geometric_mean(centre, base), geometric_mean(new_centre, new)
@@ -150,7 +156,9 @@ def run_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[f
     return centre, RunNoise(variance, min(within, variance), len(base), prior[1])
 
 
-def _base_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple[float, float, float, float]:
+def _base_noise(
+    base: Sequence[RunMeasure], prior: tuple[float, float], clipped_at: float = CLIPPED_AT
+) -> tuple[float, float, float, float]:
     """Return the mean logarithm, the sum of squares around it, the variance within a run, and the prior's squares.
 
     Outliers are clipped if there are 4 runs or more. A single bad run in the baseline must not shift the centre, and
@@ -162,7 +170,7 @@ def _base_noise(base: Sequence[RunMeasure], prior: tuple[float, float]) -> tuple
     logs = logs_of(base)
     if len(logs) >= 4:
         median = np.median(logs)
-        reach = 3 * max(1.4826 * float(np.median(np.abs(logs - median))), math.sqrt(expected))
+        reach = clipped_at * max(1.4826 * float(np.median(np.abs(logs - median))), math.sqrt(expected))
         logs = np.clip(logs, median - reach, median + reach)
     centre = float(logs.mean())
     return centre, float(np.square(logs - centre).sum()), within, d0 * expected

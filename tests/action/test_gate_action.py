@@ -199,7 +199,9 @@ def test_every_input_reaches_the_judge(script: Action, repository: Repository, f
     assert result.outputs["counts"] == '{"pass": 1}'
     assert script(results="new.json", baselines="nowhere", missing_baseline="skip").outputs["exit-code"] == "0"
     write_run(folder / "new.json", forward=106, seed=50)
-    assert script(results="n*.json", strict="true").outputs["exit-code"] == "1"
+    strict = script(results="n*.json", strict="true")
+    assert strict.outputs["exit-code"] == "1"
+    assert "--env perfgate-runs/env-0.json" in strict.log
 
 
 def test_facts_of_the_machine_are_taken_before_and_after(script: Action, limit: Path) -> None:
@@ -245,6 +247,68 @@ def test_a_suspicion_is_measured_again(
     names = [*(f"perfgate-runs/{number}/new.json" for number in range(1, runs)), "new.json"]
     assert [file["path"] for file in document["inputs"]] == names
     assert result.log.count("measuring again") == runs - 1
+
+
+@pytest.fixture
+def measured(perfgate: Command, folder: Path, prepared: Any) -> Callable[..., str]:
+    """`prepared` with a baseline of other runs, whose noise nobody calibrated, and one rule."""
+
+    def measure(base: list[float], centres: list[float]) -> str:
+        write_rules(folder, "forward within 5% of baseline", head="suite: young\n")
+        runs = [write_run(folder / f"base{i}.json", mean, seed=80 + i) for i, mean in enumerate(base)]
+        assert perfgate("baseline", "approve", *runs, "--reason", "other runs").code == 0
+        return str(prepared(*centres))
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("base", "centres", "first", "code"),
+    [
+        ([100.0], [100, 100.1, 99.9], "inconclusive: noise-unknown", "0"),
+        ([97.5, 100, 102.5], [104, 100, 99.5], "inconclusive: cannot-exclude", "0"),
+        ([90.0, 100, 110], [104, 96, 108], "inconclusive: cannot-exclude", "3"),
+        ([100, 100.1, 99.9], [140, 140.1, 139.9], "suspect: interval", "1"),
+        ([100 + i / 10 for i in range(10)], [140, 140.1, 139.9], "fail: interval", "1"),
+    ],
+    ids=["unknown noise", "a doubt that ends", "a doubt that stays", "a suspicion", "a failure"],
+)
+def test_what_one_run_does_not_settle_is_measured_again(
+    script: Action, measured: Any, folder: Path, base: list[float], centres: list[float], first: str, code: str
+) -> None:
+    command = measured(base, centres)
+    script(results="prepared1", json="one.json")
+    (verdict,) = json.loads((folder / "one.json").read_text())["verdicts"]
+    assert f"{verdict['outcome']}: {verdict['reason']}" == first
+    result = script(run=command, results="new.json", json="report.json")
+    assert result.outputs["exit-code"] == code
+    assert 2 <= len(json.loads((folder / "report.json").read_text())["inputs"]) <= 3
+    assert "one measurement does not settle it" in result.log
+
+
+@pytest.mark.parametrize(
+    ("rules", "centre", "code"),
+    [
+        ("forward within 5% of baseline", 104.6, "0"),
+        ("forward under 150 ms", 200, "1"),
+        ("memory within 5% of baseline", 100, "1"),
+    ],
+    ids=["a doubt that does not block", "a limit", "without noise"],
+)
+def test_what_another_run_cannot_change_is_not_measured_again(
+    script: Action, measured: Any, folder: Path, perfgate: Command, rules: str, centre: float, code: str
+) -> None:
+    command = measured([100, 100.05, 99.95], [centre] * 3)
+    write_rules(folder, rules, head="suite: young\n")
+    for name, held in (*((f"base{i}.json", 10) for i in range(3)), ("prepared1", 20)):
+        document = json.loads((folder / name).read_text())
+        document["series"].append({"metric": "memory", "unit": "B", "value": held})
+        (folder / name).write_text(json.dumps(document))
+    runs = [f"base{i}.json" for i in range(3)]
+    assert perfgate("baseline", "approve", *runs, "--reason", "with memory").code == 0
+    result = script(run=command, results="new.json", json="report.json")
+    assert result.outputs["exit-code"] == code
+    assert len(json.loads((folder / "report.json").read_text())["inputs"]) == 1
 
 
 def test_what_an_earlier_step_measured_is_measured_again(script: Action, prepared: Any, folder: Path) -> None:
@@ -383,7 +447,7 @@ def test_a_pull_request_is_judged_by_its_base(action: Action, repository: Reposi
     result = action(PULL_REQUEST, results="new.json")
     assert (result.conclusion, result.outputs["exit-code"]) == ("failure", "1")
     assert "loosens" in result.log
-    assert "--env perfgate-runs/env-0.json" in result.log
+    assert f"perfgate baseline allow --head {'2' * 40}" in result.log
     assert str(folder / ".runner") not in result.log
     assert action(PULL_REQUEST, results="new.json", policy_ref="").outputs["exit-code"] == "0"
     repository.git("update-ref", "-d", "refs/remotes/origin/main")
@@ -449,10 +513,12 @@ def test_a_command_that_moves_the_base_does_not_change_the_rules(
     repository.git("update-ref", "refs/remotes/origin/main", sha)
     write_rules(folder, "forward within 90% of baseline")
     lax = repository.commit("judge me kindly")
-    write_run(folder / "made", forward=120)
-    program = f"git update-ref refs/remotes/origin/main {lax}; cp made new.json"
+    for number in range(1, 4):
+        write_run(folder / f"made{number}", forward=120, seed=50 + number)
+    program = f"git update-ref refs/remotes/origin/main {lax}; cp made$PERFGATE_RUN new.json"
     result = action(PULL_REQUEST, results="new.json", run=program, json="report.json")
-    assert result.outputs["exit-code"] in ("1", "3")
+    assert result.outputs["exit-code"] == "1"
+    assert "measuring again" in result.log
     assert json.loads((folder / "report.json").read_text())["policy"]["commit"] == sha
 
 

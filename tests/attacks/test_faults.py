@@ -88,7 +88,7 @@ def test_two_approvals_at_once_are_two_levels_in_a_row(repository: Repository, p
 @pytest.mark.parametrize(
     ("words", "codes"),
     [
-        (("init", "new.json"), [0, 2]),
+        (("init", "new.json", "other.json"), [0, 2]),
         (("run", "--runs", "1", "--quiet", "--keep", "kept", "--", "cp", "new.json", "{results}"), [0, 2]),
         (("check", "new.json", "--json", "report.json", "--junit", "j.xml"), [0, 0]),
     ],
@@ -98,6 +98,7 @@ def test_two_commands_at_once_harm_neither(
     perfgate: Command, folder: Path, words: tuple[str, ...], codes: list[int]
 ) -> None:
     write_run(folder / "new.json")
+    write_run(folder / "other.json", seed=2)
     if words[0] != "init":
         write_rules(folder, "forward under 1 s")
     processes = [started(folder, *words) for _ in range(2)]

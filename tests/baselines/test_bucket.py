@@ -56,7 +56,8 @@ def test_the_gate_works_with_a_bucket(bucket: str, perfgate: Command, folder: Pa
     assert perfgate("baseline", "add", second, *at).code == 0
     report = json.loads(perfgate("check", write_run(folder / "new.json", seed=3), *at, "--json", "-").out)
     assert (report["outcome"], report["verdicts"][0]["base"]["runs"]) == ("pass", 2)
-    assert perfgate("check", write_run(folder / "slow.json", 150), *at).code == 1
+    slow = [write_run(folder / f"slow{seed}.json", 150, seed=seed) for seed in range(4, 7)]
+    assert perfgate("check", *slow, *at).code == 1
     assert "2 runs" in perfgate("baseline", "list", *at).out
     assert perfgate("baseline", "verify", *at).code == 0
     assert not (folder / "s3:").exists()
@@ -99,9 +100,9 @@ def test_a_damaged_object_and_a_server_that_is_gone_are_said(
 def test_a_file_url_is_a_store_too(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
     at = ["--baselines", f"file://{folder}/elsewhere"]
-    run = write_run(folder / "run.json")
-    assert perfgate("baseline", "approve", run, "--reason", "first", *at).code == 0
-    assert perfgate("check", run, *at).code == 0
+    first, second, new = (write_run(folder / f"run{seed}.json", seed=seed) for seed in range(3))
+    assert perfgate("baseline", "approve", first, second, "--reason", "first", *at).code == 0
+    assert perfgate("check", new, *at).code == 0
 
 
 def test_an_unknown_kind_of_bucket_is_said(perfgate: Command, folder: Path) -> None:

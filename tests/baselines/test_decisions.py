@@ -61,6 +61,28 @@ def test_an_allowance_is_for_one_commit_one_metric_and_so_much(rules: Path, perf
     assert other.code == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "forward", "outcome", "at_worst"),
+    [
+        ("", 115, "pass", 0.5),  # twice what is allowed, as it was twice the tolerance
+        ("", 125, "inconclusive", 0.5),
+        ("at_worst: 8%", 115, "pass", 0.25),  # less than what is allowed, and no reason to refuse that
+        ("at_worst: 30%", 115, "pass", 0.3),
+    ],
+)
+def test_an_allowance_widens_what_must_be_excluded(
+    rules: Path, perfgate: Command, folder: Path, settings: str, forward: float, outcome: str, at_worst: float
+) -> None:
+    rules.write_text(f"version: 1\nrules:\n  - assert: forward within 5% of baseline\n    {settings}\n")
+    slow = write_run(folder / "slow.json", forward)
+    assert check(perfgate, slow).code == 1
+    assert allow(perfgate).code == 0
+    report = json.loads(perfgate("check", slow, "--head", HEAD, "--json", "-").out)
+    (verdict,) = report["verdicts"]
+    assert (report["exit_code"], verdict["outcome"], verdict["allowed_by"]) == (0, outcome, "ada")
+    assert verdict["at_worst"] == pytest.approx(at_worst)
+
+
 def test_an_allowance_expires(rules: Path, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     allow(perfgate)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1782864001")  # 2026-07-01

@@ -14,7 +14,9 @@ Command = Callable[..., Done]
 
 @pytest.fixture
 def history(repository: Repository, perfgate: Command, folder: Path, clock: Callable[[], None]) -> Path:
-    """Four levels of three runs each; the first is the anchor."""
+    """Four levels of three runs each, and nothing beside them; the first is the anchor."""
+    for prior in (folder / "baselines").glob("*/*/prior.json"):
+        prior.unlink()
     for level in range(3):
         clock()
         paths = [write_run(folder / f"{level}-{i}.json", 90 - 10 * level, seed=10 * level + i) for i in range(3)]

@@ -46,8 +46,8 @@ def verdict(sentence: str, base: list[Run], new: list[Run]) -> Verdict:
 
 
 def explained(sentence: str, whole: str, before: dict[str, float], after: dict[str, float], **how: Any) -> list[Share]:
-    base = [run(whole, before, 10 * seed, **how) for seed in range(3)]
-    found = verdict(sentence, base, [run(whole, after, 70, **how)])
+    base = [run(whole, before, 10 * seed, **how) for seed in range(5)]
+    found = verdict(sentence, base, [run(whole, after, 70 + 10 * seed, **how) for seed in range(3)])
     assert found.outcome == "fail"
     return list(found.explained_by)
 
@@ -118,7 +118,7 @@ def test_a_part_that_is_taken_twice_a_step_counts_twice(statistic: str) -> None:
         rows = {"epoch.load": values, "epoch": values[::2] + values[1::2]}
         return Run(f"run{seed}", "test", tuple(Series(Key(k), "s", "samples", read_only(v)) for k, v in rows.items()))
 
-    base, new = [steps(seed, 1.0) for seed in range(3)], [steps(9, 1.5)]
+    base, new = [steps(seed, 1.0) for seed in range(5)], [steps(9 + seed, 1.5) for seed in range(3)]
     (share,) = verdict(f"epoch {statistic} within 20% of baseline", base, new).explained_by
     times = 80 if statistic == "total" else 2
     assert (share.base, share.new) == pytest.approx((times, 1.5 * times), rel=0.03)

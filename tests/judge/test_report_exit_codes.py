@@ -109,7 +109,7 @@ REPORTS = [
     ([SUSPECT, PASSED], [], "3 suspect"),
     ([SUSPECT, SUSPECT], [], "3 suspect"),
     ([UNSURE, PASSED], [], "3 inconclusive"),
-    ([SUSPECT, UNSURE], [], "3 error"),
+    ([SUSPECT, UNSURE], [], "3 suspect"),
     ([ABSENT, SUSPECT], [], "3 error"),
 ]
 

@@ -90,7 +90,7 @@ ALLOWED = [
     ("step.tim", 0.2, TODAY, 1.3, "fail interval"),
     ("step.time", 0.2, date(2025, 12, 31), 1.3, "fail interval"),
     ("step.time", 0.01, TODAY, 1.3, "fail interval"),
-    ("step.time", 0.06, TODAY, 1.3, "suspect interval"),
+    ("step.time", 0.065, TODAY, 1.3, "suspect interval"),
     ("step.time", 0.075, TODAY, 1.3, "inconclusive interval"),
     ("step.time", 0.2, TODAY, 1.2, "pass allowed"),  # it was inconclusive
     ("step.time", 0.2, TODAY, 1.23, "pass allowed"),  # it was a suspicion
@@ -102,7 +102,7 @@ ALLOWED = [
 def test_what_was_allowed(metric: str | None, up_to: float, expires: date, slower: float, expected: str) -> None:
     given = (Allowance(metric, up_to, "ada", "worth it", expires),) if metric else ()
     asked = case("  - step.time within 5% of baseline\n", run(50, slower=slower))
-    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=given)))
+    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=given, priors=CALIBRATED)))
     assert f"{found.outcome} {found.reason}" == expected
     said = " ".join((found.message, *found.notes))
     assert ("allow" in said) == (metric in ("step.time", "step.*") and slower > 1)
@@ -125,12 +125,22 @@ def test_what_was_allowed_stands_in_for_the_tolerance(
 ) -> None:
     given = (Allowance("step.time", up_to, "ada", "worth it", TODAY),)
     asked = case(f"  - step.time {rule} of baseline\n", run(50, slower=slower))
-    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=given)))
+    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=given, priors=CALIBRATED)))
     assert (found.outcome, found.allowed_by) == (outcome, by)
     assert note in found.notes
     assert found.message.startswith("allowed up to 20% by ada until 2026-01-01 (worth it): step.time median") == bool(
         by
     )
+
+
+@pytest.mark.parametrize(("up_to", "code"), [(0.051, 3), (0.08, 0)])
+def test_an_allowance_moves_what_must_be_excluded(up_to: float, code: int) -> None:
+    """Exit 0 excludes twice the tolerance, and the allowance takes its place."""
+    given = (Allowance("step.time", up_to, "ada", "worth it", TODAY),)
+    asked = case("  - step.time within 5% of baseline\n", run(50, slower=1.2))
+    unknown = replace(CALIBRATED[1], s0=0.03, d0=20.0)
+    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=given, priors=(unknown,))))
+    assert (found.outcome, found.exit_code) == ("inconclusive", code)
 
 
 def test_an_allowance_is_for_the_baseline_alone() -> None:

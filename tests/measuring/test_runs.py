@@ -38,17 +38,18 @@ def said(done: Done) -> str:
 # --- runs until settled -----------------------------------------------------------------------------------------------
 
 
-def test_runs_go_on_until_every_verdict_is_settled(perfgate: Command, folder: Path) -> None:
-    write_rules(folder, "forward under 90 ms")
+@pytest.mark.parametrize(("limit", "code", "runs"), [(110, 0, 1), (90, 1, 1)])
+def test_runs_go_on_until_every_verdict_is_settled(
+    perfgate: Command, folder: Path, limit: int, code: int, runs: int
+) -> None:
+    """A pass settles a limit, and so does a failure: another run of the same program breaks it, too."""
+    write_rules(folder, f"forward under {limit} ms")
     done = perfgate("run", "--runs", "5", "--", *plain(folder, 100.0))
-    assert done.code == 1
-    assert "run 1 of at most 5: 1 final, 0 open" in done.err
-    assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == [
-        "machine-after.json",
-        "machine-before.json",
-        "run-001",
-        "run-001.log",
-    ]
+    assert done.code == code
+    assert f"run {runs} of at most 5: 1 final, 0 open" in done.err
+    made = [f"run-{run:03}{end}" for run in range(1, runs + 1) for end in ("", ".log")]
+    kept = sorted(path.name for path in Path("perfgate-runs").iterdir())
+    assert kept == ["machine-after.json", "machine-before.json", *made]
 
 
 def test_every_run_is_made_and_the_last_look_is_the_only_one(perfgate: Command, folder: Path) -> None:
@@ -63,7 +64,7 @@ def test_an_open_verdict_gets_all_runs_and_says_what_it_would_take(perfgate: Com
     write_rules(folder, "forward within 0.2% of baseline")
     base = [write_log(folder / f"base{i}.log", forward=[100.0 + 0.01 * i] * 50 + [100.1] * 50) for i in range(2)]
     assert perfgate("baseline", "approve", *base, "--reason", "first").code == 0
-    done = perfgate("run", "--runs", "2", "--", *plain(folder, 99.9))
+    done = perfgate("run", "--runs", "2", "--", *plain(folder, 100.1))
     assert "run 2 of at most 2: 0 final, 1 open" in done.err
     assert "forward median: inconclusive; " in done.err
     assert "of baseline" in done.out
@@ -217,8 +218,8 @@ def test_a_slower_new_side_fails_and_the_base_is_a_clean_checkout(perfgate: Comm
 
 def test_a_program_without_steps_alternates_whole_runs(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 10% of baseline")
-    words = plain(folder, 100.0)
-    done = perfgate(*PAIRED, "--base", shlex.join(words), "--", *words)
+    base, new = plain(folder, 100.0), plain(folder, 100.1)
+    done = perfgate(*PAIRED, "--base", shlex.join(base), "--", *new)
     assert done.code == 0, done.said
     assert "whole runs of both sides alternate instead" in done.err
     assert "whole runs by turns" in done.out
@@ -372,5 +373,5 @@ def test_the_fixture_records_a_pair(perfgate: Command, folder: Path) -> None:
         assert subprocess.run([*words, *more], cwd=folder, check=False, env=alone).returncode == 0
     write_rules(folder, '"test_it.py::test_sum" within 5% of baseline')
     done = perfgate("check", "r.json")
-    assert done.code == 1
+    assert (done.code, "SUSPECT" in done.out) in ((1, False), (3, True)), done.said  # as noisy as the machine is
     assert "steps by turns in one process" in done.out

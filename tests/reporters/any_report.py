@@ -103,6 +103,8 @@ verdicts = st.builds(
     change=st.none() | changes,
     tolerance=maybe_number,
     minimum_detectable_change=maybe_number,
+    at_worst=maybe_number,
+    not_excluded=maybe_number,
     share=st.none() | estimates,
     allowed_share=maybe_number,
     notes=st.lists(text, max_size=2).map(tuple),

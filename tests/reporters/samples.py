@@ -183,6 +183,26 @@ INCONCLUSIVE = change(
     change=RelativeChange(0.013, -0.008, 0.035),
     tolerance=0.02,
 )
+CANNOT_EXCLUDE = change(
+    rule="backward_outer within 5% of baseline",
+    metric="backward_outer",
+    outcome="inconclusive",
+    reason="cannot-exclude",
+    exit_code=3,
+    message="backward_outer median went from 210 ms in the baseline to 218.4 ms: +4.0% [-5.0%, +13.9%], "
+    "so a change of +13.9% cannot be excluded: the rule accepts doubt up to 10%; 3 base runs, 1 new run",
+    next_step=NextStep(
+        "run-again", "run the new code twice more, or compare base and new in pairs with `perfgate run --paired`"
+    ),
+    at=Location(RULES, 23, 5),
+    base=Estimate(0.21, 0.201, 0.219, 4992, 1650.0, 3),
+    new=Estimate(0.2184, 0.2149, 0.2219, 1664, 551.0, 1),
+    change=RelativeChange(0.04, -0.05, 0.139),
+    at_worst=0.1,
+    not_excluded=0.139,
+    runs_needed=3,
+    notes=("run-to-run noise is estimated from these few runs, not calibrated",),
+)
 ABSENT = change(
     rule="optimizer_step within 5% of baseline",
     metric="optimizer_step",
@@ -276,6 +296,7 @@ EVERY_OUTCOME = Report(
         WARNED_CHANGE,
         SUSPECT,
         INCONCLUSIVE,
+        CANNOT_EXCLUDE,
         ABSENT,
         SKIPPED,
         PASSED_BOTH_WAYS,
@@ -355,7 +376,7 @@ REPORTS = {
 WITH_MANY = {**REPORTS, "many": MANY}
 
 #: Reports for formats that write many lines per verdict: every outcome once.
-SHORT_REPORTS = {**REPORTS, "every_outcome": replace(EVERY_OUTCOME, verdicts=EVERY_OUTCOME.verdicts[:10])}
+SHORT_REPORTS = {**REPORTS, "every_outcome": replace(EVERY_OUTCOME, verdicts=EVERY_OUTCOME.verdicts[:11])}
 
 
 def run_evidence(run: str, standing: str, estimate: float, **fields) -> RunDetails:

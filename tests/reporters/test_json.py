@@ -10,6 +10,7 @@ from hypothesis import given
 from samples import (
     ABSENT,
     ALL_PASS,
+    CANNOT_EXCLUDE,
     EVERY_OUTCOME,
     FAILED_CHANGE,
     MANY,
@@ -36,7 +37,7 @@ CORE = {
 
 
 GOLDEN = {
-    "failures": replace(EVERY_OUTCOME, verdicts=(FAILED_CHANGE, ABSENT)),
+    "failures": replace(EVERY_OUTCOME, verdicts=(FAILED_CHANGE, CANNOT_EXCLUDE, ABSENT)),
     "all_pass": ALL_PASS,
     "warnings_only": WARNINGS_ONLY,
     "nothing_judged": NOTHING_JUDGED,

@@ -67,11 +67,15 @@ id: allreduce-tail
   on_inconclusive: error
   on_improvement: fail
   on_throttled: error
+  at_worst: 100 ms
   budget: 10%
   expect_fail: {reason: being worked on, until: 2027-01-31}
   tags: [communication, tail]
 """)
-    assert found.settings == Settings("warning", 10, 0.99, 0.9, 3, 50, "skip", "error", "fail", "error", 0.1)
+    at_worst = found.settings.at_worst
+    assert at_worst is not None
+    assert (at_worst.relative, str(at_worst.absolute), at_worst.text) == (None, "100 ms", "100 ms")
+    assert found.settings == Settings("warning", 10, 0.99, 0.9, 3, 50, "skip", "error", "fail", "error", at_worst, 0.1)
     assert (found.id, found.name, found.why, found.better) == ("allreduce-tail",) * 2 + (
         "the optimizer hides it",
         "lower",

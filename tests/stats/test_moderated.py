@@ -95,3 +95,11 @@ def test_has_logarithm(changed):
     fields = {"value": 1.0, "n": 9, "n_effective": 9.0, "within_variance": 0.0, "dropped": 0, "settled": True}
     assert has_logarithm(RunMeasure(**fields))
     assert not has_logarithm(RunMeasure(**(fields | changed)))
+
+
+def test_equal_runs_without_a_prior_show_no_noise():
+    """Three equal numbers leave nothing to estimate: the standard error is 0, and no division fails."""
+    found = moderated_t([run(2.0)] * 2, [run(3.0)], (0.0, 0.0))
+    assert (found.standard_error, found.log_change) == (0.0, pytest.approx(math.log(1.5)))
+    assert found.degrees_of_freedom is not None
+    assert found.degrees_of_freedom > 0
