@@ -11,9 +11,20 @@ import pytest
 from any_report import HOSTILE, reports
 from hypothesis import HealthCheck, Phase, given, settings
 from lxml import html as lxml_html
-from samples import ENVIRONMENT, EVERY_OUTCOME, EVIDENCE, REPORTS, SHORT_REPORTS, WITH_EVIDENCE, change, check_golden
+from samples import (
+    ENVIRONMENT,
+    EVERY_OUTCOME,
+    EVIDENCE,
+    FAILED_LIMIT,
+    REPORTS,
+    SHORT_REPORTS,
+    WITH_EVIDENCE,
+    change,
+    check_golden,
+    limit,
+)
 
-from perfgate.core import OUTCOMES, Location, Problem
+from perfgate.core import OUTCOMES, Location, Problem, RelativeChange
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import one_line
 from perfgate.reporters import json_report
@@ -31,7 +42,20 @@ ELEMENTS = {
     *("figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "path", "text"),
 }
 ATTRIBUTES = {
-    *("lang", "charset", "name", "content", "http-equiv", "class", "id", "href", "aria-hidden", "open", "scope"),
+    *(
+        "lang",
+        "charset",
+        "name",
+        "content",
+        "http-equiv",
+        "class",
+        "id",
+        "href",
+        "aria-hidden",
+        "open",
+        "scope",
+        "tabindex",
+    ),
     *("viewbox", "d", "style", "x", "y", "transform"),
 }
 STYLES = re.compile(r"((fill|stroke|stroke-[a-z]+|font-size|text-anchor|opacity|fill-opacity): ?[-\w.(), ]+;? ?)*")
@@ -142,6 +166,59 @@ def test_what_is_left_out_is_said(monkeypatch):
     assert len(page.xpath("//figure")) == 3
     assert "Only the 3 worst verdicts have pictures" in shown(page)
     assert "The values behind 1 verdict were left out" in shown(page_of(PAGE))
+
+
+# --- many verdicts -----------------------------------------------------------------------------------------------
+
+
+def kernel(i, outcome="pass", by=0.0, **fields):
+    code = {"exit_code": 1} if outcome == "fail" else {}
+    given = {"rule": "kernel.* median at most 10% above baseline", "metric": f"kernel.k{i}", "outcome": outcome}
+    return change(**{**given, "change": RelativeChange(by, by, by), **code, **fields})
+
+
+#: A glob with 50 failures of growing size among 2,000 verdicts, a large change that is only a warning, and a limit.
+LARGEST = replace(
+    EVERY_OUTCOME,
+    verdicts=(
+        *(kernel(i, "fail" if i % 40 == 0 else "pass", i / 1000) for i in range(2000)),
+        kernel(0, "fail", 9.0, rule="warned", metric="warned", exit_code=0, severity="warning"),
+        limit(),
+        FAILED_LIMIT,
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def largest():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sections, "MOST_DRAWN", 10)
+        return page_of(render(LARGEST))
+
+
+def test_blocking_failures_come_first_and_the_largest_of_them_first(largest):
+    named = [shown(link).split()[2] for link in largest.xpath("//header//li/a")]
+    assert named == ["kernel.k1960", "kernel.k1920", "kernel.k1880", "kernel.k1840", "kernel.k1800"]
+    rules = [shown(cell) for cell in largest.xpath("//div[contains(@class, 'overview')]//th[@scope='row']")]
+    assert rules == [kernel(0).rule, FAILED_LIMIT.rule, "warned", limit().rule]
+
+
+def test_an_overview_has_a_row_for_every_rule(largest):
+    [row, *_] = largest.xpath("//div[contains(@class, 'overview')]//tbody/tr")
+    cells = [shown(cell) for cell in row]
+    assert cells[1:5] == ["50", "0", "1950", "✗ kernel.k1960 median"]
+    assert not page_of(PAGE).xpath("//div[contains(@class, 'overview')]")  # its five verdicts are one
+
+
+def test_the_verdicts_of_a_glob_are_one_group_with_its_passes_folded(largest):
+    [group] = largest.xpath("//details[contains(@class, 'group')]")
+    assert shown(group.find("summary")) == f"{kernel(0).rule} 50 failed, 1950 passed"
+    assert len(group.xpath("./details[contains(@class, 'verdict')]")) == sections.MOST_OPEN
+    rest = group.xpath("./details[@class='rest']")
+    assert [shown(one.find("summary")) for one in rest] == ["40 more that need attention", "1950 that do not"]
+    assert [one.get("open") for one in rest] == [None, None]
+    assert len(largest.xpath("//details[contains(@class, 'verdict') and @open]")) == sections.MOST_OPEN
+    assert len(largest.xpath("//details[contains(@class, 'verdict')]")) == len(LARGEST.verdicts)
 
 
 # --- hostile texts -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")]
 
 #: Of the style sheet, as red, green and blue: the ground of the page, and the colour of new runs.
-LIGHT = {"ground": "f3f5f8", "new": "d2540b"}
+LIGHT = {"ground": "f3f5f8", "new": "bd4a08"}
 DARK = {"ground": "11171d", "new": "ff9550"}
 
 

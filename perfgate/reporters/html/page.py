@@ -23,8 +23,11 @@ _LONGEST_TEXT = 2_000
 
 
 def render(report: Report) -> str:
-    """Return the report as one self-contained page. The worst verdict comes first, and passes are folded."""
-    page = _template().render(report=report, verdicts=sections.verdicts(report), steps=sections.steps(report))
+    """Return the report as one self-contained page: the largest blocking failures first, and passes folded."""
+    verdicts = sections.verdicts(report)
+    page = _template().render(
+        report=report, verdicts=verdicts, groups=sections.groups(verdicts), steps=sections.steps(report)
+    )
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
 
 

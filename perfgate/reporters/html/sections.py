@@ -17,6 +17,12 @@ from perfgate.reporters.html import plots
 MOST_DRAWN = 60
 #: The largest number of verdicts in the head of the page.
 MOST_NAMED = 5
+#: The largest number of verdicts that are unfolded, the worst first.
+MOST_OPEN = 10
+#: The largest number of rules in the overview.
+MOST_RULES = 50
+#: A rule with so many verdicts is a group that can be folded; a glob or a rule for each rank makes them.
+_SMALLEST_GROUP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +37,12 @@ class VerdictSection:
     timeline: str = ""
     #: True if the picture of the runs marks where one level ends and another begins.
     has_breaks: bool = False
+    #: True if the section is unfolded: the worst verdicts that need attention.
+    is_open: bool = False
 
     @property
-    def is_open(self) -> bool:
-        """True if the section is unfolded: passes and skipped rules are folded."""
+    def needs_attention(self) -> bool:
+        """True if the verdict is neither a pass nor skipped."""
         return phrases.needs_attention(self.verdict)
 
     @property
@@ -61,6 +69,56 @@ class VerdictSection:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleSection:
+    """The verdicts of one rule, the most important first."""
+
+    rule: str
+    verdicts: Sequence[VerdictSection]
+
+    @property
+    def is_folded(self) -> bool:
+        """True if the verdicts are a group that can be folded."""
+        return len(self.verdicts) >= _SMALLEST_GROUP
+
+    @property
+    def is_open(self) -> bool:
+        """True if the group has an unfolded verdict."""
+        return any(one.is_open for one in self.verdicts)
+
+    @property
+    def blocking(self) -> int:
+        """The number of verdicts that block."""
+        return sum(bool(one.verdict.exit_code) for one in self.verdicts)
+
+    @property
+    def warnings(self) -> int:
+        """The number of verdicts that need attention but do not block."""
+        return sum(phrases.is_warning(one.verdict) for one in self.verdicts)
+
+    @property
+    def passed(self) -> list[VerdictSection]:
+        """The verdicts that passed or were skipped."""
+        return [one for one in self.verdicts if not one.needs_attention]
+
+    @property
+    def tally(self) -> str:
+        """The number of verdicts with each outcome, the worst first."""
+        return ", ".join(phrases.tally(Report(verdicts=tuple(one.verdict for one in self.verdicts))))
+
+    @property
+    def listed(self) -> list[VerdictSection]:
+        """The verdicts that are shown if the group is open."""
+        return [one for one in self.verdicts if one.needs_attention][:MOST_OPEN]
+
+    @property
+    def rest(self) -> list[tuple[str, list[VerdictSection]]]:
+        """The other verdicts, each kind with the words that count it; empty kinds are left out."""
+        others = [one for one in self.verdicts if one.needs_attention][MOST_OPEN:]
+        kinds = [(f"{len(others)} more that need attention", others), (f"{len(self.passed)} that do not", self.passed)]
+        return [(words, rest) for words, rest in kinds if rest]
+
+
+@dataclass(frozen=True, slots=True)
 class StepSection:
     """The parts of a step in base and new, as a picture and as a table."""
 
@@ -75,12 +133,36 @@ class StepSection:
 
 
 def verdicts(report: Report) -> list[VerdictSection]:
-    """Return a section per verdict, the worst first."""
+    """Return a section per verdict: blocking ones first, then by outcome, and then by the size of the change."""
     details = {found.verdict: found for found in report.details.verdicts}
     sections = [VerdictSection(verdict, i, details.get(i)) for i, verdict in enumerate(report.verdicts)]
-    sections.sort(key=lambda section: OUTCOMES.index(section.verdict.outcome))
+    sections.sort(key=lambda section: _importance(section.verdict))
     drawn = [_drawn(section, report.details.levels) for section in sections[:MOST_DRAWN]]
-    return [*drawn, *sections[MOST_DRAWN:]]
+    opened = [replace(one, is_open=one.needs_attention and i < MOST_OPEN) for i, one in enumerate(drawn)]
+    return [*opened, *sections[MOST_DRAWN:]]
+
+
+def _importance(verdict: Verdict) -> tuple[bool, int, float]:
+    """The key that sorts verdicts: those that block first, then by outcome, then the largest first."""
+    return verdict.exit_code == 0, OUTCOMES.index(verdict.outcome), -_size(verdict)
+
+
+def _size(verdict: Verdict) -> float:
+    """The size of a verdict: its change, or the distance of its value from its bound, relative to the bound."""
+    if verdict.kind == "change":
+        return abs(verdict.change.estimate) if verdict.change and verdict.change.estimate is not None else 0.0
+    if verdict.new is None or verdict.new.estimate is None or not verdict.bound:
+        return 0.0
+    return abs(verdict.new.estimate / verdict.bound - 1)
+
+
+def groups(sections: Iterable[VerdictSection]) -> list[RuleSection]:
+    """Return the sections by rule, in the order of their first verdicts."""
+    found: dict[object, list[VerdictSection]] = {}
+    for section in sections:
+        verdict = section.verdict
+        found.setdefault((verdict.rule, verdict.at, verdict.source), []).append(section)
+    return [RuleSection(several[0].verdict.rule, several) for several in found.values()]
 
 
 def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSection:
@@ -118,12 +200,6 @@ def _interval(verdict: Verdict) -> str:
     low, high, lowest, highest = (None if end is None else end / unit.factor for end in (seen.low, seen.high, *allowed))
     origin = 0.0 if is_change else None
     return plots.interval(seen.estimate / unit.factor, (low, high), (lowest, highest), origin, unit.symbol)
-
-
-def worst(report: Report) -> list[VerdictSection]:
-    """Return the verdicts that need attention, the worst first; the head of the page shows MOST_NAMED of them."""
-    found = [VerdictSection(verdict, i, None) for i, verdict in enumerate(report.verdicts)]
-    return sorted((one for one in found if one.is_open), key=lambda one: OUTCOMES.index(one.verdict.outcome))
 
 
 def ranks(section: VerdictSection) -> str:
