@@ -48,6 +48,14 @@ def test_text_is_never_an_error(project: Path, words: str) -> None:
     assert done.stdout or done.stderr
 
 
+@pytest.mark.parametrize("words", ["check new.log", "check new.log -v", "selftest new.log"])
+def test_tables_fit_into_60_columns(project: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run(project, "utf-8", *words.split()).stdout.decode().splitlines()
+    assert lines
+    assert [line for line in lines if len(line) > 60] == []
+
+
 def test_text_says_in_ascii_what_an_encoding_lacks(project: Path) -> None:
     """`rules explain` prints the reason of a rule as it is."""
     assert b"fr\xfch -> sp\xe4t, \xb15 \xb5s" in run(project, "cp1252", "rules", "explain").stdout

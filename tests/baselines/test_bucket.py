@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,17 @@ def test_the_gate_works_with_a_bucket(bucket: str, perfgate: Command, folder: Pa
     assert perfgate("check", *slow, *at).code == 1
     assert "2 runs" in perfgate("baseline", "list", *at).out
     assert perfgate("baseline", "verify", *at).code == 0
+    assert not (folder / "s3:").exists()
+
+
+def test_the_printed_command_writes_to_the_bucket(bucket: str, perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    assert perfgate("check", write_run(folder / "run.json"), "--baselines", bucket, "--json", "r.json").code == 3
+    command = json.loads((folder / "r.json").read_text())["approve_command"]
+    name, *words = shlex.split(command)
+    assert (name, words[words.index("--baselines") + 1]) == ("perfgate", bucket)
+    assert perfgate(*words).code == 0
+    assert "1 run" in perfgate("baseline", "list", "--baselines", bucket).out
     assert not (folder / "s3:").exists()
 
 
