@@ -9,6 +9,7 @@ The gate is the command `perfgate`. Programs may import the following names; eve
 * `pair` times two functions in turn in one process, for `judge_pairs`.
 * `measure_run`, `warmup_length` and `calibrate_prior` prepare a decision: the value of one run, the number of warm-up
   values, and the noise between unchanged runs.
+* `find_change_points` finds where the level of a history of runs changed.
 
 Names are imported at their first use, so `import perfgate` loads neither numpy nor scipy.
 """
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from perfgate.measuring.in_process import pair
     from perfgate.recorder import RecorderError, RecorderWarning
     from perfgate.recorder.recorder import Recorder
+    from perfgate.stats.change_points import find_change_points
     from perfgate.stats.history import calibrate_prior
     from perfgate.stats.statistics import measure_run
     from perfgate.stats.steady import warmup_length
@@ -38,6 +40,7 @@ __all__ = [
     "RecorderWarning",
     "__version__",
     "calibrate_prior",
+    "find_change_points",
     "judge_change",
     "judge_limit",
     "judge_pairs",
@@ -53,6 +56,7 @@ _HOMES = {
     "RecorderError": "perfgate.recorder",
     "RecorderWarning": "perfgate.recorder",
     "calibrate_prior": "perfgate.stats.history",
+    "find_change_points": "perfgate.stats.change_points",
     "judge_change": "perfgate.judge.decide_change",
     "judge_limit": "perfgate.judge.decide_limit",
     "judge_pairs": "perfgate.judge.pairs",
