@@ -11,8 +11,10 @@ import models
 import numpy as np
 import peers
 
+from perfgate.analysis.drift import LEAST_PROBABILITY
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change
-from perfgate.stats.history import WARNS, cusum, prior_from
+from perfgate.stats.change_points import find_change_points
+from perfgate.stats.history import prior_from
 from perfgate.stats.statistics import RunMeasure, measure_run
 
 #: How much slower the new runs are; 0 is the same code.
@@ -102,7 +104,7 @@ def levels(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, dic
 
 
 def creep(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, dict[str, list[int | None]]]:
-    """The first run, counted after the anchor's five, at which a history exceeds its budget of 2 %, or drifts."""
+    """The first run, counted after the anchor's five, at which a history exceeds its budget of 2 %, or warns."""
     found: dict[str, dict[str, list[int | None]]] = {}
     for source in sources:
         for number in range(repetitions):
@@ -110,7 +112,7 @@ def creep(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, dict
                 rng = np.random.default_rng([seed, number, len(source), sum(map(ord, source))])
                 runs = models.MODELS[source](rng, HISTORY, STEPS)
                 measures = [measure_run(run * math.exp(each * i)) for i, run in enumerate(runs)]
-                for name, alarm in (("budget 2%", _over_budget), ("drift warning", _drifts)):
+                for name, alarm in (("budget 2%", _over_budget), ("history warning", _warns)):
                     first = next((n - 5 for n in range(6, HISTORY + 1) if alarm(measures[:n])), None)
                     found.setdefault(f"{name}, {'creep' if each else 'same code'}", {}).setdefault(source, []).append(
                         first
@@ -124,8 +126,13 @@ def _over_budget(history: Measures) -> bool:
     return result.outcome == "fail" and not result.suspect  # a suspicion never convicts against an anchor
 
 
-def _drifts(history: Measures) -> bool:
-    return cusum(history[:5], history[5:], (0.01, 2.0), "up").score > WARNS
+def _warns(history: Measures) -> bool:
+    """Whether `check` warns, of the runs that a level keeps: the anchor's five, the newest ten and the new one."""
+    kept = [*history[:5], *history[5:][-11:]]
+    values = [run.value or math.nan for run in kept]
+    errors = [(run.value or 0.0) * math.sqrt(run.within_variance or 0.0) for run in kept]
+    points = [p for p in find_change_points(values, errors=errors) if p.probability > LEAST_PROBABILITY]
+    return bool(points and points[-1].worse)
 
 
 def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:

@@ -1,69 +1,105 @@
-"""Slow drift since the last decision. It is a warning and never fails a build."""
+"""Changes of the level along the stored runs. They are warnings and never fail a build.
+
+A comparison sees the new runs and the baseline. Many small changes, each within the tolerance, are only visible in the
+history: the runs of the anchor, the other stored runs of the level, and the new runs.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from perfgate.core import Baseline, Problem
-from perfgate.core.units import format_change, format_number
+from perfgate.core.units import format_change
 from perfgate.judge.case import Case
-from perfgate.judge.compile import ANCHOR_WINDOW, change_terms
+from perfgate.judge.derived import RunView
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import Members, NotAvailable
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
-from perfgate.stats.history import WARNS, Drift, cusum
+from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.moderated import has_logarithm
+from perfgate.stats.statistics import RunMeasure
 
-#: Fewer runs in a row are a step, which the verdicts report.
-_FEWEST_RISING = 3
+if TYPE_CHECKING:
+    from perfgate.stats.change_points import ChangePoint
+
+#: A point with a smaller probability is not reported. Odds of 99 to 1 are those of a comparison with the anchor. Among
+#: the 16 runs that a level usually has, the t-test of a point is stricter: there, .5 and .999 give the same warnings.
+#: The number decides in levels of hundreds of runs, where that test accepts points with less evidence.
+LEAST_PROBABILITY = 0.99
+#: The search needs five runs before a point and five after it. With fewer it is not imported.
+FEWEST_RUNS = 10
 
 
 def drifts(case: Case, runs: JudgedRuns) -> list[Problem]:
-    """Return a warning for each metric whose runs have slowly become worse since the current level was opened.
+    """Return a warning for each lasting change for the worse in the history of a metric.
 
-    The reference is the first five runs of the level, or the anchor if it is of the same level. So an approved change
-    is not a drift.
+    The history is that of the current level, so an approved change is not reported. A change for the worse before a
+    later improvement is not reported, either.
     """
-    found = (_drift_of(rule, case, runs) for rule in case.ruleset.rules if rule.comparisons)
+    if len(runs.base) + len(runs.anchor) + len(runs.new) < FEWEST_RUNS:
+        return []
+    found = (_drifts_of(rule, case, runs) for rule in case.ruleset.rules if rule.comparisons)
     return list(dict.fromkeys(problem for problems in found for problem in problems))
 
 
-def _drift_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
+def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
     clause, asks = rule.comparisons[0]
     for subject in find_subjects(rule.sentence, runs):
-        reference, later = _history(subject, case.baseline)
-        if len(reference) < ANCHOR_WINDOW or not all((*reference, *later)):
+        history = [pair for pair in _history(subject, case.baseline, runs) if pair[0]]
+        if len(history) < FEWEST_RUNS:
             continue
-        inquiry = Inquiry(rule, clause, subject, case, runs, later, reference)
+        members = tuple(pair[0] for pair in history)
+        inquiry = Inquiry(rule, clause, subject, case, runs, members, ())
         try:
-            first, rest = inquiry.measured(reference).measures, inquiry.measured(later).measures
-            if not all(map(has_logarithm, (*first, *rest))):
-                continue
-            terms = change_terms(inquiry, asks, [*first, *rest])
-            drift = cusum(first, rest, terms.prior, terms.worse)
+            measures = inquiry.measured(members).measures
+            points = _points(inquiry, asks, measures) if all(map(has_logarithm, measures)) else ()
         except (CannotJudge, NotAvailable):  # the verdict of the rule says why
             continue
-        if drift.score > WARNS and drift.runs >= _FEWEST_RISING:
-            yield Problem("warning", _words(inquiry, drift), rule.at, subject.key)
+        for point in points:
+            words = _words(inquiry, point, history[point.index][1], len(history))
+            yield Problem("warning", words, rule.at, subject.key)
 
 
-def _history(subject: Subject, baseline: Baseline) -> tuple[tuple[Members, ...], tuple[Members, ...]]:
-    """Return the reference runs, and all later runs in order of time, new ones last."""
-    anchored = all(run.source.startswith(f"{baseline.place}/") for run in baseline.anchor)  # stored at PLACE/RUN.json
-    if not anchored or not baseline.anchor:
-        return subject.base[:ANCHOR_WINDOW], (*subject.base[ANCHOR_WINDOW:], *subject.new)
-    known = {run.source for run in baseline.anchor}
-    stored = zip(subject.base_views, subject.base, strict=True)
-    return subject.anchor, (*(members for view, members in stored if view.run.source not in known), *subject.new)
+def _history(subject: Subject, baseline: Baseline, runs: JudgedRuns) -> Iterator[tuple[Members, RunView]]:
+    """Yield the runs of the level in order of time, new ones last, each with the members of the metric.
+
+    The first are those of the anchor if it is of the same level: a level keeps these and its newest runs.
+    """
+    stored = zip(subject.base, subject.base_views, strict=True)
+    if all(run.source.startswith(f"{baseline.place}/") for run in baseline.anchor):  # stored at PLACE/RUN.json
+        known = {run.source for run in baseline.anchor}
+        yield from zip(subject.anchor, subject.anchor_views, strict=True)
+        yield from (pair for pair in stored if pair[1].run.source not in known)
+    else:
+        yield from stored
+    yield from zip(subject.new, runs.new, strict=True)
 
 
-def _words(inquiry: Inquiry, drift: Drift) -> str:
-    change = format_change(math.expm1(drift.shift))
+def _points(inquiry: Inquiry, asks: ChangeClause, measures: tuple[RunMeasure, ...]) -> tuple[ChangePoint, ...]:
+    """Return the changes for the worse since the last one for the better, oldest first; all runs have a logarithm."""
+    from perfgate.stats.change_points import find_change_points
+
+    values = [run.value or 0.0 for run in measures]
+    errors = [(run.value or 0.0) * math.sqrt(run.within_variance or 0.0) for run in measures]  # 0 is unknown
+    better = "neither" if asks.side == "both" else inquiry.method.better
+    points = find_change_points(values, errors=errors, better=better)
+    likely = [point for point in points if point.probability > LEAST_PROBABILITY]
+    return tuple(takewhile(lambda point: point.worse is not False, reversed(likely)))[::-1]
+
+
+def _words(inquiry: Inquiry, point: ChangePoint, run: RunView, count: int) -> str:
     name = inquiry.name((), inquiry.shown_statistic)
+    verb = "rose" if point.change > 0 else "fell"
+    size, least, most = (
+        format_change(abs(change)).lstrip("+") for change in (point.change, *sorted((point.low, point.high), key=abs))
+    )
+    commit = f", commit {run.run.commit[:12]}" if run.run.commit else ""
     return (
-        f"{name} drifts: the last {drift.runs} runs are on average {change} from the first runs of the level, even if "
-        f"each single change is small (CUSUM {format_number(drift.score, 3)}, and the warning starts at {WARNS:g}); "
-        "add `within 5% of anchor` to limit it"
+        f"{name} {verb} by {size} ({least} to {most}) at run {point.index + 1} of the {count} kept "
+        f"runs ({run.run.name}{commit}); "
+        "add `within 5% of anchor` to limit the sum of small changes"
     )

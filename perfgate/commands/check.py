@@ -31,7 +31,6 @@ from perfgate.core import (
 from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
-from perfgate.judge.compile import ANCHOR_WINDOW
 from perfgate.judge.derived import component_names
 from perfgate.judge.measured_alike import same_measurements
 from perfgate.judge.pairs import WORDS, is_paired, split_pairs
@@ -121,8 +120,7 @@ def _judged(
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
     base = case.baseline
-    has_history = base.pairing is None and max(len(base.runs), len(base.anchor)) >= ANCHOR_WINDOW
-    drifting = drifts(case, runs) if has_history else []
+    drifting = drifts(case, runs) if base.pairing is None else []
     if not with_details:
         return judge(case, runs), drifting, ReportDetails()
     verdicts, found = judge_with_details(case, runs)

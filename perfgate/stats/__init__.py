@@ -7,7 +7,8 @@ From a run to an estimate, in this order:
 * `moderated`      a change between runs: the moderated t on logarithms, and which change the next runs can detect
 * `paired_t`       a change between runs that were measured in pairs
 * `bounds`         confidence bounds of percentiles and means for a limit, and how many values decide it
-* `history`        the noise between runs, and slow drift, from a history of runs
+* `history`        the noise between runs, from a history of runs
+* `change_points`  where the level of a history of runs changed; its parts are in `change_point_*`
 * `distributions`  quantiles, autocorrelation and a correction for many comparisons, which the others use
 
 There are no random numbers: the same input gives the same bytes.

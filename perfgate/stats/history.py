@@ -1,4 +1,4 @@
-"""A history of runs: the noise between runs, or between pairs, and slow drift."""
+"""The noise between runs, or between pairs, from a history of runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from perfgate.core import Better
 from perfgate.stats.distributions import FloatArray
-from perfgate.stats.moderated import WorseSide, has_logarithm, run_noise
+from perfgate.stats.moderated import has_logarithm
 from perfgate.stats.statistics import RunMeasure, measure_run
 from perfgate.stats.steady import RunValues, WarmUpRule
 
@@ -103,43 +103,3 @@ def _logs_and_noise(measures: Sequence[RunMeasure]) -> FloatArray:
     """Return (c, 2): the logarithm of each run's value, if it has one, and its variance within the run."""
     rows = [(math.log(m.value), m.within_variance) for m in measures if m.value and has_logarithm(m)]
     return np.array(rows, dtype=np.float64).reshape(-1, 2)
-
-
-#: A CUSUM beyond this many standard deviations warns. docs/detection.md shows how often the warning is wrong.
-WARNS = 8.0
-#: The slack of each run in standard deviations: half of the shift to detect.
-_SLACK = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """A cumulative sum at the end of a history.
-
-    `score` is in standard deviations of one run. `runs` is the number of runs since it was last 0, and `shift` is their
-    mean difference from the reference, in logarithms.
-    """
-
-    score: float
-    runs: int
-    shift: float
-
-
-def cusum(
-    reference: Sequence[RunMeasure], later: Sequence[RunMeasure], prior: tuple[float, float], worse: WorseSide
-) -> Drift:
-    """Return the drift of `later` runs, oldest first, away from K >= 1 reference runs; all have a logarithm.
-
-    C = max(0, C + z - 1/2) with z = (T - centre) / s: Page, "Continuous inspection schemes" (1954). The noise s is
-    moderated by the prior, as in `moderated_t`. If either side is worse, the larger drift counts.
-    """
-    centre, noise = run_noise(reference, prior)
-    spread = math.sqrt(noise.variance)
-    deviations = [math.log(run.value) - centre for run in later if run.value is not None]
-    drifts = []
-    for sign in {"up": (1,), "down": (-1,), "either": (1, -1)}[worse]:
-        score, rising = 0.0, 0
-        for deviation in deviations:
-            score = max(0.0, score + sign * deviation / spread - _SLACK)
-            rising = rising + 1 if score > 0 else 0
-        drifts.append(Drift(score, rising, sum(deviations[-rising:]) / rising if rising else 0.0))
-    return max(drifts, key=lambda drift: drift.score)

@@ -10,7 +10,6 @@ import pytest
 from conftest import steady
 from stories import bare, case, check_golden, run, run_of, series
 
-from perfgate.analysis.drift import drifts
 from perfgate.core import Estimate, Key, Location, Problem, RelativeChange, Run, Series, Verdict
 from perfgate.judge.details import _accepted
 from perfgate.judge.report import geometric_means
@@ -223,16 +222,6 @@ def test_the_last_runs_are_held_against_the_anchor(stored: int, new: int, held: 
             )
         ]
         assert found.new.estimate == pytest.approx(float(np.exp(np.mean([np.log(np.median(x)) for x in last]))))
-
-
-@pytest.mark.parametrize(
-    ("jumps", "warns"), [((1.3,), False), ((1.3, 1.3), False), ((1.3, 1.3, 1.3), True), ((1.004,) * 5, False)]
-)
-def test_a_drift_is_three_runs_in_a_row_at_least(jumps: tuple[float, ...], warns: bool) -> None:
-    asked = case("  - slow within 5% of baseline\n", *(run(20 + i, slower=jump) for i, jump in enumerate(jumps)))
-    asked = replace(asked, baseline=replace(asked.baseline, anchor=()))
-    found = drifts(asked, JudgedRuns.of(asked.new, asked.baseline, {}))
-    assert [problem.severity for problem in found] == ["warning"] * warns
 
 
 def test_how_metrics_changed_together() -> None:
