@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,25 @@ _OWN = re.compile(
     r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.log|\.FAILED\.txt)?|build-\w+(?:\.log|\.FAILED\.txt)?|machine-\w+\.json"
 )
 _EARLIER = re.compile(r"earlier-(\d{3,})")
+
+
+#: The folders that this process runs in, by their real path, each with its open descriptor, which has the lock.
+_CLAIMED: dict[str, int] = {}
+
+
+def claim(folder: Path, keep: str) -> None:
+    """Keep other processes from running in a folder until this one ends. Raises Refused if one does, and OSError."""
+    if sys.platform == "win32" or os.path.realpath(folder) in _CLAIMED:  # no flock there
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Refused(f"--keep {keep}: another `perfgate run` is writing there: name another folder") from None
+    _CLAIMED[os.path.realpath(folder)] = descriptor
 
 
 def move_aside(folder: Path, keep: str, tell: Callable[[str], None]) -> None:

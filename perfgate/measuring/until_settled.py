@@ -59,13 +59,13 @@ class MeasuringOptions:
 
     def new_folder(self, tell: Tell) -> Path:
         """Make the folder of the runs; earlier runs move into a numbered folder in it. Raises Refused if that fails."""
+        from perfgate.measuring.keeping import claim, move_aside
+
         folder = Path(self.keep)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                from perfgate.measuring.keeping import move_aside
-
-                move_aside(folder, self.keep, tell)
+            claim(folder, self.keep)
+            move_aside(folder, self.keep, tell)
         except OSError as error:
             raise Refused(f"--keep {self.keep}: cannot be made: {error.strerror or error}") from None
         return folder

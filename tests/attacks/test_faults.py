@@ -89,7 +89,10 @@ def test_two_approvals_at_once_are_two_levels_in_a_row(repository: Repository, p
     ("words", "codes"),
     [
         (("init", "new.json", "other.json"), [0, 2]),
-        (("run", "--runs", "1", "--quiet", "--keep", "kept", "--", "cp", "new.json", "{results}"), [0, 2]),
+        (
+            ("run", "--runs", "1", "--quiet", "--keep", "kept", "--", "sh", "-c", "sleep 3; cp new.json {results}"),
+            [0, 2],
+        ),
         (("check", "new.json", "--json", "report.json", "--junit", "j.xml"), [0, 0]),
     ],
     ids=lambda words: str(words[0]),

@@ -67,7 +67,7 @@ def test_an_installed_reader_reads_its_files(inspect, arguments, entry):
 
 
 def test_an_installed_reader_is_named_where_no_format_matches(inspect):
-    code, output = inspect(text="nothing\n")
+    code, output = inspect("--verbose", text="nothing\n")
     assert (code, "perfgate, recording, mytool" in output) == (3, True), output
     assert "Traceback" not in output
 
