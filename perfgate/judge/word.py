@@ -216,7 +216,7 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         improved=result.improved,
         allowed_by=allowance.by if allowance else None,
         runs=_run_estimates("base", base) + _run_estimates("new", new),
-        explained_by=explained_by(inquiry, question, result) if result.outcome in _EXPLAINED else (),
+        explained_by=explained_by(inquiry, question, result) if decision.outcome in _EXPLAINED else (),
     )
 
 
