@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: A point with a smaller probability is not reported. Odds of 99 to 1 are those of a comparison with the anchor. Among
 #: the 16 runs that a level usually has, the t-test of a point is stricter: there, .5 and .999 give the same warnings.
-#: The number decides in levels of hundreds of runs, where that test accepts points with less evidence.
+#: The number decides in longer levels (60 runs), where that test accepts points with less evidence.
 LEAST_PROBABILITY = 0.99
 #: The search needs five runs before a point and five after it. With fewer it is not imported.
 FEWEST_RUNS = 10
