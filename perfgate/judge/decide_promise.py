@@ -289,7 +289,8 @@ def _bounds(
             # If base runs agree by luck, the noise within the new runs is left, whose many values do not show the rest.
             plain = replace(plain, degrees_of_freedom=len(base) + len(new) - 2)
             if plain.standard_error > 0:  # equal values do not show that there is no noise
-                green, interval = min(green, reach(plain, _PLAIN_SHARE * rate)), reach(plain, rate)
+                green = min(green, reach(plain, _PLAIN_SHARE * rate))
+                interval = min(green, reach(plain, rate))  # it never reaches beyond what green excludes
         red = moderated_t(base, new, prior_of(RED_PRIOR, margins[0]), _CLIPPED_AT)
         df = len(base) + counts[-1] - 2
     total = rate * min(_MOST_RED, _RED_RATE / max(df - 1, 1))
