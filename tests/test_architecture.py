@@ -227,7 +227,7 @@ def loaded_by(code: str) -> set[str]:
         ("import perfgate; perfgate.Recorder", ON_DEMAND),
         (
             "from perfgate.cli.entry import run; run(['--version'])",
-            {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec"},
+            {"numpy", "scipy", "rich", "yaml", "jsonschema", "msgspec", "perfgate.core"},
         ),
         ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
         ("import perfgate.commands.check", {"scipy.stats", "junit_xml", "click"}),

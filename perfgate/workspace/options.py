@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfgate.core import Acceptance
-
 if TYPE_CHECKING:
+    from perfgate.core import Acceptance
     from perfgate.readers.text import TraceMode
 
 
@@ -45,6 +44,8 @@ def acceptance(options: CommandOptions) -> Acceptance:
     """Return how these runs can be accepted, in words as the user would type them, without absolute paths."""
     reading = ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
     reading += [word for fact in map(typed_fact, options.env) for word in ("--env", fact)]
+    from perfgate.core import Acceptance  # `--help` needs none of it
+
     return Acceptance(tuple(map(typed_path, options.runs)), tuple(place_words(options)), tuple(reading))
 
 
