@@ -80,12 +80,20 @@ class PromiseTerms:
             if value is not None and not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
 
+    def widened(self, terms: ChangeTerms) -> ChangeTerms:
+        """The terms of the same change with `at_worst` for a tolerance."""
+        relative = None if terms.tolerance is None else 2 * terms.tolerance
+        absolute = None if terms.tolerance_absolute is None else 2 * terms.tolerance_absolute
+        return replace(
+            terms,
+            tolerance=relative if self.at_worst is None else self.at_worst,
+            tolerance_absolute=absolute if self.at_worst_absolute is None else self.at_worst_absolute,
+        )
+
     def applied(self, base_value: float, terms: ChangeTerms) -> float:
         """The relative change that green excludes; at least the tolerance, and for a fall less than 100 %."""
-        relative = 2 * (terms.tolerance or 0.0) if self.at_worst is None else self.at_worst
-        absolute = 2 * (terms.tolerance_absolute or 0.0) if self.at_worst_absolute is None else self.at_worst_absolute
         tolerance = applied_tolerance(base_value, terms)
-        found = max(relative, absolute / base_value, tolerance)
+        found = max(applied_tolerance(base_value, self.widened(terms)), tolerance)
         return found if terms.worse == "up" or found < 1 else (1 + min(tolerance, 1)) / 2
 
 
@@ -222,9 +230,12 @@ def judge_measured_promise(
     found = PromiseResult.of(first)
     if first.reason not in ("interval", "thin-tail") or first.base_value is None:
         # Nothing could be judged, or it was compared without noise.
-        is_kept = first.outcome == "pass"
         at_worst = None if first.base_value is None else finite(promise.applied(abs(first.base_value) or 1.0, terms))
-        return replace(found, at_worst=at_worst, excluded=is_kept)
+        found = replace(found, at_worst=at_worst, excluded=first.outcome == "pass")
+        if first.outcome != "inconclusive":
+            return found
+        wider = judge_measured_change(base, new, promise.widened(terms), ratios)
+        return replace(found, excluded=True) if wider.outcome == "pass" else replace(found, reason="cannot-exclude")
     at_worst = promise.applied(first.base_value, terms)
     if terms.exact:  # the prior of quantities that are mostly exact is known
         promise = replace(promise, noise_known=True)

@@ -267,3 +267,18 @@ def test_a_wider_at_worst_keeps_what_is_green_with_a_known_noise(line: Line, mor
     assume(line.how["prior"] is not None)
     if "green" in told(line.result(at_worst=0.1)):
         assert "green" in told(line.result(at_worst=0.1 * more))
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "answer"),
+    [
+        ([0.0, 10.0], 5.0, "pass exact True"),
+        ([0.0, 10.0], 12.0, "inconclusive exact True"),
+        ([-5.0, 10.0], 18.0, "inconclusive cannot-exclude False"),
+        ([0.0, 0.0], 15.0, "fail exact False"),
+    ],
+)
+def test_differences_without_a_ratio_are_promised_too(base: list[float], new: float, answer: str) -> None:
+    """Of sizes around 0, at_worst is an absolute difference: 20 here, twice the tolerance."""
+    found = judge_promise(base, [new], tolerance_absolute=10.0, exact=True)
+    assert f"{found.outcome} {found.reason} {found.excluded}" == answer
