@@ -43,7 +43,7 @@ def commit_of(name: str) -> str:
     there = not ref.startswith("refs/") or git("show-ref", "--verify", "--quiet", "--", exact[1]) is not None
     found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}") if there else None
     if not found:
-        raise Refused(f"{ref} is no commit in this clone, so there is nothing to judge by: {DEEPER}", NOT_JUDGED)
+        raise Refused(f"this clone has no commit {ref}, so nothing can be judged: {DEEPER}", NOT_JUDGED)
     return found[0]
 
 

@@ -26,7 +26,7 @@ from workflow import Refused, for_others, given, lines, perfgate, tell, truth, w
 #: Exit codes, the worst first: internal error, usage, failure, could not judge, nothing blocks.
 ORDER = (4, 2, 1, 3, 0)
 INTERNAL = 4
-#: How perfgate ended, by exit code, if it wrote no report.
+#: Explanations of the exit codes, for a perfgate that wrote no report.
 ENDS = {
     INTERNAL: "could not start, or broke,",
     2: "refused its options or rules (exit code 2)",

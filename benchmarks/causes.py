@@ -1,9 +1,9 @@
-"""How often the right cause of a change comes first, for pairs of traces with one known cause each.
+"""Score the causes of changes: the rate of pairs of traces whose one known cause comes first.
 
     python benchmarks/causes.py [FOLDER...] [--verbose]
 
-A folder holds pairs: `NAME/base/` and `NAME/new/` with one folder a run and one trace a rank, and `NAME/truth.json`
-with `kind`, `where` (for each place, words of which one must occur in the path that is named), `change_per_step` in s,
+A folder contains pairs: `NAME/base/` and `NAME/new/` with one folder a run and one trace a rank, and `NAME/truth.json`
+with `kind`, `where` (for each place, words; the named path must contain one of them), `change_per_step` in s,
 and `ranks` (the culprits of a slow rank). The default is `../shared/score/causes/pairs`.
 
 Prints a line for each pair and a table by kind. Exits with 1 if a goal is missed.
@@ -28,7 +28,7 @@ PAIRS = Path(__file__).resolve().parent.parent.parent / "shared" / "score" / "ca
 
 @dataclass(frozen=True)
 class Score:
-    """What was found for one pair."""
+    """The causes that were found for one pair."""
 
     name: str
     truth: dict[str, Any]

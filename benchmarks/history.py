@@ -1,4 +1,4 @@
-"""How well and how fast change points are found: the figures of a scoring kit with labelled histories, and CPU time.
+"""Score the search for change points on labelled histories, and measure its CPU time.
 
     python benchmarks/history.py --kit ../shared/score/history [--part labelled|injected|speed]
 

@@ -29,7 +29,7 @@ def tables(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _promise(found: Mapping[str, Any]) -> str:
-    """How often each answer is wrong: red about unchanged code, green about a change of twice the tolerance."""
+    """Return the rates of wrong answers: red for unchanged code, green for a change of twice the tolerance."""
     head = ["%", *(f"{what}, {100 * noise:g} %" for what in ("wrong red", "wrong green") for noise in promise.NOISE)]
     ours = ["**perfgate 5%**"]
     ours += [_percent(promise.together(found["cells"], noise, 0.0, "red")) for noise in promise.NOISE]

@@ -1,4 +1,4 @@
-"""How often green is wrong, and how often red is: the promise of exit 0, cell by cell, beside other tools.
+"""Measure the error rates of green and red answers, cell by cell, and compare them with other tools.
 
 A run is one number, log-normal around its level with the noise of the cell, so that nothing inside a run helps. The
 rule is `within 5% of baseline`, and exit 0 promises that +10 % is excluded. perfgate is asked after each of at most

@@ -127,7 +127,7 @@ def _over_budget(history: Measures) -> bool:
 
 
 def _warns(history: Measures) -> bool:
-    """Whether `check` warns, of the runs that a level keeps: the anchor's five, the newest ten and the new one."""
+    """Return whether `check` warns about the kept runs of a level: the anchor's five, the newest ten, the new one."""
     kept = [*history[:5], *history[5:][-11:]]
     values = [run.value or math.nan for run in kept]
     errors = [(run.value or 0.0) * math.sqrt(run.within_variance or 0.0) for run in kept]

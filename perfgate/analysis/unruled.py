@@ -1,4 +1,4 @@
-"""What changed and no rule names: one pass over the metrics of both sides, without the machinery of rules.
+"""Find changed metrics that no rule names, in one pass over the metrics of both sides, without rules.
 
 It never changes an outcome. A metric counts as changed if it moved by more than 10 %, by more than three standard
 errors of its runs, and beyond every base run.
@@ -17,7 +17,7 @@ from perfgate.core import Key, Run, Series, UnruledChange
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import steady_run
 
-#: How many changes a report lists.
+#: The largest number of changes in a report.
 MOST_LISTED = 10
 #: The relative change from which a metric is listed, and its multiple of the standard error.
 LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0

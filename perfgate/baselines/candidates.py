@@ -116,7 +116,7 @@ class Candidates:
         return lines
 
     def wanted(self, *, keep_all: bool = False, only: Collection[str] = ()) -> Wanted:
-        """Return what the file of a run should hold; see `write`."""
+        """Return the content of the file of a run; see `write`."""
         rules = [rule.sentence for rule in self.ruleset.rules]
 
         @cache

@@ -1,4 +1,4 @@
-"""What a stored run holds: samples of the metrics that rules name, and a summary of everything else.
+"""The content of a stored run: samples of the metrics that rules name, and a summary of everything else.
 
 A stored run is at most MOST_BYTES long. If the samples of the named metrics do not fit, the largest metrics have
 samples only of the ranks that represent the run (the slowest, the median and the fastest), and then summaries alone.
@@ -40,7 +40,7 @@ class Contents:
     summaries: list[StoredSummary]
     #: The metrics that did not fit: those with the least time.
     left_out: tuple[str, ...] = ()
-    #: The named metrics of which not all samples fit.
+    #: The named metrics whose samples do not all fit.
     shortened: tuple[str, ...] = ()
 
 
@@ -50,15 +50,15 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a stored run should hold."""
+    """The content that a stored run should have."""
 
-    #: Whether a rule names a series.
+    #: True for a series that a rule names.
     is_named: Callable[[Key], bool]
-    #: Whether a series may be stored at all.
+    #: True for a series that may be stored.
     is_kept: Callable[[Key], bool]
     #: The statistics that the rules ask of a metric.
     statistics: Callable[[str], Sequence[str]]
-    #: Whether a rule judges a metric on each rank, or on a rank that it names.
+    #: True for a metric that a rule judges on each rank, or on a named rank.
     is_judged_by_rank: Callable[[str], bool] = lambda metric: False
     warmup: WarmUpRule = "auto"
     #: Samples of every metric, as far as there is room.
@@ -235,7 +235,7 @@ def _filled(others: Sequence[_Metric], wanted: Wanted, used: int) -> tuple[list[
 def _by_time(metrics: Iterable[_Metric]) -> list[_Metric]:
     """Return metrics with the largest times first.
 
-    What is not a time (calls, bytes) stands with the times of the same operator, and before all if there are none.
+    Other units (calls, bytes) are sorted with the times of the same operator; without such times they come first.
     """
     found = list(metrics)
     by_stem: dict[str, float] = {}

@@ -141,7 +141,7 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content_sha256: str = ""
     #: The metrics without samples; older files have none.
     summaries: list[StoredSummary] | msgspec.UnsetType = msgspec.UNSET
-    #: How many metrics did not fit: those with the least time.
+    #: The number of metrics that did not fit: those with the least time.
     left_out: int | msgspec.UnsetType = msgspec.UNSET
 
     @property

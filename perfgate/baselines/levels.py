@@ -57,7 +57,7 @@ class History:
     """All levels of one environment."""
 
     levels: dict[str, tuple[StoredRun, ...]]
-    #: What `anchor` found for each level; a list of thousands of levels asks for all of them.
+    #: The answer of `anchor` for each level; a list of thousands of levels needs all of them.
     _anchored: dict[str, _Anchored] = field(default_factory=dict)
 
     @classmethod

@@ -85,7 +85,7 @@ class Alignment:
 
 
 def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str, ...]:
-    """What of the two sides cannot be compared, in words."""
+    """The parts of the two sides that cannot be compared, in words."""
     notes = []
     if not all(tree.has_steps for side in (base, new) for run in side for tree in run):
         notes.append("traces without steps (profiler.step() is not called): each counts as one step")
@@ -139,7 +139,7 @@ def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
 
 
 def obstacle_to_causes(alignment: Alignment) -> str | None:
-    """Why the two sides cannot be compared at all, or None."""
+    """The reason why the two sides cannot be compared, or None."""
     if not alignment.steps_agree:
         return "no causes: only one side has steps (profiler.step()), so their calls cannot be compared"
     program = np.array([node.kind in ("range", "operator", "loader", "collective") for node in alignment.nodes], bool)

@@ -80,7 +80,7 @@ def subtree(nodes: Iterable[int], children: dict[int, list[int]]) -> set[int]:
 
 
 def kind_of(edit: Edit, alignment: Alignment, children: dict[int, list[int]]) -> CauseKind:
-    """What an edit is by itself."""
+    """The kind of an edit, without its neighbours."""
     base, new = alignment.base, alignment.new
     lost = sum(max(float(base.busy[node].mean() - new.busy[node].mean()), 0.0) for node in edit.gone)
     gained = sum(max(float(new.busy[node].mean() - base.busy[node].mean()), 0.0) for node in edit.come)

@@ -119,7 +119,7 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: Noise, notes
 def _matters(group: Finding, alignment: Alignment, step: float) -> bool:
     """True if a cause is larger than noise and worth a line.
 
-    What came or went is no noise, whatever it costs; neither is a replacement of calls with much time.
+    A call that appeared or vanished is never noise. A replacement of calls with much time is not noise either.
     """
     if group.kind == "slow rank":
         return True  # it was compared with the other ranks, whose steps are as noisy

@@ -12,10 +12,10 @@ from perfgate.causes.findings import Finding
 from perfgate.causes.noise import Noise, classes
 from perfgate.core.call_trees import DEVICE_KINDS
 
-#: A common change of all kernels below this, or below so many times their scatter, is noise.
+#: A common change of all kernels is noise if it is below this share, or below this many times their scatter.
 _LEAST_SHIFT = 0.03
 _CLEAR = 4.0
-#: Other kernels in at least so many operators, with this part of the device's time, are another library or device.
+#: Other kernels in this many operators, with this part of the device's time, show another library or device.
 _OPERATORS = 4
 _MOST_TIME = 0.5
 
@@ -42,7 +42,7 @@ def is_swap(finding: Finding, alignment: Alignment) -> bool:
 
 
 def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
-    """The findings of operators with other kernels, if they are so many that names of kernels cannot be compared."""
+    """The findings of operators with other kernels, if too many of them differ to compare kernel names."""
     swaps = [finding for finding in findings if is_swap(finding, alignment)]
     busy = [side.busy[classes(alignment)["device"]].mean(axis=1).sum() for side in (alignment.base, alignment.new)]
     gone = sum(float(alignment.base.busy[node].mean()) for finding in swaps for node in finding.gone)

@@ -1,4 +1,4 @@
-"""How much the time of a node varies without a cause.
+"""Estimate the noise of a node: the variation of its time without a cause.
 
 Two sources add up: the spread from step to step within the runs (between the means of runs, if that is larger), and
 what differs from run to run: where memory lies, clocks, neighbours. One run a side does not show the second. It is
@@ -22,7 +22,7 @@ from perfgate.stats.distributions import t_quantile
 _FLOOR = {"host": 0.04, "device": 0.006, "communication": 0.03}
 #: Nodes with a smaller share of the step are too noisy to show the noise of others.
 _SEEN = 0.002
-#: Steps of both sides are pairs if they correlate more, in at least so many steps.
+#: Steps of both sides are pairs if their correlation is larger than this, in at least this many steps.
 _PAIRED = 0.8
 _PAIRED_STEPS = 5
 _NORMAL_MAD = 1.4826
@@ -40,7 +40,7 @@ class Noise:
 
     @property
     def reach(self) -> float:
-        """How many standard errors a two-sided interval of 95 % reaches."""
+        """The standard errors on each side of a 95 % interval."""
         base, new = self.alignment.base, self.alignment.new
         steps = base.wall.shape[1] + new.wall.shape[1] - 2
         return t_quantile(max(steps, 4), 0.975)

@@ -14,7 +14,7 @@ from perfgate.causes.align import Alignment, Floats, Masks
 from perfgate.causes.findings import Finding
 from perfgate.causes.noise import Noise, difference_errors
 
-#: How far a culprit is from the other ranks, in standard errors, and the least, as a share of the step.
+#: The distance of a culprit from the other ranks: in standard errors, and at least this share of the step.
 _CLEAR = 4.0
 _WORTH = 0.015
 #: The least part of the culprit's growth that the others wait longer.
@@ -53,7 +53,7 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
 
 
 def _clear_growth(beyond: Floats, is_comm: Masks, alignment: Alignment, noise: Noise) -> Floats:
-    """How much more the own work of each rank grew than that of the others, (ranks,).
+    """Return the growth of each rank's own work beyond that of the others, (ranks,), in s.
 
     Nodes that noise explains do not count.
     """

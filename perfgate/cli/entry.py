@@ -21,7 +21,7 @@ INTERRUPTED = 130
 INTERNAL = 4
 #: The least address space in bytes, if it is limited: Python, numpy and jsonschema take about 220 MiB.
 _LEAST_MEMORY = 256 << 20
-#: What the loader says of a library that found no room.
+#: The message of the loader for a library that does not fit into the memory limit.
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")
 
 #: Every command with its line in `--help`. The module `perfgate.cli.NAME` has the command NAME.
@@ -115,7 +115,7 @@ def _prepare_process() -> None:
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """What stands in text for characters that the encoding of stdout lacks: `->` for `→` under cp1252."""
+    """Replace characters that the encoding of stdout lacks: `->` for `→` under cp1252."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     from perfgate.core.wording import one_line

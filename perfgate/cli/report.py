@@ -19,7 +19,7 @@ from perfgate.cli.shared import Publication, publish, report_options
     "--untrusted-comment",
     metavar="FILE",
     shell_complete=files,
-    help="Write a comment from reports that nobody has checked: without their sentences and commands.",
+    help="Write a comment from unreviewed reports: without their sentences and commands.",
 )
 @report_options
 def report(

@@ -9,7 +9,7 @@ from time import monotonic
 
 import click
 
-#: How often the line is written, in seconds.
+#: The time between two writes of the line, in seconds.
 EVERY_S = 1.0
 
 

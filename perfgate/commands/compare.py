@@ -103,7 +103,7 @@ def _compared(
 
 
 def _contents(runs: Sequence[Run]) -> list[str]:
-    """What identifies the content of runs: the hashes of their files, in any order."""
+    """The hashes of the files of runs, in any order: they identify the content."""
     return sorted(file.sha256 for run in runs for file in run.files)
 
 

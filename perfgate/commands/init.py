@@ -115,7 +115,7 @@ def _from_runs(options: CommandOptions, suite: str) -> tuple[Files, tuple[Proble
 def _refuse_blocked(found: Candidates) -> None:
     """Refuse runs that fail the new rules: people switch off a gate that begins red. Raises Refused.
 
-    That too few runs show the noise is no failure: further runs of the new gate will show it.
+    Too few runs to show the noise are not a failure: further runs of the new gate will show it.
     """
     case = Case(found.ruleset, found.runs, found.loaded.baseline, surroundings.today(), found.facts)
     blocked = [verdict for verdict in judge(case) if verdict.exit_code and verdict.reason != "noise-unknown"]

@@ -7,7 +7,7 @@ from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import open_store, read_files
 from perfgate.core import Problem
 
-#: How many of the newest runs of an environment are read.
+#: The number of the newest runs of an environment that are read.
 _NEWEST = 10
 
 

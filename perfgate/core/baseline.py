@@ -50,7 +50,7 @@ class Baseline:
     runs: tuple[Run, ...] = ()
     #: The first runs after the last reset of the anchor, which show the sum of many small changes.
     anchor: tuple[Run, ...] = ()
-    #: Why there are no runs, and how to make some.
+    #: The reason why there are no runs, and the step that makes some.
     missing: str | None = None
     next_step: NextStep = NO_STEP
     #: Identity facts that are unknown on both sides, so the machines may be different.

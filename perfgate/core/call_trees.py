@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Amounts = npt.NDArray[np.float64]
     Indexes = npt.NDArray[np.int64]
 
-#: What a node is. A `thread` is the root of calls on a thread that does not run the steps.
+#: The kind of a node. A `thread` is the root of calls on a thread that does not run the steps.
 NodeKind = Literal[
     "step", "thread", "range", "loader", "operator", "runtime", "collective", "kernel", "communication", "copy"
 ]

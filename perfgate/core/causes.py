@@ -1,11 +1,11 @@
-"""What changed between two sides of traces: the causes, and what they leave unexplained."""
+"""The causes of a change between two sides of traces, and the part without a cause."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-#: What a cause is. `sync` is a new wait for the device; `exposed` is communication that no longer overlaps work.
+#: The kind of a cause. `sync` is a new wait for the device; `exposed` is communication that no longer overlaps work.
 CauseKind = Literal[
     "appeared",
     "vanished",
@@ -22,7 +22,7 @@ CauseKind = Literal[
     "memory",
     "machine",
 ]
-#: What a cause changes: the time of the step in s, or the memory at its peak in B.
+#: The quantity that a cause changes: the time of the step in s, or the memory at its peak in B.
 CauseMetric = Literal["time", "memory"]
 
 
@@ -42,7 +42,7 @@ class Cause:
     share: float | None
     #: The ranks that caused it, if not all did; the other ranks waited.
     ranks: tuple[str, ...] = ()
-    #: What is at this place now, and was there before: names with their number of calls a step.
+    #: The calls at this place now and before: names with their number of calls a step.
     gone: tuple[tuple[str, float], ...] = ()
     come: tuple[tuple[str, float], ...] = ()
     #: All places of the same change, `where` first, and the line of the program, if the trace has stacks.
@@ -66,5 +66,5 @@ class CauseReport:
     noise: float
     base_runs: int
     new_runs: int
-    #: What could not be compared, in words.
+    #: The parts that could not be compared, in words.
     notes: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-#: What to do, in one stable word. `other` is a step of an older report, which has only a sentence.
+#: The kind of a step, in one stable word. `other` is a step of an older report, which has only a sentence.
 Action = Literal[
     "none",
     "find-cause",
@@ -42,13 +42,13 @@ class NextStep:
     command: str | None = None
 
 
-#: The step after a verdict that needs none.
+#: No step is needed.
 NO_STEP = NextStep()
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """How a change of these runs can be accepted: the words of the commands, and the commit that decides."""
+    """The parts of the commands that accept a change of these runs, and the commit that decides."""
 
     #: The new runs, as typed.
     runs: tuple[str, ...] = ("RUN...",)

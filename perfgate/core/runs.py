@@ -115,7 +115,7 @@ class Problem:
     key: Key | None = None
     #: The line with the word underlined, if the file is short enough to show it.
     excerpt: str | None = None
-    #: What a terminal shows with --verbose only.
+    #: Lines that a terminal shows only with --verbose.
     details: str | None = None
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is kept of samples that are not stored: each statistic with its noise, as it was measured.
+    """A summary of samples that are not stored: each statistic with its noise, as it was measured.
 
     `rows[i]` is the statistic `names[i]`: its value, its effective sample size, the variance of its logarithm (None if
     there is no logarithm) and, if it has a warm-up of its own, the number of dropped values and 1 if it ended. A row
@@ -138,7 +138,7 @@ class Summary:
     n: int
     dropped: int
     settled: bool
-    #: How the warm-up was found: the rule, and the better directions that give the same.
+    #: The rule of the warm-up, and the better directions that give the same warm-up.
     warmup: Literal["auto"] | int
     better: Sequence[str]
     #: True if other ranks have values alone: ranks are then compared by seven digits.
@@ -154,7 +154,7 @@ class Series:
     * samples: `values` (n,) float64, read-only; `steps` (n,) int64 is the step of each value.
     * value: one number in `values`, shape (1,).
     * aggregate: `aggregate` has the statistics that the source printed (`mean`, `count`, `total`, ...).
-    * summary: stored samples of which only `summary` was kept; `aggregate` has its statistics.
+    * summary: stored samples without the single values; `aggregate` has the statistics of `summary`.
     """
 
     key: Key

@@ -106,7 +106,7 @@ class StoredRunSummary:
     run: RunSummary
     level: LevelSummary
     files: tuple[SourceFile, ...]
-    #: How many metrics did not fit into the file.
+    #: The number of metrics that did not fit into the file.
     left_out: int = 0
 
 

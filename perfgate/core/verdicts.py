@@ -178,7 +178,7 @@ class MeanChange:
 class UnruledChange:
     """A metric that moved and that no rule names: its usual value on both sides in base units, the mean over ranks.
 
-    `change` is new/base - 1. `share` is its part of the time of all steps; None if it is no time.
+    `change` is new/base - 1. `share` is its part of the time of all steps; None for other units than time.
     """
 
     metric: str
@@ -211,7 +211,7 @@ class Report:
     suite: str = "default"
     #: The level of the base runs, `SUITE/ENVIRONMENT/LEVEL`, or None.
     baseline: str | None = None
-    #: How the whole result can be accepted, from the next steps of the verdicts.
+    #: The step that accepts the whole result, from the next steps of the verdicts.
     accept: NextStep = NO_STEP
     #: The runs behind the verdicts, for reports that draw them.
     details: ReportDetails = field(default_factory=ReportDetails)

@@ -21,7 +21,7 @@ class Hint:
 
 
 def hint(name: str, text: str, line: int, column: int) -> Hint | None:
-    """Return what the rule at a place means; None if there is no valid sentence."""
+    """Return the explanation of the rule at a place; None if the sentence is wrong."""
     document = load_document(name, text.encode("utf-8", "replace"), DEFAULT)
     for ruleset in readable_rulesets([(name, text.encode("utf-8", "replace"))]):
         for rule in ruleset.rules:

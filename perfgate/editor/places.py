@@ -1,4 +1,4 @@
-"""Where a place in a rule file is: in a sentence, in the expression of a derived metric, or elsewhere.
+"""Classify a place in a rule file: in a sentence, in the expression of a derived metric, or elsewhere.
 
 A file that is being written is often no valid YAML, so a place is found by lines, not by the structure of the document.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _SECTION = re.compile(r"([A-Za-z_]\w*):")
-#: What is before a sentence in its line: `- `, `assert: `, or both, and a quote.
+#: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
 _BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['"]?)""")
 _BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
 _OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")

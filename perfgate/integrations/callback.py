@@ -27,7 +27,7 @@ from perfgate.recorder.writer import forget, warn_safely
 DATA_TIME = "data_time"
 CHECKPOINT_TIME = "checkpoint_time"
 
-#: What pickling leaves out: a copy in another process has no recording.
+#: The fields that pickling leaves out: a copy in another process has no recording.
 _OF_THIS_PROCESS = ("_open_recorder", "_idle", "_process", "_begun", "_on_gpu", "_with_loading")
 
 

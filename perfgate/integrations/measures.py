@@ -1,4 +1,4 @@
-"""What the callbacks measure beside spans: peak memory, and what a batch contains."""
+"""Measurements of the callbacks beside spans: peak memory, and the size of a batch."""
 
 from __future__ import annotations
 

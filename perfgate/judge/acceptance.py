@@ -1,4 +1,4 @@
-"""How the changes of all verdicts can be accepted: the commands of their next steps, and one step for the report."""
+"""The commands that accept the changes of all verdicts, and one such step for the report."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Case:
     missing_baseline: MissingBaseline = "error"
     #: Globs of rule ids and metrics; empty means all.
     only: tuple[str, ...] = ()
-    #: How these runs can be accepted.
+    #: The commands that accept these runs.
     accept: Acceptance = field(default_factory=Acceptance)
     limits: Limits = DEFAULT
     #: The numbers of new runs at which they are judged; None is `check`, where a change has up to three looks.

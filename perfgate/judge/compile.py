@@ -260,7 +260,7 @@ def change_terms(inquiry: Inquiry, asks: ChangeClause, runs: Sequence[RunMeasure
 
 
 def promise_terms(inquiry: Inquiry, asks: ChangeClause) -> PromiseTerms:
-    """What a green answer to a change from the baseline has to exclude, and at which numbers of runs it is asked."""
+    """Return the change that a green answer has to exclude, and the numbers of new runs at which it is judged."""
     at_worst, pairing = inquiry.rule.settings.at_worst, inquiry.case.baseline.pairing
     fits = at_worst is not None and at_worst.absolute is not None and at_worst.absolute.base == inquiry.unit
     return PromiseTerms(

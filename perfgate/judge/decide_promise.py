@@ -1,4 +1,4 @@
-"""What exit code 0 promises of a change: that `at_worst` or more is excluded. `judge_promise`.
+"""Decide about a change from the baseline over several looks; exit 0 excludes `at_worst`: `judge_promise`.
 
 Three questions have three error rates, shared by all looks of a plan (see `perfgate.stats.sequential`):
 
@@ -63,7 +63,7 @@ _LEAST_NOISE = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromiseTerms:
-    """What a green answer promises, and the plan of the looks.
+    """The change that a green answer excludes, and the plan of the looks.
 
     `at_worst` is relative, `at_worst_absolute` in the unit of the values; None is twice the tolerance of that kind.
     """
@@ -136,7 +136,7 @@ class PromiseResult(ChangeResult):
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """How far each answer reaches from the estimate, in logarithms, and whether red excludes no change.
+    """The distance of each bound from the estimate, in logarithms; `is_alarm` if red excludes no change.
 
     `interval` is half of the interval that is shown, from the runs alone.
     """
@@ -276,7 +276,7 @@ def _bounds(
     margins: tuple[Margin, Margin],
     change: LogChange,
 ) -> _Bounds:
-    """How far each answer reaches at this look."""
+    """Return the bounds at this look."""
     rate = 1 - terms.confidence
     known = promise.noise_known or ratios is not None
     counts = _plan(promise.looks, len(new))
@@ -386,5 +386,5 @@ def _touches(margin: Margin, low: float, high: float) -> bool:
 
 
 def at_worst_of(margin: Margin) -> float:
-    """The relative change that a margin stands for, positive."""
+    """Return the size of the relative change at the margin; positive."""
     return -math.expm1(margin.down) if margin.worse == "down" else math.expm1(margin.up)

@@ -51,7 +51,7 @@ class ChangeQuestion:
     new: MeasuredSide
     #: New / base of each pair if the runs were made in pairs.
     ratios: tuple[RunMeasure, ...] | None = None
-    #: What a green answer has to exclude; None against an anchor, which is not measured again.
+    #: The change that a green answer has to exclude; None against an anchor, which cannot be measured again.
     promise: PromiseTerms | None = None
 
 
@@ -114,7 +114,7 @@ class _Decision:
     #: The rule is known to fail; `otherwise` is its outcome without `expect_fail`.
     expected: ExpectedFailure | None = None
     otherwise: Outcome | None = None
-    #: What the measurements themselves give reason to doubt.
+    #: Doubts about the measurements.
     doubts: tuple[Doubt, ...] = ()
 
 

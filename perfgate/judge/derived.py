@@ -218,7 +218,7 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
 
 
 def _mean(series: Series) -> float:
-    """The number that stands for an aggregate, or for stored samples of which a summary was kept."""
+    """The number that represents an aggregate, or stored samples with only a summary."""
     return single_number(series, "mean" if series.summary is not None else default_statistic(series))
 
 

@@ -15,7 +15,7 @@ _KINDS = {
 
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
-    """What differs, the new runs first; `unit` and `shown` are the base unit of the values and the unit to show."""
+    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show."""
     if isinstance(doubt.base, str) or isinstance(doubt.new, str):
         return f"the new runs have {_KINDS[str(doubt.new)]}, the baseline's runs have {_KINDS[str(doubt.base)]}"
     base, new = doubt.base, doubt.new
@@ -52,7 +52,7 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
 
 
 def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> NextStep:
-    """What to do about a doubt that decides; `accept` has the command that approves the new runs."""
+    """Return the next step after a doubt that decides; `accept` has the command that approves the new runs."""
     others = "" if accept.ref is None else f"someone who may write to {accept.ref} can "
     intended, command = f"if it is intended, {others}approve it", None if accept.ref else accept.approve
     if doubt.what == "new-runs":

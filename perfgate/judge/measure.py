@@ -38,7 +38,7 @@ class NotAvailable(Exception):
 
 
 class OnlySummary(NotAvailable):
-    """A value that needs samples of a stored run of which a summary was kept; `sources` are the files with them."""
+    """A value needs samples, but the stored run has only a summary; `sources` are the files with the samples."""
 
     def __init__(self, message: str, sources: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -189,7 +189,7 @@ class Method:
         """The statistic as it was measured before the samples were dropped. Raises OnlySummary."""
         row = self._row(series, summary)
         if len(row) == 1:
-            raise _only_summary(series, summary, f"no noise of its {self.statistic}, because other ranks stand for it")
+            raise _only_summary(series, summary, f"no noise of its {self.statistic}, because other ranks represent it")
         value, n_effective, variance, *own = row
         dropped, settled = (int(own[0] or 0), bool(own[1])) if own else (summary.dropped, summary.settled)
         return RunMeasure(value, summary.n - dropped, n_effective, variance, dropped, settled)

@@ -1,8 +1,8 @@
-"""What both sides measured: an adjustment that doubts a decision about unlike or impossible measurements.
+"""Compare the amounts that both sides measured; doubt a decision about unlike or impossible measurements.
 
 A statistic says little if the new runs measured less than the base: half of the steps, one rank of many, one printed
 mean instead of samples. So what was measured is compared, too. A difference of 10 % is noted, and from half on nothing
-is decided. A base that was stored with fewer details than the new runs have is no reason for doubt.
+is decided. A base that was stored with fewer details than the new runs have gives no doubt.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FEWEST_STEPS = 8
 _SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")
 #: The formats of tools that print on rank 0 alone by default, with its number.
 _ONE_RANK_PRINTS = ("deepspeed",)
-#: How much each kind of series tells.
+#: The amount of detail of each kind of series.
 _DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
 
 
@@ -181,7 +181,7 @@ def _disagreeing(inquiry: Inquiry, decision: Decision) -> Iterator[Doubt]:
 
 
 def _unlike(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> Iterator[Doubt]:
-    """What the new runs measured less than the base, or much more."""
+    """Return the doubts about amounts: the new runs measured less than the base, or much more."""
     if any(member for members in inquiry.subject.new for member in members):
         yield from _ranks(inquiry, new)
     steps = [_steps_share(series, base.series if base else new.series) for series in new.series]
@@ -342,7 +342,7 @@ def same_measurements(run: Run, other: Run) -> bool:
 
 
 def _rarity(series: Series) -> float:
-    """How many bits it takes to say the values of a series, at least."""
+    """Return the least number of bits that the values of a series need."""
     if series.kind == "samples":
         counts = np.unique(series.values, return_counts=True)[1] / max(len(series.values), 1)
         return float(-len(series.values) * np.log2(np.square(counts).sum())) if len(counts) else 0.0

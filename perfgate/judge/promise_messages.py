@@ -1,4 +1,4 @@
-"""The sentences about what exit code 0 promises of a change, and the next step when it cannot promise it."""
+"""The sentences about the promise of exit code 0, and the next step if it cannot be promised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 
 
 def promise_relation(result: PromiseResult, tolerance: str) -> str | None:
-    """What the interval of an undecided change says; None if the promise adds nothing to the outcome."""
+    """Return the promise of an undecided change in words; None if it adds nothing to the outcome."""
     if result.outcome == "suspect" and result.new_runs > 1:
         return f"probably beyond the tolerance of {tolerance}, but not certain"
     if result.outcome != "inconclusive" or result.at_worst is None:
@@ -32,7 +32,7 @@ def promise_relation(result: PromiseResult, tolerance: str) -> str | None:
 
 
 def promise_next_step(result: PromiseResult) -> NextStep | None:
-    """What makes an undecided change clear; None if the promise adds nothing to the outcome."""
+    """Return the step that settles an undecided change; None if the outcome has a step of its own."""
     left = LOOKS - result.new_runs
     if result.outcome == "suspect":
         if left > 0:

@@ -101,7 +101,7 @@ class Subject:
     anchor_views: tuple[RunView, ...] = ()
     #: The reason why a side could not be computed.
     trouble: str | None = None
-    #: The files with the samples that it needs, of a stored run of which only a summary was kept.
+    #: The files with the samples that it needs, if the stored run has only a summary.
     lacking: tuple[str, ...] | None = None
     components: frozenset[str] = field(default_factory=frozenset)
 

@@ -49,7 +49,7 @@ class _Answer:
     can_be_drawn: bool
 
 
-#: What changes the decision about one metric, in this order.
+#: The adjustments of the decision about one metric, in this order.
 _ADJUSTMENTS = (
     refuse_impossible,
     refuse_bad_values,

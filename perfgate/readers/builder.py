@@ -49,7 +49,7 @@ class Column:
 
     key: Key
     unit: str
-    #: How many printed units are one base unit: 1000 for ms.
+    #: The number of printed units in one base unit: 1000 for ms.
     per: float
     printed_as: str | None
     #: The values as printed.

@@ -35,7 +35,7 @@ _BINARY = {
     },
 }
 
-#: A file is binary if more than one character in this many is no text.
+#: A file is binary if more than one in this many characters cannot be text.
 _BINARY_SHARE = 20
 
 #: Binary reports of tools, and the command that writes them in a form that is read.

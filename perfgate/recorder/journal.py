@@ -153,7 +153,7 @@ def _replace(path: str, data: bytes, mode: int) -> None:
 
 
 def add_reason(path: str, reason: str) -> None:
-    """Add a reason why it is incomplete to a results document or recording that nobody writes any more.
+    """Add a reason why it is incomplete to a finished results document or recording.
 
     Any other file stays as it is. Raises OSError if the file cannot be written.
     """

@@ -45,7 +45,7 @@ class Writer:
         self._on_gpu: deque[tuple[RecordedSeries, int, Any, Any]] = deque()
         self._event: Callable[..., Any] | None = None
         self._lost = 0
-        #: Why the recording is incomplete, as far as that is not written yet.
+        #: The reasons why the recording is incomplete that are not written yet.
         self._reasons: list[str] = []
         self._warned = False
         self._writing = threading.RLock()  # a signal handler may close the recorder during a write

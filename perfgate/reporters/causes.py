@@ -91,7 +91,7 @@ class CauseDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CauseSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the causes sum to the change of the step, in s."""
+    """Return the sum of the causes beside the change of the step, in s."""
 
     base_step: float
     new_step: float

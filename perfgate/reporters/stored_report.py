@@ -171,7 +171,7 @@ def _report(form: _ReportDocument) -> Report:
 
 
 def _older_acceptance(command: str | None, ref: str | None) -> NextStep:
-    """How the result can be accepted, from an older report, which has only the command."""
+    """Return the step that accepts the result, from an older report, which has only the command."""
     if command is None:
         return NO_STEP
     allows = ref is not None and " allow " in command

@@ -126,7 +126,7 @@ def _write_answer(page: Page, report: Report) -> None:
 
 
 def _write_notices(page: Page, report: Report) -> None:
-    """What concerns the whole report: differences of the policy, changes without a rule, and unknown facts."""
+    """The lines about the whole report: differences of the policy, changes without a rule, and unknown facts."""
     for line in phrases.rule_differences(report.policy) if report.policy.changes else ():
         page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
     for i, line in enumerate(phrases.unruled(report) if report.unruled else ()):

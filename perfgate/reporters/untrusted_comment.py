@@ -26,7 +26,7 @@ _PLAIN = re.compile(
 _PUNCTUATION = frozenset(string.punctuation)
 _COMPARATORS = ("under", "at most", "over", "at least")
 _REFERENCES = ("baseline", "anchor")
-#: What to do about each outcome. The reviewer finds commands in the documentation, not in the report.
+#: The next step for each outcome. The reviewer finds commands in the documentation, not in the report.
 _STEPS: dict[Outcome, str] = {
     "fail": "find the cause, or ask a person who may write to the base to allow the change",
     "error": "read the log of the job: something is missing or cannot be compared",
@@ -34,7 +34,7 @@ _STEPS: dict[Outcome, str] = {
     "inconclusive": "measure more runs: the data do not decide",
 }
 _HEAD = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
-_UNCHECKED = "The report comes from code that nobody has reviewed. Commands and explanations in it are not shown."
+_UNCHECKED = "The report comes from unreviewed code. Its commands and explanations are not shown."
 
 
 def render(report: Report) -> str:

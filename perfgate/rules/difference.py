@@ -130,7 +130,7 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
 
 
 def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Detail:
-    """How `at_worst` changed; its default depends on the tolerance, so that it has no order with a written one."""
+    """Return the change of `at_worst`. Its default depends on the tolerance, so it has no order with a written one."""
     kind: ChangeKind = "changes"
     if old is not None and new is not None and _parts(old) == _parts(new):
         rooms = [(new.relative or 0.0) - (old.relative or 0.0)]
@@ -141,7 +141,7 @@ def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Detail:
 
 
 def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
-    """What is written of it: a share or none, and the unit of a quantity; only the same parts can be ordered."""
+    """Return its written parts: a share or none, and the unit of a quantity. Only equal parts can be ordered."""
     return at_worst.relative is not None, at_worst.absolute.base if at_worst.absolute else None
 
 

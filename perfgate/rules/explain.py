@@ -75,7 +75,7 @@ def _change(change: ChangeClause) -> str:
 
 
 def _promises(rule: Rule) -> list[str]:
-    """What exit code 0 promises of the rule's comparisons with the baseline, and of its limits if they have any."""
+    """Return the promises of exit code 0: for each comparison with the baseline, and for limits with `at_worst`."""
     at_worst, lines = rule.settings.at_worst, []
     for asks in (clause.asks for clause in rule.sentence.clauses):
         if isinstance(asks, ChangeClause) and asks.reference == "baseline":

@@ -1,6 +1,6 @@
 """From what an author probably meant to a sentence that works: `no slower than 5%` → `within 5% of baseline`.
 
-Only called when a sentence or a mapping is wrong. A proposal always parses; where the meaning is not clear there is no
+Only called when a sentence or a mapping is wrong. A proposal always parses; if the meaning is not clear, there is no
 proposal. Names with blanks become the known metric with the same words, or a quoted name.
 """
 

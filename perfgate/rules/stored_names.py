@@ -12,7 +12,7 @@ from perfgate.rules.repair import known_name
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Expression, Selector, selectors
 
-#: How many names are compared, and how many absent metrics get the nearest names.
+#: The number of names that are compared, and of absent metrics that get the nearest names.
 _MOST_COMPARED, _MOST_ABSENT = 5_000, 50
 
 

@@ -47,7 +47,7 @@ def prune(history: HistoryValues, points: list[int]) -> list[int]:
 
 
 def _enough_runs(history: HistoryValues, points: list[int]) -> bool:
-    """Whether the newest level has 4 runs and may have 5 or more."""
+    """Return whether the newest level has 4 runs and may have 5 or more."""
     start, n = points[-2] if len(points) > 1 else 0, len(history.y)
     first, _ = possible_places(history, start, points[-1], n, reach=3)
     return n - points[-1] >= FEWEST_RUNS - 1 and n - first >= FEWEST_RUNS

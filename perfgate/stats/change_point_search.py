@@ -1,4 +1,4 @@
-"""Where the level may change: candidates, the cheapest segmentation, and exact places.
+"""Search the places where the level may change: candidates, the cheapest segmentation, and exact places.
 
 These are steps 3 and 4 of `change_points`.
 """

@@ -18,7 +18,7 @@ import numpy as np
 from perfgate.stats.distributions import FloatArray, f_tail, t_quantile, t_tail
 from perfgate.stats.statistics import RunMeasure
 
-#: Runs disagree if chance makes them differ this much in less than so many unchanged cases, by either of two tests.
+#: Runs disagree if the p-value of either of two tests is below this: chance rarely makes them differ so much.
 DISAGREEMENT = 0.0025
 #: The largest noise between runs of one program that is expected without evidence. A crowded CI machine has 2.6 %.
 MOST_NOISE = 0.1

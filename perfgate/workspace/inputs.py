@@ -157,7 +157,7 @@ def _nearest_file(path: str) -> str:
 def opened(path: str) -> tuple[BinaryIO, bytes]:
     """Open a file to read; return it, and what was read already.
 
-    Raises OSError, also for a pipe that nobody writes to: opening it would wait for ever.
+    Raises OSError, also for a pipe without a writer: opening it would wait for ever.
     """
     if not stat.S_ISFIFO(os.stat(path).st_mode):
         return open(path, "rb"), b""
@@ -171,7 +171,7 @@ def opened(path: str) -> tuple[BinaryIO, bytes]:
             first = os.read(descriptor, CHUNK)
             if not first and time.monotonic() - began > PATIENCE_S:
                 os.close(descriptor)
-                raise OSError(0, f"it is a pipe that nobody writes to (waited {PATIENCE_S} s)")
+                raise OSError(0, f"no program writes to this pipe (waited {PATIENCE_S} s)")
     except BlockingIOError:  # somebody will write
         pass
     os.set_blocking(descriptor, True)

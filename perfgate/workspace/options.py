@@ -44,7 +44,7 @@ def acceptance(options: CommandOptions) -> Acceptance:
     """Return how these runs can be accepted, in words as the user would type them, without absolute paths."""
     reading = ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
     reading += [word for fact in map(typed_fact, options.env) for word in ("--env", fact)]
-    from perfgate.core import Acceptance  # `--help` needs none of it
+    from perfgate.core import Acceptance  # `--help` does not need it
 
     return Acceptance(tuple(map(typed_path, options.runs)), tuple(place_words(options)), tuple(reading))
 

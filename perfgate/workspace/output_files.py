@@ -12,7 +12,7 @@ from errno import ENXIO
 from importlib.util import find_spec
 from typing import BinaryIO
 
-#: How long to wait for the other end of a pipe, in seconds.
+#: The time to wait for the other end of a pipe, in seconds.
 PATIENCE_S = 5
 #: The least room for a summary, in bytes: a shorter one says too little.
 _LEAST_SUMMARY = 2_000
@@ -118,7 +118,7 @@ def replace_file(path: str, data: bytes) -> None:
 
 
 def _other_end(path: str) -> BinaryIO:
-    """Open a pipe to write. Raises OSError if nobody opens it to read: opening it would wait for ever."""
+    """Open a pipe to write. Raises OSError if no program reads it: opening it would wait for ever."""
     began = time.monotonic()
     while True:
         try:
@@ -127,7 +127,7 @@ def _other_end(path: str) -> BinaryIO:
             if error.errno != ENXIO:
                 raise
             if time.monotonic() - began > PATIENCE_S:
-                raise OSError(ENXIO, f"it is a pipe that nobody reads (waited {PATIENCE_S} s)") from None
+                raise OSError(ENXIO, f"no program reads this pipe (waited {PATIENCE_S} s)") from None
             time.sleep(0.05)
         else:
             os.set_blocking(descriptor, True)

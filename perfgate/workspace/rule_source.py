@@ -40,7 +40,7 @@ class Commit:
     def of(cls, ref: str, sha: str | None = None) -> Commit:
         """Return the commit of a ref, or the commit `sha` if the ref was resolved before.
 
-        Raises Refused (3) if the ref cannot be read, has several meanings, or is no commit.
+        Raises Refused (3) if the ref cannot be read, has several meanings, or is not a commit.
         """
         top = git("rev-parse", "--show-toplevel", what=f"{ref} cannot be read").decode().strip()
         return cls(ref, _resolved(sha or ref), Path(top))
@@ -86,7 +86,7 @@ class Commit:
         return found
 
 
-#: What follows the name in a ref such as `main~2`, `v1^{}` or `main@{1}`.
+#: The suffix of a ref such as `main~2`, `v1^{}` or `main@{1}`.
 _STEPS = re.compile(r"[~^]|@\{")
 _FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: Names that git looks for next to its refs, such as FETCH_HEAD.

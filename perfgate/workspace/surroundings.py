@@ -1,4 +1,4 @@
-"""What a command reads besides its arguments: the date, the limits, the commit, the user, and the machine.
+"""The surroundings that a command reads: the date, the limits, the commit, the user, and the machine.
 
 Facts of NVIDIA GPUs come from NVML (through `nvidia-ml-py`, an optional package). Versions come from the metadata of
 installed packages, which are not imported. Unknown facts are left out and never guessed. NVML does not show whether
@@ -51,7 +51,7 @@ def limits() -> Limits:
 
 
 def not_too_many(paths: Iterable[Path], shown: str) -> Iterator[Path]:
-    """Yield the paths in a folder. Raises Refused (3) for more than MOST_PATHS: nobody meant to name that folder."""
+    """Yield the paths in a folder. Raises Refused (3) for more than MOST_PATHS: such a folder was named by mistake."""
     for number, path in enumerate(paths):
         if number == MOST_PATHS:
             raise Refused(f"{shown} contains more than {MOST_PATHS} files and folders: name the right folder", 3)

@@ -60,7 +60,7 @@ _COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
 _SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s"}
 _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
 
-#: How to split a row into cells: by a delimiter, or at columns; the last column may be open.
+#: The way to split a row into cells: by a delimiter, or at columns; the last column may be open.
 Split = str | tuple[tuple[int, int | None], ...]
 
 

@@ -74,7 +74,7 @@ class RunForm(Struct, forbid_unknown_fields=True):
     series: Annotated[list[object], Meta(min_length=1)]
     environment: dict[Name, str | int | float | bool] = {}
     commit: str | None = None
-    #: Why the recording lacks something.
+    #: The reasons why the recording is incomplete.
     incomplete: list[Name] = []
 
 

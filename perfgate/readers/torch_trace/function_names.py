@@ -13,7 +13,7 @@ from functools import cache
 #: Packages whose functions are called by a program: where they are slow, the line of the program is of more use.
 _LIBRARIES = frozenset(("torch", "torchvision", "torchaudio", "numpy", "triton", "site-packages"))
 _FUNCTION = re.compile(r"(.{1,500})\((\d+)\): .+", re.DOTALL)
-#: What differs between runs of one program: sequence numbers, addresses, hashes, and process ids in names.
+#: Parts of names that differ between runs of a program: sequence numbers, addresses, hashes, and process ids in names.
 _CHANGING = (
     (re.compile(r", seq = \d+"), ""),
     (re.compile(r"0x[0-9a-fA-F]{4,}"), "0x"),

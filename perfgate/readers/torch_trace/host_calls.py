@@ -39,7 +39,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class HostCalls:
-    """What else needs to know of the calls."""
+    """The calls that other parts need."""
 
     #: The node that made each call of the runtime, (runtime calls,).
     launchers: Ids

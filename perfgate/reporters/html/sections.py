@@ -21,7 +21,7 @@ MOST_NAMED = 5
 MOST_OPEN = 10
 #: The largest number of rules in the overview.
 MOST_RULES = 50
-#: A rule with so many verdicts is a group that can be folded; a glob or a rule for each rank makes them.
+#: A rule with this many verdicts is a group that can be folded: a glob, or a rule for each rank.
 _SMALLEST_GROUP = 4
 
 
