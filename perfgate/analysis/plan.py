@@ -11,9 +11,10 @@ from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence, promise_terms
 from perfgate.judge.decide_change import ChangeTerms, Margin, applied_tolerance, detectable_change
-from perfgate.judge.decide_promise import FEWEST_RUNS, GREEN_PRIOR, LOOKS, at_worst_of, prior_of
+from perfgate.judge.decide_promise import LOOKS, size_of
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable
+from perfgate.judge.promise_bounds import GREEN_PRIOR, RUNS_FOR_A_PROMISE, prior_of
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
@@ -119,7 +120,7 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
         excluded = Margin.of_ratio(promise.applied(math.exp(centre), terms), terms.worse)
         if not promise.noise_known:  # the judge assumes more noise than few runs show
             centre, noise = run_noise(measures, prior_of(GREEN_PRIOR, excluded))
-            fewest = FEWEST_RUNS
+            fewest = RUNS_FOR_A_PROMISE
     new_runs = ANCHOR_WINDOW if anchored else 1
     points = tuple(_points(noise, margin, terms))
     needed = _needed(noise, excluded.room, terms, fewest)
@@ -133,7 +134,7 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
         calibrated=inquiry.calibrated() is not None,
         detectable=points[new_runs - 1].detectable,
         runs_needed=needed,
-        at_worst=None if anchored else at_worst_of(excluded),
+        at_worst=None if anchored else size_of(excluded),
         advice=_advice(noise, excluded.room, needed, new_runs, terms, fewest),
         points=points,
     )

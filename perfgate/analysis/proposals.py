@@ -15,9 +15,9 @@ from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, Kind, Location, Plan, Run, Series, Verdict
 from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
-from perfgate.judge.decide_promise import FEWEST_RUNS
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.grammar import parse_sentence
@@ -148,7 +148,7 @@ def _passes_with_one_run(plan: Plan) -> bool:
     """Return whether one new run of an unchanged program is enough; with too few stored runs, by the assumed noise."""
     if _is_exact(plan):
         return True
-    if (plan.base_runs or 0) < FEWEST_RUNS:
+    if (plan.base_runs or 0) < RUNS_FOR_A_PROMISE:
         noise = math.hypot(plan.noise_between or 0.0, plan.noise_within or 0.0)
         return plan.tolerance is not None and _SPREADS_OF_ONE_RUN * noise <= plan.tolerance
     return plan.runs_needed is not None and plan.runs_needed <= 1

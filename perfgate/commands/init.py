@@ -20,7 +20,7 @@ from perfgate.core import Plan, Problem
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
-from perfgate.judge.decide_promise import FEWEST_RUNS
+from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.rules.write import WrittenRule, render
@@ -154,12 +154,12 @@ def _next_with_runs(options: CommandOptions, runs: int) -> list[str]:
         f"    perfgate selftest {shown}",
         _COMMIT,
     ]
-    missing = FEWEST_RUNS - runs
+    missing = RUNS_FOR_A_PROMISE - runs
     if missing <= 0:
         return steps
     few = (
         f"{plural(runs, 'run')} of the program {'does' if runs == 1 else 'do'} not show how much runs differ: a check"
-        f" needs {FEWEST_RUNS} runs of both sides together, or it ends in exit 3."
+        f" needs {RUNS_FOR_A_PROMISE} runs of both sides together, or it ends in exit 3."
     )
     more = " ".join(["RUN"] * missing)
     return [
@@ -224,10 +224,10 @@ def _reasons(rule: Proposal) -> list[str]:
     noisiest = max(planned, key=_noise)
     runs, statistic = noisiest.base_runs or 0, noisiest.statistic or "the value"
     promise = f"Exit 0 promises that a change of {2 * rule.tolerance}% or more is excluded."
-    if runs < FEWEST_RUNS and not noisiest.calibrated:
+    if runs < RUNS_FOR_A_PROMISE and not noisiest.calibrated:
         return [
             f"{statistic}, {plural(runs, 'run')}: one run probably differs from the next by"
-            f" {100 * _noise(noisiest):.2g}%, which is a guess until {FEWEST_RUNS} runs are stored (then see"
+            f" {100 * _noise(noisiest):.2g}%, which is a guess until {RUNS_FOR_A_PROMISE} runs are stored (then see"
             f" `perfgate plan`). {promise}"
         ]
     prior = "calibrated" if noisiest.calibrated else "estimated with the default prior of 1%"

@@ -95,6 +95,11 @@ class Margin:
             return "inconclusive"
         return "pass"
 
+    def includes(self, low: float, high: float) -> bool:
+        """Return whether the interval is within the margin and does not reach it."""
+        touches = (self.worse != "down" and high >= self.up) or (self.worse != "up" and low <= self.down)
+        return self.compare(low, high) == "pass" and not touches
+
     def is_improved(self, low: float, high: float) -> bool:
         """Return whether the whole interval is beyond the margin on the better side."""
         if self.worse == "either":
@@ -217,6 +222,18 @@ def judge_measured_change(
     ratios: Sequence[RunMeasure] | None = None,
 ) -> ChangeResult:
     """The decision of `judge_change` for measured runs; `ratios` are new / base of pairs."""
+    decided = decide_without_noise(base, new, terms)
+    if decided is not None:
+        return decided
+    change = moderated_t(base, new, terms.noise) if ratios is None else paired_t(base, new, ratios, terms.noise)
+    reason: Reason = "thin-tail" if has_thin_tail([*base, *new], terms) else "interval"
+    return _judge_ratio(change, reason, len(new), terms)
+
+
+def decide_without_noise(
+    base: Sequence[RunMeasure], new: Sequence[RunMeasure], terms: ChangeTerms
+) -> ChangeResult | None:
+    """The decision where noise plays no part: errors, exact values, values without a ratio; None for a t test."""
     missing = missing_data([*base, *new], terms.min_samples) if base and new else None
     if not base or not new or missing:
         reason: Reason = "no-baseline" if not base else "no-new-run" if not new else missing or "not-a-number"
@@ -228,12 +245,16 @@ def judge_measured_change(
         return _judge_ratio(change, "exact", len(new), terms)
     if not all(has_logarithm(run) for run in (*base, *new)):
         return _judge_without_ratio(base_values, new_values, terms)
-    change = moderated_t(base, new, terms.noise) if ratios is None else paired_t(base, new, ratios, terms.noise)
-    statistic, fewest = parse_statistic(terms.statistic), math.inf
-    if isinstance(statistic, Quantile) and statistic.q != 0.5:  # the median has half of the values on each side
-        sizes = [run.n_effective for run in (*base, *new) if run.n_effective is not None]
-        fewest = min(sizes, default=math.inf) * min(statistic.q, 1 - statistic.q)
-    return _judge_ratio(change, "thin-tail" if fewest < FEWEST_IN_TAIL else "interval", len(new), terms)
+    return None
+
+
+def has_thin_tail(runs: Sequence[RunMeasure], terms: ChangeTerms) -> bool:
+    """Return whether a run has too few independent values beyond the percentile to compare it."""
+    statistic = parse_statistic(terms.statistic)
+    if not isinstance(statistic, Quantile) or statistic.q == 0.5:  # the median has half of the values on each side
+        return False
+    sizes = [run.n_effective for run in runs if run.n_effective is not None]
+    return min(sizes, default=math.inf) * min(statistic.q, 1 - statistic.q) < FEWEST_IN_TAIL
 
 
 def _judge_ratio(change: LogChange, reason: Reason, new_runs: int, terms: ChangeTerms) -> ChangeResult:

@@ -4,11 +4,10 @@ Three questions have three error rates, shared by all looks of a plan (see `perf
 
 * Green: is a change of `at_worst` or more excluded? Wrong in at most 1 - confidence of all plans.
 * Pass: is the interval of the t test within the tolerance, too?
-* Red: is "no change" excluded, and is the change beyond the tolerance? A false alarm is rarer than a wrong green,
-  because the more runs there are, the less an alarm gains from being early.
+* Red: is "no change" excluded, and is the change beyond the tolerance? The better the noise is known, the rarer a
+  false alarm is.
 
-If the noise between runs was not calibrated, each side assumes what is worse for it: green never takes the noise to
-be much smaller than `at_worst` suggests, red never to be much smaller than the tolerance.
+`promise_bounds` computes the bounds; here they become an outcome.
 """
 
 from __future__ import annotations
@@ -25,15 +24,20 @@ from perfgate.judge.decide_change import (
     Margin,
     applied_tolerance,
     as_ratio,
+    decide_without_noise,
     detectable_change,
-    judge_measured_change,
+    has_thin_tail,
     measure_runs,
 )
-from perfgate.judge.decide_limit import finite
-from perfgate.stats.distributions import t_quantile
-from perfgate.stats.moderated import LogChange, WorseSide, moderated_t
-from perfgate.stats.paired_t import paired_t
-from perfgate.stats.sequential import nominal_levels
+from perfgate.judge.decide_limit import Reason, finite
+from perfgate.judge.promise_bounds import (
+    RUNS_FOR_A_PROMISE,
+    Bounds,
+    ComparedRuns,
+    bounds_of_known_noise,
+    bounds_of_unknown_noise,
+)
+from perfgate.stats.moderated import moderated_t
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import RunValues, WarmUpRule
 
@@ -41,24 +45,6 @@ from perfgate.stats.steady import RunValues, WarmUpRule
 LOOKS = 3
 #: Without a calibrated prior, this many base runs show the noise well enough to fail a single new run.
 RUNS_THAT_SHOW_NOISE = 5
-#: Without a calibrated prior, this many runs of both sides together show some noise.
-FEWEST_RUNS = 3
-
-#: Green spends its rate early (total * sqrt(t)), so that most unchanged programs need one run; red spends it late.
-_GREEN_SPENDING, _RED_SPENDING = 0.5, 4.0
-#: The noise that green assumes before it has seen any: this share of at_worst, counted as this many runs.
-GREEN_PRIOR = (0.31, 2.5)
-#: The noise that red assumes: the tolerance, counted as half a run.
-RED_PRIOR = (1.0, 0.5)
-#: Of the error rate of green, the share of a bound without any prior. It lets quiet machines pass early.
-_PLAIN_SHARE = 0.1
-#: The error rate of red is this many times 1 - confidence, divided by the degrees of freedom, and at most this share.
-_RED_RATE, _MOST_RED = 1.25, 0.4
-#: Base runs further from their median than this many robust standard deviations are clipped. Normal noise of a few
-#: runs often reaches 3, and clipping it there makes the noise look smaller than it is.
-_CLIPPED_AT = 8.0
-#: The smallest noise that a prior assumes, for a tolerance of 0.
-_LEAST_NOISE = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,19 +118,6 @@ class PromiseResult(ChangeResult):
             minimum_detectable_change=change.minimum_detectable_change,
             runs_needed=change.runs_needed,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """The distance of each bound from the estimate, in logarithms; `is_alarm` if red excludes no change.
-
-    `interval` is half of the interval that is shown, from the runs alone.
-    """
-
-    green: float
-    interval: float
-    red: float
-    is_alarm: bool
 
 
 def judge_promise(
@@ -226,165 +199,116 @@ def judge_measured_promise(
     ratios: Sequence[RunMeasure] | None = None,
 ) -> PromiseResult:
     """The decision of `judge_promise` for measured runs; `ratios` are new / base of pairs."""
-    first = judge_measured_change(base, new, terms, ratios)
-    found = PromiseResult.of(first)
-    if first.reason not in ("interval", "thin-tail") or first.base_value is None:
-        # Nothing could be judged, or it was compared without noise.
-        at_worst = None if first.base_value is None else finite(promise.applied(abs(first.base_value) or 1.0, terms))
-        found = replace(found, at_worst=at_worst, excluded=first.outcome == "pass")
-        if first.outcome != "inconclusive":
-            return found
-        wider = judge_measured_change(base, new, promise.widened(terms), ratios)
-        return replace(found, excluded=True) if wider.outcome == "pass" else replace(found, reason="cannot-exclude")
-    at_worst = promise.applied(first.base_value, terms)
-    if terms.exact:  # the prior of quantities that are mostly exact is known
+    first = decide_without_noise(base, new, terms)
+    if first is not None:
+        return _promised_without_noise(first, base, new, terms, promise)
+    if terms.exact or ratios is not None:  # their prior is known
         promise = replace(promise, noise_known=True)
-    tolerated = Margin.of_ratio(first.tolerance or 0.0, terms.worse)
-    doubted = Margin.of_ratio(at_worst, terms.worse)
-    change = _change(base, new, ratios, terms, promise, doubted)
-    bounds = _bounds(base, new, ratios, terms, promise, (tolerated, doubted), change)
-    return _judged(found, change, bounds, (tolerated, doubted), terms, promise)
-
-
-def _change(
-    base: Sequence[RunMeasure],
-    new: Sequence[RunMeasure],
-    ratios: Sequence[RunMeasure] | None,
-    terms: ChangeTerms,
-    promise: PromiseTerms,
-    doubted: Margin,
-) -> LogChange:
-    """The change with the noise that green assumes."""
-    if ratios is not None:
-        return paired_t(base, new, ratios, terms.noise)
+    base_value = moderated_t(base, new, terms.noise).base_value
+    tolerated = Margin.of_ratio(applied_tolerance(base_value, terms), terms.worse)
+    doubted = Margin.of_ratio(promise.applied(base_value, terms), terms.worse)
+    runs = ComparedRuns(tuple(base), tuple(new), None if ratios is None else tuple(ratios))
+    rate, looks = 1 - terms.confidence, promise.looks
     if promise.noise_known:
-        return moderated_t(base, new, terms.noise)
-    return moderated_t(base, new, prior_of(GREEN_PRIOR, doubted), _CLIPPED_AT)
+        bounds = bounds_of_known_noise(runs, terms.noise, terms.worse, rate, looks)
+    else:
+        bounds = bounds_of_unknown_noise(runs, (tolerated, doubted), terms.worse, rate, looks)
+    return _judged(runs, bounds, (tolerated, doubted), terms, promise)
 
 
-def prior_of(prior: tuple[float, float], margin: Margin) -> tuple[float, float]:
-    """The prior (s0, d0) from a share of a margin; s0 is relative."""
-    return max(prior[0] * min(margin.room, 1.0), _LEAST_NOISE), prior[1]
-
-
-def _bounds(
+def _promised_without_noise(
+    first: ChangeResult,
     base: Sequence[RunMeasure],
     new: Sequence[RunMeasure],
-    ratios: Sequence[RunMeasure] | None,
-    terms: ChangeTerms,
-    promise: PromiseTerms,
-    margins: tuple[Margin, Margin],
-    change: LogChange,
-) -> _Bounds:
-    """Return the bounds at this look."""
-    rate = 1 - terms.confidence
-    known = promise.noise_known or ratios is not None
-    counts = _plan(promise.looks, len(new))
-    if not known and len(base) + len(new) >= FEWEST_RUNS:  # a look that can promise nothing spends nothing
-        counts = tuple(count for count in counts if len(base) + count >= FEWEST_RUNS)
-    look = counts.index(len(new))
-    per_run = 0.0 if ratios is not None else 1 / len(base)
-    information = tuple(1 / (per_run + 1 / count) for count in counts)
-
-    def reach(of: LogChange, total: float) -> float:
-        level = nominal_levels(information, total, _GREEN_SPENDING)[look]
-        return t_quantile(of.degrees_of_freedom or 1.0, 1 - level) * of.standard_error
-
-    if known:
-        green = interval = reach(change, rate)
-        red, df = change, terms.prior[1] + len(base) + counts[-1] - 2
-    else:
-        green = interval = reach(change, (1 - _PLAIN_SHARE) * rate)
-        if len(base) + len(new) >= FEWEST_RUNS:
-            plain = moderated_t(base, new, (0.0, 0.0), _CLIPPED_AT)
-            # If base runs agree by luck, the noise within the new runs is left, whose many values do not show the rest.
-            plain = replace(plain, degrees_of_freedom=len(base) + len(new) - 2)
-            if plain.standard_error > 0:  # equal values do not show that there is no noise
-                green = min(green, reach(plain, _PLAIN_SHARE * rate))
-                interval = min(green, reach(plain, rate))  # it never reaches beyond what green excludes
-        red = moderated_t(base, new, prior_of(RED_PRIOR, margins[0]), _CLIPPED_AT)
-        df = len(base) + counts[-1] - 2
-    total = rate * min(_MOST_RED, _RED_RATE / max(df - 1, 1))
-    alarm = red.p_no_change(terms.worse) <= nominal_levels(information, total, _RED_SPENDING)[look]
-    return _Bounds(green, interval, reach(red, rate), alarm)
-
-
-def _plan(looks: tuple[int, ...], new_runs: int) -> tuple[int, ...]:
-    """The numbers of new runs at all looks; more runs than planned are one further look."""
-    return looks if new_runs in looks else (*(count for count in looks if count < new_runs), new_runs)
-
-
-def _judged(
-    found: PromiseResult,
-    change: LogChange,
-    bounds: _Bounds,
-    margins: tuple[Margin, Margin],
     terms: ChangeTerms,
     promise: PromiseTerms,
 ) -> PromiseResult:
-    """The outcome from the bounds."""
-    tolerated, doubted = margins
-    d = change.log_change
-    least, most = d - bounds.green, d + bounds.green
-    low, high = d - bounds.interval, d + bounds.interval
-    shows_noise = promise.noise_known or found.base_runs + found.new_runs >= FEWEST_RUNS
-    # A green answer needs precision, not luck: an estimate of no change would be green, too. A gain beyond the noise
-    # needs no luck.
-    side: WorseSide = terms.worse
-    gained = (side == "up" and most < 0) or (side == "down" and least > 0)
-    if not gained and bounds.green >= doubted.room:
-        least, most = min(least, -bounds.green), max(most, bounds.green)
-    excluded = shows_noise and doubted.compare(least, most) == "pass" and not _touches(doubted, least, most)
+    """What could not be judged, and exact values: an open difference is judged again with `at_worst`."""
+    at_worst = None if first.base_value is None else finite(promise.applied(abs(first.base_value) or 1.0, terms))
+    found = replace(PromiseResult.of(first), at_worst=at_worst, excluded=first.outcome == "pass")
+    if first.outcome != "inconclusive":
+        return found
+    wider = decide_without_noise(base, new, promise.widened(terms))
+    is_kept = wider is not None and wider.outcome == "pass"
+    return replace(found, excluded=True) if is_kept else replace(found, reason="cannot-exclude")
 
-    is_last = found.new_runs >= promise.looks[-1]
+
+def _judged(
+    runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], terms: ChangeTerms, promise: PromiseTerms
+) -> PromiseResult:
+    """The outcome from the bounds."""
+    (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
+    low, high = d - bounds.interval, d + bounds.interval
+    least, most = _not_excluded(d, bounds.green, doubted)
+    shows_noise = promise.noise_known or runs.count >= RUNS_FOR_A_PROMISE
+    is_thin = has_thin_tail([*runs.base, *runs.new], terms)
+    excluded = shows_noise and not is_thin and doubted.includes(least, most)
+    alarm = _is_alarm(runs, bounds, margins, promise)
+    may_fail = promise.noise_known or len(runs.base) >= RUNS_THAT_SHOW_NOISE or len(runs.new) > 1 or terms.strict
     is_beyond = tolerated.compare(d, d) == "fail"
-    clearly = tolerated.compare(d - bounds.red, d + bounds.red) == "fail"
-    alarm = bounds.is_alarm and (clearly or (is_last and doubted.compare(d, d) == "fail"))
-    may_convict = promise.noise_known or found.base_runs >= RUNS_THAT_SHOW_NOISE or found.new_runs > 1 or terms.strict
-    suspect = is_beyond and (alarm or change.p_no_change(terms.worse) < SUSPICIOUS)
+    suspect = is_beyond and (alarm or change.p_no_change(terms.worse) < SUSPICIOUS) and not is_thin
 
     outcome: Outcome = "inconclusive"
-    reason = found.reason
-    if found.reason == "thin-tail":
-        suspect = excluded = False
-    elif alarm and may_convict:
+    reason: Reason = "thin-tail" if is_thin else "interval"
+    if alarm and may_fail and not is_thin:
         outcome, suspect = "fail", False
         low, high = max(low, d - bounds.red), min(high, d + bounds.red)
     elif suspect:
         outcome, excluded = ("fail" if terms.strict else "suspect"), False
     elif excluded and tolerated.compare(low, high) == "pass":
         outcome = "pass"
-    elif not excluded:
+    elif not excluded and not is_thin:
         reason = "cannot-exclude" if shows_noise else "noise-unknown"
-    farthest = most if side == "up" or (side == "either" and most > -least) else least
-    return replace(
-        found,
+    farthest = most if terms.worse == "up" or (terms.worse == "either" and most > -least) else least
+    return PromiseResult(
         outcome=outcome,
         reason=reason,
         suspect=suspect,
-        improved=tolerated.is_improved(low, high) and found.reason != "thin-tail" and shows_noise,
+        improved=tolerated.is_improved(low, high) and not is_thin and shows_noise,
         estimate=as_ratio(d),
         low=as_ratio(low),
         high=as_ratio(high),
         log_change=d,
-        standard_error=change.standard_error,
-        degrees_of_freedom=change.degrees_of_freedom,
-        p_no_change=change.p_no_change(side),
+        standard_error=bounds.alarm.standard_error,
+        degrees_of_freedom=bounds.alarm.degrees_of_freedom,
+        p_no_change=change.p_no_change(terms.worse),
         base_value=change.base_value,
         new_value=change.new_value,
+        base_runs=len(runs.base),
+        new_runs=len(runs.new),
+        tolerance=finite(size_of(tolerated)),
         minimum_detectable_change=detectable_change(tolerated, change.detectable(terms.confidence, terms.power)),
         runs_needed=change.runs_needed(doubted.room, terms.confidence, terms.power),
-        at_worst=finite(at_worst_of(doubted)),
+        at_worst=finite(size_of(doubted)),
         not_excluded=as_ratio(farthest),
         excluded=excluded,
     )
 
 
-def _touches(margin: Margin, low: float, high: float) -> bool:
-    """Return whether the interval ends exactly at the margin: a change of at_worst itself must be excluded."""
-    return (margin.worse != "down" and high >= margin.up) or (margin.worse != "up" and low <= margin.down)
+def _not_excluded(d: float, green: float, doubted: Margin) -> tuple[float, float]:
+    """The changes, in logarithms, that green does not exclude.
+
+    A green answer needs precision, not luck: an estimate of no change has to be green, too. A gain beyond the noise
+    needs no luck.
+    """
+    least, most = d - green, d + green
+    gained = (doubted.worse == "up" and most < 0) or (doubted.worse == "down" and least > 0)
+    if gained or green < doubted.room:
+        return least, most
+    return min(least, -green), max(most, green)
 
 
-def at_worst_of(margin: Margin) -> float:
+def _is_alarm(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], promise: PromiseTerms) -> bool:
+    """Return whether no change is excluded, and the change is clearly beyond the tolerance.
+
+    At the last look, an estimate beyond `at_worst` is clear enough.
+    """
+    (tolerated, doubted), d = margins, bounds.change.log_change
+    clearly = tolerated.compare(d - bounds.red, d + bounds.red) == "fail"
+    is_last = len(runs.new) >= promise.looks[-1]
+    return bounds.excludes_no_change and (clearly or (is_last and doubted.compare(d, d) == "fail"))
+
+
+def size_of(margin: Margin) -> float:
     """Return the size of the relative change at the margin; positive."""
     return -math.expm1(margin.down) if margin.worse == "down" else math.expm1(margin.up)

@@ -192,7 +192,7 @@ def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:
     It is at most 1 - confidence exactly if the interval is beyond the tolerance.
     """
     d, error, df = result.log_change, result.standard_error, result.degrees_of_freedom
-    if result.reason != "interval" or d is None or not error or df is None or result.tolerance is None:
+    if result.reason == "thin-tail" or d is None or not error or df is None or result.tolerance is None:
         return None
     margin = Margin.of_ratio(result.tolerance, terms.worse)
     above, below = t_tail(df, (d - margin.up) / error), t_tail(df, (margin.down - d) / error)

@@ -1,4 +1,4 @@
-"""Compare the amounts that both sides measured; doubt a decision about unlike or impossible measurements.
+"""Compare the amounts that both sides measured, and doubt a decision about unlike measurements or large gains.
 
 A statistic says little if the new runs measured less than the base: half of the steps, one rank of many, one printed
 mean instead of samples. So what was measured is compared, too. A difference of 10 % is noted, and from half on nothing
@@ -8,7 +8,6 @@ is decided. A base that was stored with fewer details than the new runs have giv
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
@@ -16,21 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from perfgate.core import Run, Series
-from perfgate.core.units import format_value
+from perfgate.core import Series
 from perfgate.judge.decisions import ChangeDecision, Decision, Doubt, MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
-from perfgate.judge.inquiry import CannotJudge, Inquiry
+from perfgate.judge.inquiry import Inquiry
 from perfgate.judge.measure import Members, NotAvailable
-from perfgate.rules.syntax.sentence import (
-    Arithmetic,
-    ChangeClause,
-    Expression,
-    Number,
-    Selector,
-    StatisticOf,
-    selectors,
-)
+from perfgate.rules.syntax.sentence import Selector, selectors
 from perfgate.stats.moderated import has_logarithm, runs_disagree
 from perfgate.stats.statistics import RunMeasure
 
@@ -38,43 +28,12 @@ from perfgate.stats.statistics import RunMeasure
 NOTED, LESS = 0.9, 0.5
 #: A metric that is this many times better was more likely not measured: few optimisations gain so much at once.
 IMPLAUSIBLE = 10.0
-#: Units of quantities that are often equal in two runs.
-_WITHOUT_NOISE = ("1", "B", "FLOP")
-#: Two runs that agree by chance in this many bits are one in 1e12.
-_ENOUGH_BITS = 40
 #: A series with fewer steps has too few gaps to tell a lost line from a rare one.
 _FEWEST_STEPS = 8
-#: Changes of memory, and what an operator allocates less what it frees: these may be negative.
-_SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")
 #: The formats of tools that print on rank 0 alone by default, with its number.
 _ONE_RANK_PRINTS = ("deepspeed",)
 #: The amount of detail of each kind of series.
 _DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
-
-
-def refuse_impossible(inquiry: Inquiry, decision: Decision) -> Decision:
-    """Raise CannotJudge for a negative time, size, rate or count; a metric that became 0 is suspect.
-
-    Such a measurement is wrong, whatever was decided. Without a ratio, 0 is decided here.
-    """
-    if isinstance(decision, NotJudged):
-        return decision
-    asks, subject = inquiry.clause.asks, inquiry.subject
-    is_anchor = isinstance(asks, ChangeClause) and asks.reference == "anchor"
-    base_views = subject.anchor_views if is_anchor else subject.base_views
-    for views, runs in ((inquiry.runs.new, inquiry.new), (base_views, inquiry.base)):
-        for view, run in zip(views, runs, strict=False):
-            for member, series in run.items():
-                number, unit = _negative(series)
-                if number is None or (unit != "1" and _may_be_negative(inquiry)):
-                    continue
-                name, value = inquiry.name(member), format_value(number, unit)
-                message = f"{name} has the value {value} in {view.run.name}, which cannot be negative"
-                raise CannotJudge("impossible", message, "find out why the program wrote it, and measure again")
-    if isinstance(decision, ChangeDecision) and decision.reason == "not-positive":
-        doubts = tuple(_gain(inquiry, decision.question.base, decision.question.new))
-        return replace(decision, outcome="suspect", reason="implausible", doubts=doubts) if doubts else decision
-    return decision
 
 
 def compare_measured(inquiry: Inquiry, decision: Decision) -> Decision:
@@ -88,7 +47,7 @@ def compare_measured(inquiry: Inquiry, decision: Decision) -> Decision:
     count = len(inquiry.new)  # of a comparison with the anchor, the last ones: the others are stored
     new = MeasuredSide(new.views[-count:], new.members[-count:], new.series[-count:], new.measures[-count:])
     base = _stored(inquiry, decision)
-    found = (*_unlike(inquiry, base, new), *_gain(inquiry, base, new), *_disagreeing(inquiry, decision))
+    found = (*_unlike(inquiry, base, new), *gains(inquiry, base, new), *_disagreeing(inquiry, decision))
     doubts = (*decision.doubts, *found)
     if not doubts:
         return decision
@@ -102,39 +61,6 @@ def compare_measured(inquiry: Inquiry, decision: Decision) -> Decision:
         reason = "implausible" if "implausible" in reasons else "runs-disagree"
         return replace(decided, outcome="suspect", reason=reason)
     return decided
-
-
-def _negative(series: Series) -> tuple[float | None, str]:
-    """A number of the series that cannot be negative and is, with its unit; None without any."""
-    count = series.aggregate.get("count", 0.0)
-    if count < 0:
-        return count, "1"
-    lowest = min([float(np.min(series.values, initial=0.0)), *series.aggregate.values()])
-    return (lowest, series.unit) if lowest < 0 and series.unit != "1" else (None, series.unit)
-
-
-def _may_be_negative(inquiry: Inquiry) -> bool:
-    """Return whether the metric is a change of memory, or a difference."""
-    waiting: list[Expression] = [inquiry.subject.expression]
-    seen: set[str] = set()
-    while waiting:
-        expression = waiting.pop()
-        if isinstance(expression, Arithmetic):
-            if expression.operator == "-":
-                return True
-            waiting += [expression.left, expression.right]
-        elif isinstance(expression, StatisticOf):
-            waiting.append(expression.of)
-        elif isinstance(expression, Number):
-            if expression.value < 0:
-                return True
-        elif expression.pattern not in seen:
-            seen.add(expression.pattern)
-            if _SIGNED.fullmatch(expression.pattern):
-                return True
-            derived = inquiry.runs.metrics.get(expression.pattern)
-            waiting += [derived.expression] if derived else []
-    return False
 
 
 def _stored(inquiry: Inquiry, decision: Decision) -> MeasuredSide | None:
@@ -206,14 +132,14 @@ def _unlike(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> I
 def _amounts(inquiry: Inquiry, base: MeasuredSide, new: MeasuredSide) -> Iterator[Doubt]:
     """The kind of the series, and how many values, or calls of an aggregate, each run has."""
     usual_kind = sorted(base.series, key=lambda series: _DETAIL[series.kind])[len(base.series) // 2]
-    stored = [size for series in base.series if (size := _size(series)) is not None]
+    stored = [size for series in base.series if (size := values_of(series)) is not None]
     usual = median(stored) if stored else None
     for series in new.series:
         if _DETAIL[series.kind] < _DETAIL[usual_kind.kind]:
             several = usual_kind.kind in ("samples", "summary") or (usual or 0) > 1
             yield Doubt("measured-less", "kind", usual_kind.kind, series.kind, decides=several)
             return
-    sizes = [size for series in new.series if (size := _size(series)) is not None]
+    sizes = [size for series in new.series if (size := values_of(series)) is not None]
     if not usual or not sizes:
         return
     what: Literal["calls", "values"] = "calls" if new.series[0].kind == "aggregate" else "values"
@@ -226,7 +152,7 @@ def _amounts(inquiry: Inquiry, base: MeasuredSide, new: MeasuredSide) -> Iterato
         yield Doubt("measured-less", what, usual, float(most), decides=False)
 
 
-def _size(series: Series) -> int | None:
+def values_of(series: Series) -> int | None:
     """The number of values, or of calls; None for a single number, and for an aggregate without a count."""
     if series.kind == "samples":
         return series.thinned_from or len(series.values)
@@ -305,7 +231,7 @@ def _has_schedule(series: Series) -> bool:
     return len(longer) > 1 and bool((longer == longer[0]).all())
 
 
-def _gain(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> Iterator[Doubt]:
+def gains(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> Iterator[Doubt]:
     """A change for the better that is too large to be believed: ten times, or down to 0."""
     better: Callable[..., float] | None = {"lower": min, "higher": max}.get(inquiry.method.better)
     if base is None or better is None:
@@ -317,35 +243,3 @@ def _gain(inquiry: Inquiry, base: MeasuredSide | None, new: MeasuredSide) -> Ite
     times = (usual / best if best else math.inf) if better is min else best / usual
     if times >= IMPLAUSIBLE:
         yield Doubt("implausible", "gain", usual, best, decides=True)
-
-
-def same_measurements(run: Run, other: Run) -> bool:
-    """Return whether two runs have the same values, so that they are one measurement under two names.
-
-    Only quantities with noise tell: bytes, operations and counts are often equal. Equal values count by how unlikely
-    they are: of n samples, n times the entropy (of order 2) of their own distribution; of a single number, its decimal
-    digits beyond the first two.
-    """
-    others, bits = {series.key: series for series in other.series}, 0.0
-    for series in run.series:
-        twin = others.get(series.key)
-        if twin is None or series.unit in _WITHOUT_NOISE:
-            continue
-        whole, part = (series, twin) if twin.thinned_from else (twin, series)  # a stored run may have fewer values
-        if _size(series) != _size(twin) or series.kind != twin.kind or series.aggregate != twin.aggregate:
-            return False
-        is_thinned = part.thinned_from is not None
-        if not (np.isin(part.values, whole.values).all() if is_thinned else np.array_equal(part.values, whole.values)):
-            return False
-        bits += _rarity(part)
-    return bits >= _ENOUGH_BITS
-
-
-def _rarity(series: Series) -> float:
-    """Return the least number of bits that the values of a series need."""
-    if series.kind == "samples":
-        counts = np.unique(series.values, return_counts=True)[1] / max(len(series.values), 1)
-        return float(-len(series.values) * np.log2(np.square(counts).sum())) if len(counts) else 0.0
-    numbers = [*series.values.tolist(), *series.aggregate.values()]
-    digits = (len(f"{number:.15e}".partition("e")[0].replace(".", "").strip("-0")) for number in numbers)
-    return sum(max(count - 2, 0) for count in digits) * math.log2(10)

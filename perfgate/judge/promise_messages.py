@@ -7,7 +7,8 @@ import math
 from perfgate.core import NO_STEP, NextStep
 from perfgate.core.units import format_change, format_number
 from perfgate.core.wording import plural
-from perfgate.judge.decide_promise import FEWEST_RUNS, LOOKS, RUNS_THAT_SHOW_NOISE, PromiseResult
+from perfgate.judge.decide_promise import LOOKS, RUNS_THAT_SHOW_NOISE, PromiseResult
+from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
 
 _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 
@@ -42,8 +43,9 @@ def promise_next_step(result: PromiseResult) -> NextStep | None:
     if result.outcome != "inconclusive":
         return None
     if result.reason == "noise-unknown":
-        missing = FEWEST_RUNS - result.base_runs - result.new_runs
-        text = f"give {plural(missing, 'more new run')}, or add base runs: {FEWEST_RUNS} runs of both sides are needed"
+        missing = RUNS_FOR_A_PROMISE - result.base_runs - result.new_runs
+        needed = f"{RUNS_FOR_A_PROMISE} runs of both sides are needed"
+        text = f"give {plural(missing, 'more new run')}, or add base runs: {needed}"
         return NextStep("run-again", text)
     if result.reason == "cannot-exclude":
         if left > 0 and result.runs_needed is not None and result.runs_needed <= LOOKS:

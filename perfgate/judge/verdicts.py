@@ -30,9 +30,10 @@ from perfgate.judge.compile import check_presence, compile_question
 from perfgate.judge.cures import complete_base
 from perfgate.judge.decisions import Decision, NotJudged, decide
 from perfgate.judge.details import verdict_details
+from perfgate.judge.impossible import refuse_impossible
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
-from perfgate.judge.measured_alike import compare_measured, refuse_impossible
+from perfgate.judge.measured_alike import compare_measured
 from perfgate.judge.messages import error_step
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
 from perfgate.judge.word import word
