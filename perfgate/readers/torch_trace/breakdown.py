@@ -20,8 +20,9 @@ import numpy as np
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.event_fields import Int64, Mask
-from perfgate.readers.torch_trace.event_tables import ANNOTATION, MEMCPY, MEMSET, OP, EventTables, Kernels, Table
+from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps
+from perfgate.readers.torch_trace.tables import ANNOTATION, MEMCPY, MEMSET, OP, Kernels, Table
 
 #: The classes of a step's time. A moment in several classes belongs to the first of them; in none, to `other`.
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec")

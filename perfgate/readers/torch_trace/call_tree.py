@@ -18,11 +18,12 @@ from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import NOTHING, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes
 from perfgate.readers.torch_trace.event_fields import Int64
-from perfgate.readers.torch_trace.event_tables import KERNEL, MEMCPY, Allocations, EventTables, Frames, Ids
+from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.function_names import stable_name
 from perfgate.readers.torch_trace.host_calls import Moments, add_host_calls, step_of
 from perfgate.readers.torch_trace.nesting import nest
 from perfgate.readers.torch_trace.steps import Steps
+from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, Allocations, Frames, Ids
 
 _SECOND = 1e9
 

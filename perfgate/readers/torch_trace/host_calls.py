@@ -17,10 +17,11 @@ from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import Intervals, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes
 from perfgate.readers.torch_trace.event_fields import Int64, Mask
-from perfgate.readers.torch_trace.event_tables import ANNOTATION, PYTHON, EventTables, Host, Ids
+from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.function_names import stable_name
 from perfgate.readers.torch_trace.nesting import Nest, nest
 from perfgate.readers.torch_trace.steps import Steps
+from perfgate.readers.torch_trace.tables import ANNOTATION, PYTHON, Host, Ids
 
 #: The number of slices of time.
 _SLICES = 16

@@ -14,8 +14,9 @@ from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import StepBreakdown, device_shares, idle_times, tensor_core_share
 from perfgate.readers.torch_trace.event_fields import OTHERS, Int64, Names, whole_numbers
-from perfgate.readers.torch_trace.event_tables import ANNOTATION, OP, Collective, EventTables
+from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps
+from perfgate.readers.torch_trace.tables import ANNOTATION, OP, Collective
 
 #: Of more names in one family, those with the most time are kept.
 MOST_SERIES = 5000

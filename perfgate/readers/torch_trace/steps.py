@@ -11,7 +11,8 @@ import numpy as np
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace.event_fields import Int64, Mask, is_step
-from perfgate.readers.torch_trace.event_tables import ANNOTATION, OP, PYTHON, Device, EventTables, Host, Runtime
+from perfgate.readers.torch_trace.event_tables import EventTables
+from perfgate.readers.torch_trace.tables import ANNOTATION, OP, PYTHON, Device, Host, Runtime
 
 #: A profiler's schedule records a few steps; no profiler wrote a file with more.
 MOST_STEPS = 10_000

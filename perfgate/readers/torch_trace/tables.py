@@ -1,0 +1,115 @@
+"""The events of a trace as whole tables of numpy columns; all times are in ns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.readers.text import TraceMode
+from perfgate.readers.torch_trace.event_fields import Event, Float64, Int64, Mask, Names
+
+Ids = npt.NDArray[np.int32]
+Kinds = npt.NDArray[np.int8]
+Threads = npt.NDArray[np.int16]
+
+OP, ANNOTATION, PYTHON = 0, 1, 2
+KERNEL, MEMCPY, MEMSET = 0, 1, 2
+#: Runtime calls in the category that torch wrote until 2021, and all others.
+PLAIN, NAMED = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Host ranges; all arrays (n,), times in ns. `kind` is OP, ANNOTATION or PYTHON."""
+
+    names: Names
+    name: Ids
+    kind: Kinds
+    thread: Threads
+    start: Int64
+    end: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Calls of the runtime and the driver; all arrays (n,), times in ns. `kind` is PLAIN or NAMED."""
+
+    names: Names
+    name: Threads
+    kind: Kinds
+    thread: Threads
+    correlation: Int64
+    start: Int64
+    end: Int64
+
+    def known_to(self, mode: TraceMode) -> Mask:
+        """True for the calls that a mode uses: torch_tb_profiler knows only the category of 2021."""
+        return self.kind == PLAIN if mode == "tensorboard" else np.ones(len(self.kind), bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Calls of Python functions of the program itself, not of libraries; all arrays (n,), times in ns."""
+
+    names: Names
+    name: Ids
+    thread: Threads
+    start: Int64
+    end: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    """Changes of allocated memory, (n,); `size` in bytes is negative where memory is freed."""
+
+    devices: Names
+    device: Threads
+    thread: Threads
+    time: Int64
+    address: Int64
+    size: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Kernels and copies; all arrays (n,), times in ns. `kind` is KERNEL, MEMCPY or MEMSET."""
+
+    devices: Names
+    names: Names
+    name: Ids
+    kind: Kinds
+    correlation: Int64
+    device: Ids
+    start: Int64
+    end: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The kernels of `Device`, with the fields that only they have; all arrays (n,)."""
+
+    names: Names
+    name: Ids
+    device: Ids
+    start: Int64
+    end: Int64
+    external_id: Int64
+    #: Blocks per multiprocessor, and percent of occupancy; NaN if absent.
+    blocks: Float64
+    occupancy: Float64
+
+
+#: Any of the tables of spans.
+Table = Host | Runtime | Device | Kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """The arguments of one NCCL kernel; `row` is its index in `Kernels`, `group` its process group."""
+
+    row: int
+    name: str
+    group: str
+    event: Event
