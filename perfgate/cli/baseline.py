@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import click
 
+from perfgate.cli.printing import complain, say, screen
 from perfgate.cli.shared import (
     JUDGING,
     SuggestingGroup,
     all_option,
     baselines_option,
     command_options,
-    complain,
     rules_option,
     runs_argument,
-    say,
-    screen,
     suite_option,
     who_option,
 )

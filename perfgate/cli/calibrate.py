@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument, say
+from perfgate.cli.printing import say
+from perfgate.cli.shared import JUDGING, command_options, optional_runs_argument
 from perfgate.workspace.options import CommandOptions
 
 

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perfgate.cli.completion import files
-from perfgate.cli.shared import (
-    JUDGING,
-    POLICY,
-    Publication,
-    command_options,
-    progress,
-    publish,
-    report_options,
-    runs_argument,
-    tell,
-)
+from perfgate.cli.printing import progress, publish, tell
+from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, report_options, runs_argument
 from perfgate.workspace.options import CommandOptions
 
 if TYPE_CHECKING:

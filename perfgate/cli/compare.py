@@ -5,15 +5,8 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.completion import files
-from perfgate.cli.shared import (
-    Publication,
-    command_options,
-    format_option,
-    progress,
-    publish,
-    report_options,
-    trace_mode_option,
-)
+from perfgate.cli.printing import progress, publish
+from perfgate.cli.shared import Publication, command_options, format_option, report_options, trace_mode_option
 from perfgate.workspace.options import CommandOptions
 
 

@@ -15,7 +15,8 @@ import click
 
 from perfgate import __version__
 from perfgate.cli.completion import VARIABLE
-from perfgate.cli.shared import USAGE, SuggestingGroup, tell
+from perfgate.cli.printing import USAGE, tell
+from perfgate.cli.shared import SuggestingGroup
 
 INTERRUPTED = 130
 INTERNAL = 4

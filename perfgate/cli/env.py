@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import tell, write_document
+from perfgate.cli.printing import tell, write_document
 
 
 @click.command()

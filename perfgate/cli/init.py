@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import (
-    command_options,
-    env_option,
-    format_option,
-    optional_runs_argument,
-    say,
-    trace_mode_option,
-)
+from perfgate.cli.printing import say
+from perfgate.cli.shared import command_options, env_option, format_option, optional_runs_argument, trace_mode_option
 from perfgate.workspace.options import CommandOptions
 
 

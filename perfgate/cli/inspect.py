@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import (
-    command_options,
-    format_option,
-    progress,
-    runs_argument,
-    screen,
-    trace_mode_option,
-    write_document,
-)
+from perfgate.cli.printing import progress, screen, write_document
+from perfgate.cli.shared import command_options, format_option, runs_argument, trace_mode_option
 from perfgate.workspace.options import CommandOptions
 
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import (
-    baselines_option,
-    command_options,
-    complain,
-    env_option,
-    rules_option,
-    screen,
-    suite_option,
-    write_document,
-)
+from perfgate.cli.printing import complain, screen, write_document
+from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
 from perfgate.workspace.options import CommandOptions
 
 

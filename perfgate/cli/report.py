@@ -7,7 +7,8 @@ from dataclasses import replace
 import click
 
 from perfgate.cli.completion import files
-from perfgate.cli.shared import Publication, publish, report_options
+from perfgate.cli.printing import publish
+from perfgate.cli.shared import Publication, report_options
 
 
 @click.command()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.completion import files, rule_names
+from perfgate.cli.printing import USAGE, complain, say
 from perfgate.cli.shared import (
-    USAGE,
     SuggestingGroup,
     baselines_option,
     command_options,
-    complain,
     env_option,
     rules_option,
-    say,
     suite_option,
 )
 from perfgate.workspace.options import CommandOptions

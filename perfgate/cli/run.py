@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, publish, report_options, tell
+from perfgate.cli.printing import publish, tell
+from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, report_options
 from perfgate.workspace.options import CommandOptions
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.shared import JUDGING, command_options, complain, runs_argument, screen, write_document
+from perfgate.cli.printing import complain, screen, write_document
+from perfgate.cli.shared import JUDGING, command_options, runs_argument
 from perfgate.workspace.options import CommandOptions
 
 

@@ -1,9 +1,8 @@
-"""The options that several commands take, as typed values, and how commands print."""
+"""The options that several commands take, as typed values."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +16,9 @@ from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.workspace.options import CommandOptions
 
 if TYPE_CHECKING:
-    from perfgate.core import Problem, Report
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-USAGE, NOT_JUDGED = 2, 3
 
 
 class SuggestingGroup(click.Group):
@@ -200,134 +197,3 @@ report_options = command_options(
     name="publication",
     build=_publication,
 )
-
-
-def say(lines: Sequence[str]) -> int:
-    """Print lines to stdout; return the exit code of success."""
-    from perfgate.core.wording import without_commands
-
-    for line in lines:
-        click.echo(without_commands(line), nl=not line.endswith("\n"))
-    return 0
-
-
-def write_document(text: str) -> None:
-    """Write a document to stdout in UTF-8, whatever the encoding of stdout is: the document says that it is UTF-8."""
-    is_binary = hasattr(sys.stdout, "buffer")  # not if a program replaced stdout by a StringIO
-    click.echo(text.encode("utf-8", "backslashreplace") if is_binary else text, nl=False)
-
-
-def tell(message: str) -> None:
-    """Print to stderr. Names of files and metrics never act as commands of a terminal or of a job's log."""
-    from perfgate.core.wording import one_line, without_commands
-
-    for line in message.split("\n"):
-        click.echo(without_commands(one_line(line)), err=True)
-
-
-def complain(problems: Sequence[Problem]) -> int:
-    """Print problems to stderr; return the exit code that they cause."""
-    for problem in problems:
-        tell(str(problem))
-    return NOT_JUDGED if problems else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What stdout can show: its width in columns, colours, and characters beyond ASCII."""
-
-    width: int
-    colour: bool
-    ascii_only: bool
-
-
-def screen() -> Screen:
-    """Return what stdout can show: 60 to 200 columns, or 100 without a terminal; NO_COLOR and FORCE_COLOR decide first.
-
-    https://no-color.org, https://force-color.org
-    """
-    import shutil
-
-    width = max(60, min(200, shutil.get_terminal_size((100, 24)).columns))
-    is_capable = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
-    is_forced = os.environ.get("FORCE_COLOR", "0") not in ("", "0")
-    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
-    colour = not os.environ.get("NO_COLOR") and (is_forced or is_capable)
-    return Screen(width, colour, not encoding.startswith(("utf", "cp65001")))
-
-
-@contextmanager
-def progress() -> Iterator[None]:
-    """Show on a terminal how much of a file has been read, if that takes over a second."""
-    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("CI"):
-        yield
-        return
-    from time import monotonic
-
-    from perfgate.core.wording import one_line
-    from perfgate.workspace.inputs import watched_by
-
-    due, seen = monotonic() + 1, screen()
-    is_shown = False
-
-    def show(name: str, read: int, size: int) -> None:
-        nonlocal due, is_shown
-        if monotonic() >= due:
-            due, is_shown = monotonic() + 0.1, True
-            part = f"{100 * read // size}%" if size else f"{read >> 20} MiB"
-            line = one_line(f"{part} of {name}", ascii_only=seen.ascii_only)[: seen.width - 9]
-            click.echo(f"\rreading {line}\x1b[K", err=True, nl=False, color=True)
-
-    with watched_by(show):
-        try:
-            yield
-        finally:
-            if is_shown:
-                click.echo("\r\x1b[K", err=True, nl=False, color=True)
-
-
-def publish(report: Report, publication: Publication) -> int:
-    """Write the reports, print the answer, and return the exit code: 2 if a report cannot be written."""
-    failures: list[str] = []
-    printed = [name for name, path in publication.outputs.items() if path == "-"]
-    if publication.outputs:
-        from perfgate.reporters import RENDERERS
-        from perfgate.workspace.output_files import write_reports
-
-        failures = write_reports(publication.outputs, lambda name: RENDERERS[name](report))
-        for name in printed:
-            write_document(RENDERERS[name](report))
-    if not printed:
-        from perfgate.reporters.terminal_table import render
-
-        seen = screen()
-        text = render(
-            report,
-            width=seen.width,
-            colour=seen.colour,
-            ascii_only=seen.ascii_only,
-            verbose=publication.verbose,
-            quiet=publication.quiet,
-        )
-        click.echo(text, nl=not text.endswith("\n"), color=True)
-    if publication.github:
-        _annotate(report, beside_a_report=bool(printed))
-    for failure in failures:
-        tell(f"error: {failure}")
-    return USAGE if failures else report.exit_code
-
-
-def _annotate(report: Report, *, beside_a_report: bool) -> None:
-    """Print workflow commands, and append to the step summary; a failure there is only a warning.
-
-    The commands go to stderr if stdout is a report: the runner reads both.
-    """
-    from perfgate.reporters.github import render
-    from perfgate.reporters.markdown import LIMIT
-    from perfgate.reporters.markdown import render as render_markdown
-    from perfgate.workspace.output_files import append_summary
-
-    click.echo(render(report), nl=False, err=beside_a_report)
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    for failure in append_summary(summary, LIMIT, lambda room: render_markdown(report, limit=room)) if summary else ():
-        tell(f"warning: {failure}")

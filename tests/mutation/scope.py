@@ -15,7 +15,7 @@ CORE = (
     "perfgate/analysis/*.py",
     "perfgate/stats/*.py",
     "perfgate/cli/entry.py",
-    "perfgate/cli/shared.py",
+    "perfgate/cli/printing.py",
 )
 
 
