@@ -17,6 +17,7 @@ from perfgate.commands.report_details import collected, levels, past_runs
 from perfgate.commands.rule_changes import policy_changes
 from perfgate.core import (
     NO_STEP,
+    Acceptance,
     Baseline,
     Key,
     Location,
@@ -26,6 +27,7 @@ from perfgate.core import (
     Problem,
     Report,
     Run,
+    UnruledChange,
     Verdict,
 )
 from perfgate.core.details import ReportDetails
@@ -74,27 +76,31 @@ def check(request: CheckRequest) -> Report:
         return with_outcome(found, at_least=2)
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
-    accept = acceptance(options)
-    if source.ref is not None:
-        whole = head if head and FULL_SHA.fullmatch(head) else None
-        accept = replace(accept, ref=source.ref, head=whole, expires=surroundings.today() + timedelta(days=30))
+    accept = _acceptance(options, source.ref, head)
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
     new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
     if request.looks and len(new) > request.looks[-1]:
         given = plural(len(new), "run")
-        raise Refused(f"--looks {request.looks[-1]}: {given} given, one more look than was planned; give fewer runs")
-    case = Case(ruleset, new, baseline, surroundings.today(), facts, request.strict, accept=accept)
-    case = replace(case, missing_baseline=request.missing_baseline, only=request.only, limits=surroundings.limits())
-    case = replace(case, looks=request.looks)
+        raise Refused(f"--looks {request.looks[-1]}: {given} given, more than planned: give fewer runs, or plan more")
+    case = Case(
+        ruleset,
+        new,
+        baseline,
+        surroundings.today(),
+        facts,
+        strict=request.strict,
+        missing_baseline=request.missing_baseline,
+        only=request.only,
+        accept=accept,
+        limits=surroundings.limits(),
+        looks=request.looks,
+    )
     verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
     is_named = naming(ruleset)
     problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += [*_measured_twice(case, loaded, verdicts), *_only_problems(request, case, verdicts), *drifting]
-    # Stores of older versions have only what rules name.
-    read = {name for rule in ruleset.rules for name in component_names(rule.sentence.subject, ruleset.metrics)}
-    has_others = any(series.key.metric not in read for run in baseline.runs for series in run.series)
-    unruled, count = unruled_changes(baseline.runs, new, is_named) if has_others and new else ((), 0)
+    unruled, count = _unruled(case, is_named)
     changes, own = policy_changes(source, options, ruleset, case, verdicts) if source.ref else ((), None)
     found = Report(
         verdicts=verdicts,
@@ -111,6 +117,24 @@ def check(request: CheckRequest) -> Report:
         unknown_facts=baseline.unknown_facts if baseline.runs else (),
     )
     return with_outcome(found)
+
+
+def _acceptance(options: CommandOptions, ref: str | None, head: str | None) -> Acceptance:
+    """Return how these runs can be accepted; under a ref, only a whole commit can be allowed, for 30 days."""
+    accept = acceptance(options)
+    if ref is None:
+        return accept
+    whole = head if head and FULL_SHA.fullmatch(head) else None
+    return replace(accept, ref=ref, head=whole, expires=surroundings.today() + timedelta(days=30))
+
+
+def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
+    """Return the changed metrics that no rule names, and their number. Older stores have only named metrics."""
+    rules, metrics, stored = case.ruleset.rules, case.ruleset.metrics, case.baseline.runs
+    read = {name for rule in rules for name in component_names(rule.sentence.subject, metrics)}
+    if not case.new or all(series.key.metric in read for run in stored for series in run.series):
+        return (), 0
+    return unruled_changes(stored, case.new, is_named)
 
 
 def _judged(

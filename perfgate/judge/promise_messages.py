@@ -25,10 +25,10 @@ def promise_relation(result: PromiseResult, tolerance: str) -> str | None:
         return f"but {plural(runs, 'run')} of both sides do not show the noise between runs, so nothing is excluded"
     if result.reason == "cannot-exclude":
         doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
+        what = f"a change of {doubt} cannot be excluded: the rule accepts doubt up to {worst}"
         if abs(result.not_excluded or math.inf) > high:
-            few = f"{result.base_runs + result.new_runs} runs may understate the noise"
-            return f"but {few}: a change of {doubt} cannot be excluded, and the rule accepts doubt up to {worst}"
-        return f"so a change of {doubt} cannot be excluded: the rule accepts doubt up to {worst}"
+            return f"but these runs are too few: {what}"
+        return f"so {what}"
     return f"so it is not known whether it is within {tolerance}, but a change of {worst} or more is excluded"
 
 

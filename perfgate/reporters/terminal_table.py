@@ -56,36 +56,39 @@ def render(
     if report.exit_code == 3 and not quiet and (unread := phrases.unread_runs(report)):
         return _without_measurements(page, report, unread, verbose=verbose)
     if not quiet:
-        page.paragraph(", ".join(f"{name} {value}" for name, value in phrases.origin(report)), "dim")
-        if report.identical:
-            page.paragraph("no difference: the files of both sides have the same content", "bold")
-        if report.causes is not None:
-            _write_causes(page, causes.lines(report.causes))
-        verdicts = report.verdicts if report.causes is None or verbose else _of_the_step(report.verdicts)
-        if verdicts:
-            _write_verdicts(page, verdicts, verbose=verbose)
-        if len(verdicts) < len(report.verdicts):
-            page.paragraph(
-                f"{plural(len(report.verdicts) - len(verdicts), 'more verdict')}: --verbose shows them", "dim"
-            )
-        for mean in report.geometric_means:
-            unit = "" if mean.unit == "1" else f" in {mean.unit}"
-            page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
-        _write_problems(page, report.problems, verbose=verbose)
-        page.blank()
-        _write_notices(page, report)
-        if verbose:
-            page.blank()
-            facts = ", ".join(f"{name} {value}" for name, value in sorted(report.environment.items()))
-            page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
-        if report.accept.command and report.outcome != "pass":
-            page.blank()
-            page.paragraph(phrases.approval_intro(report))
-            for line in shell_lines(report.accept.command, page.width - _INDENT):
-                page.paragraph(line, indent=_INDENT)
+        _write_body(page, report, verbose=verbose)
         page.blank()
     _write_answer(page, report)
     return page.finished()
+
+
+def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
+    """Everything above the answer: the causes, the verdicts, the problems and the notices."""
+    page.paragraph(", ".join(f"{name} {value}" for name, value in phrases.origin(report)), "dim")
+    if report.identical:
+        page.paragraph("no difference: the files of both sides have the same content", "bold")
+    if report.causes is not None:
+        _write_causes(page, causes.lines(report.causes))
+    verdicts = report.verdicts if report.causes is None or verbose else _of_the_step(report.verdicts)
+    if verdicts:
+        _write_verdicts(page, verdicts, verbose=verbose)
+    if len(verdicts) < len(report.verdicts):
+        page.paragraph(f"{plural(len(report.verdicts) - len(verdicts), 'more verdict')}: --verbose shows them", "dim")
+    for mean in report.geometric_means:
+        unit = "" if mean.unit == "1" else f" in {mean.unit}"
+        page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
+    _write_problems(page, report.problems, verbose=verbose)
+    page.blank()
+    _write_notices(page, report)
+    if verbose:
+        page.blank()
+        facts = ", ".join(f"{name} {value}" for name, value in sorted(report.environment.items()))
+        page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
+    if report.accept.command and report.outcome != "pass":
+        page.blank()
+        page.paragraph(phrases.approval_intro(report))
+        for line in shell_lines(report.accept.command, page.width - _INDENT):
+            page.paragraph(line, indent=_INDENT)
 
 
 def _write_causes(page: Page, lines: Sequence[str]) -> None:
