@@ -14,10 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from commits import NOT_JUDGED, base_of_pairs, check_policy, commit_of, measured_head
 from showing import Answer, outputs, publish
@@ -75,7 +74,10 @@ def decide(scratch: Path) -> Answer:
 
 
 def runs(results: Sequence[str], scratch: Path) -> Answer:
-    """Measure if there is a command for it, and judge; if one run does not settle it, measure again. Raises Refused."""
+    """Measure if there is a command for it, and judge; if it blocks, let `perfgate run` measure again. Raises Refused.
+
+    `run` makes no further run if none can change the answer.
+    """
     count, again = number("rerun-count"), "rerun" if given("rerun") else "run"
     options = judging()
     if given("run"):
@@ -83,9 +85,9 @@ def runs(results: Sequence[str], scratch: Path) -> Answer:
     else:
         KEPT.mkdir(exist_ok=True)
         answer = ask("check", [*machine(KEPT / "env-0.json"), *options], matches(results), scratch)
-    if not answer.is_open or not given(again):
+    if not answer.code or not answer.report or not given(again):
         return answer
-    tell("notice", f"one measurement does not settle it ({answer.outcome}): it is measured {count} times more")
+    tell("notice", f"the answer is {answer.outcome}: up to {count} more runs are made if they can change it")
     return measure(again, count, lines("rerun-results") or results, matches(results), options, scratch)
 
 
@@ -184,26 +186,12 @@ def ask(command: str, options: Sequence[str], words: Sequence[str], scratch: Pat
     code = code if code in ORDER else INTERNAL
     try:
         document = json.loads(report.read_bytes())
-        doubtful = any(map(may_change, document["verdicts"]))
-        return Answer(code, document["outcome"], document["counts"], report, is_open=doubtful)
+        return Answer(code, document["outcome"], document["counts"], report)
     except (OSError, ValueError, KeyError):
         # Without a report, 0 and 1 are not answers of perfgate: Python itself exits with 1 if it cannot start perfgate.
         code = INTERNAL if code in (0, 1) else code
         tell("error", f"perfgate {command} {ENDS[code]} and judged nothing: see the log for the reason")
         return Answer(code)
-
-
-def may_change(verdict: Mapping[str, Any]) -> bool:
-    """Return whether more runs may change a verdict that blocks: a doubt, or a worse change that only one run shows.
-
-    What is compared without noise, or with a limit or the anchor, has its answer.
-    """
-    if not verdict["exit_code"]:
-        return False
-    if verdict["outcome"] == "fail":
-        is_promised = verdict.get("at_worst") is not None and verdict.get("reason") != "exact"
-        return is_promised and bool((verdict.get("new") or {}).get("runs") == 1)
-    return verdict["outcome"] == "suspect" or verdict.get("reason") in ("cannot-exclude", "noise-unknown")
 
 
 def with_jobs(answer: Answer) -> Answer:

@@ -27,8 +27,6 @@ class Answer:
     outcome: str = "error"
     counts: Mapping[str, int] = field(default_factory=dict)
     report: Path | None = None
-    #: True if more runs may change a verdict that blocks.
-    is_open: bool = False
 
 
 def publish(answer: Answer) -> list[str]:
