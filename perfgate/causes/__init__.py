@@ -10,5 +10,6 @@
 | `slowdowns` | the same calls with other times |
 | `ranks` | one rank that is slow while others wait |
 | `memory` | allocations at the peak |
+| `tree_difference` | the call tree and the ranks of both sides, for pictures |
 | `find` | all of these in order, grouped, and closed |
 """

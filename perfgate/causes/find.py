@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from perfgate.causes.align import Alignment, RunTrees, align, incomparable, obstacle_to_causes, same_ranks
 from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
@@ -13,6 +14,7 @@ from perfgate.causes.memory import find_memory
 from perfgate.causes.noise import Noise, measure_noise
 from perfgate.causes.ranks import find_slow_ranks
 from perfgate.causes.slowdowns import find_slowdowns
+from perfgate.causes.tree_difference import place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
 
 #: A cause is larger than this share of the step, and than this number of its standard errors.
@@ -40,7 +42,8 @@ def find_causes(base: Sequence[RunTrees], new: Sequence[RunTrees], *, other_devi
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings, said = _find(alignment, noise, other_device=other_device)
-    return _closed(grouped(findings, alignment, noise), alignment, noise, (*notes, *said))
+    report = _closed(grouped(findings, alignment, noise), alignment, noise, (*notes, *said))
+    return replace(report, tree=place_times(alignment, report.causes), ranks=rank_times(alignment))
 
 
 def _find(alignment: Alignment, noise: Noise, *, other_device: bool) -> tuple[list[Finding], list[str]]:

@@ -51,6 +51,31 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceTime:
+    """One place of the call tree: its time with all that it calls on each side, in s per step, the mean over ranks."""
+
+    #: Empty for a pool of small places.
+    name: str
+    #: The index of the place that calls it, -1 for the step; parents are before their children.
+    parent: int
+    base: float
+    new: float
+    #: The number of small places that are pooled here; 0 for a single place.
+    pooled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """The step of one rank in s: its own work, and its communication, which includes waiting for other ranks."""
+
+    rank: str
+    base_work: float
+    base_communication: float
+    new_work: float
+    new_communication: float
+
+
+@dataclass(frozen=True, slots=True)
 class CauseReport:
     """The causes, the largest first, and how they sum to the change of the step.
 
@@ -68,3 +93,6 @@ class CauseReport:
     new_runs: int
     #: The parts that could not be compared, in words.
     notes: tuple[str, ...] = ()
+    #: The call tree of both sides without its small places, and the ranks of a job; for pictures.
+    tree: tuple[PlaceTime, ...] = ()
+    ranks: tuple[RankTime, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from perfgate.core.causes import Cause, CauseKind, CauseMetric, CauseReport
+from perfgate.core.causes import Cause, CauseKind, CauseMetric, CauseReport, PlaceTime, RankTime
 from perfgate.core.units import format_change, format_value
 from perfgate.core.wording import clip, plural
 
@@ -100,11 +100,14 @@ class CauseSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base_runs: int
     new_runs: int
     notes: tuple[str, ...]
+    tree: tuple[PlaceTime, ...] = ()
+    ranks: tuple[RankTime, ...] = ()
 
 
 def documents(found: CauseReport) -> dict[str, Any]:
     """The members of a JSON report: `causes`, and how they sum to the change of the step."""
     summary = {name: getattr(found, name) for name in CauseSummary.__struct_fields__}
+    summary = {name: value for name, value in summary.items() if value or name not in ("tree", "ranks")}
     return {"causes": [_document(cause) for cause in found.causes], "cause_summary": summary}
 
 

@@ -80,3 +80,29 @@ def test_a_copy_of_a_broken_trace_is_no_pass(perfgate: Command, sides: Path) -> 
     trace.write_text(trace.read_text(encoding="utf-8")[:-2000], encoding="utf-8")
     shutil.copytree(sides / "base", sides / "copy")
     assert perfgate("compare", "base", "--new", "copy").code == 3
+
+
+def test_json_has_the_call_tree_of_both_sides(perfgate: Command, sides: Path) -> None:
+    perfgate("compare", "base", "--new", "new", "--json", "report.json")
+    summary = _report(sides / "report.json")["cause_summary"]
+    tree = summary["tree"]
+    assert (tree[0]["base"], tree[0]["new"]) == pytest.approx((summary["base_step"], summary["new_step"]))
+    assert all(place["parent"] < at for at, place in enumerate(tree))
+    (mm,) = (place for place in tree if place["name"] == "aten::mm")
+    assert tree[mm["parent"]]["name"] == "backward"
+    assert mm["new"] - mm["base"] == pytest.approx(0.001, rel=0.1)
+    for at, place in enumerate(tree):
+        for side in ("base", "new"):
+            below = sum(child[side] for child in tree if child["parent"] == at)
+            assert below <= place[side] * (1 + 1e-9)
+
+
+def test_json_tells_the_work_of_each_rank_from_its_waiting(perfgate: Command, folder: Path) -> None:
+    write(GPU_JOB.but(ranks=4), folder / "base")
+    write(GPU_JOB.but(ranks=4, slow=((2, 1.2),)), folder / "new")
+    perfgate("compare", "base", "--new", "new", "--json", "report.json")
+    ranks = _report(folder / "report.json")["cause_summary"]["ranks"]
+    assert [one["rank"] for one in ranks] == ["0", "1", "2", "3"]
+    worked = [one["new_work"] - one["base_work"] > 0.001 for one in ranks]
+    waited = [one["new_communication"] - one["base_communication"] > 0.001 for one in ranks]
+    assert (worked, waited) == ([False, False, True, False], [True, True, False, True])
