@@ -11,5 +11,6 @@
 | `ranks` | one rank that is slow while others wait |
 | `memory` | allocations at the peak |
 | `tree_difference` | the call tree and the ranks of both sides, for pictures |
+| `consequences` | the verdicts that follow from each cause |
 | `find` | all of these in order, grouped, and closed |
 """

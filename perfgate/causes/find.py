@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.causes.align import Alignment, RunTrees, align, incomparable, obstacle_to_causes, same_ranks
+from perfgate.causes.consequences import Explanation
 from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
 from perfgate.causes.findings import Finding, busy_change
 from perfgate.causes.grouping import grouped
@@ -16,6 +17,7 @@ from perfgate.causes.ranks import find_slow_ranks
 from perfgate.causes.slowdowns import find_slowdowns
 from perfgate.causes.tree_difference import place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.verdicts import Verdict
 
 #: A cause is larger than this share of the step, and than this number of its standard errors.
 _WORTH = 0.004
@@ -26,7 +28,14 @@ _CLEAR = 3.0
 _REPLACED = 0.02
 
 
-def find_causes(base: Sequence[RunTrees], new: Sequence[RunTrees], *, other_device: bool = False) -> CauseReport:
+def find_causes(
+    base: Sequence[RunTrees],
+    new: Sequence[RunTrees],
+    *,
+    other_device: bool = False,
+    verdicts: Sequence[Verdict] = (),
+    components: Mapping[str, Collection[str]] | None = None,
+) -> CauseReport:
     """Return what changed between two sides.
 
     Parameters
@@ -34,6 +43,8 @@ def find_causes(base: Sequence[RunTrees], new: Sequence[RunTrees], *, other_devi
     base: the call trees of each base run, one for each rank; at least one.
     new: those of the new runs.
     other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
+    verdicts: the verdicts on these runs; a cause names those that it explains.
+    components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
     """
     notes = incomparable(base, new)
     base, new = same_ranks(base, new)
@@ -42,8 +53,13 @@ def find_causes(base: Sequence[RunTrees], new: Sequence[RunTrees], *, other_devi
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings, said = _find(alignment, noise, other_device=other_device)
-    report = _closed(grouped(findings, alignment, noise), alignment, noise, (*notes, *said))
-    return replace(report, tree=place_times(alignment, report.causes), ranks=rank_times(alignment))
+    groups = [group for group in grouped(findings, alignment, noise) if _matters(group, alignment)]
+    report = _closed(groups, alignment, noise, (*notes, *said))
+    report = replace(report, tree=place_times(alignment, report.causes), ranks=rank_times(alignment))
+    nodes = [group.nodes for group in _sorted(groups, alignment)]
+    nodes += [frozenset()] * (len(report.causes) - len(nodes))  # causes of memory have no time
+    explanation = Explanation(alignment, report.causes, nodes, components or {})
+    return replace(report, causes=explanation.of(verdicts))
 
 
 def _find(alignment: Alignment, noise: Noise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
@@ -99,11 +115,9 @@ def _of_edit(
 
 
 def _closed(groups: Sequence[Finding], alignment: Alignment, noise: Noise, notes: tuple[str, ...]) -> CauseReport:
-    """The causes that matter, and the rest of the change of the step."""
-    before, after = (float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
-    step = max(before, after)
-    causes = [_cause(group, alignment, noise, after - before) for group in groups if _matters(group, alignment, step)]
-    causes.sort(key=lambda cause: (-abs(cause.change_per_step), cause.where))
+    """The causes, and the rest of the change of the step."""
+    before, after = _step_times(alignment)
+    causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
     explained = sum(cause.change_per_step for cause in causes)
     _, error = noise.change(range(len(alignment.nodes)))
     memory, said = find_memory(alignment)
@@ -119,11 +133,27 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: Noise, notes
     )
 
 
-def _matters(group: Finding, alignment: Alignment, step: float) -> bool:
+def _step_times(alignment: Alignment) -> tuple[float, float]:
+    """The mean time of a step on both sides."""
+    before, after = (float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
+    return before, after
+
+
+def _sorted(groups: Sequence[Finding], alignment: Alignment) -> list[Finding]:
+    """The largest first."""
+    return sorted(groups, key=lambda group: (-abs(group.change), _where(group, alignment)))
+
+
+def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
+    return ("device",) if group.kind == "machine" else alignment.path(group.lead)
+
+
+def _matters(group: Finding, alignment: Alignment) -> bool:
     """True if a cause is larger than noise and worth a line.
 
     A call that appeared or vanished is never noise. A replacement of calls with much time is not noise either.
     """
+    step = max(_step_times(alignment))
     if group.kind == "slow rank":
         return True  # it was compared with the other ranks, whose steps are as noisy
     if not group.is_edit:
@@ -137,7 +167,7 @@ def _matters(group: Finding, alignment: Alignment, step: float) -> bool:
 
 
 def _cause(group: Finding, alignment: Alignment, noise: Noise, total: float) -> Cause:
-    where = ("device",) if group.kind == "machine" else alignment.path(group.lead)
+    where = _where(group, alignment)
     reach = noise.reach * group.error
     places = dict.fromkeys((where, *(alignment.path(parent) for parent in group.parents if parent)))
     return Cause(

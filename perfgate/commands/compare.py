@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfgate.baselines.listing import sides
+from perfgate.commands.causes import causes_of
 from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
-from perfgate.core.causes import CauseReport
 from perfgate.core.wording import is_statistic
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
@@ -81,7 +81,7 @@ def _compared(
     case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
     verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
-    causes = _causes(base_runs, new_runs)
+    causes = causes_of(base_runs, new_runs, verdicts)
     problems += [*unpaired, *_alone(base_runs, new_runs, has_causes=causes is not None)]
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
@@ -114,17 +114,6 @@ def _identical(runs: tuple[Run, ...]) -> Report:
     files = tuple(dict.fromkeys(file for run in runs for file in run.files))
     found = Report(problems=problems, inputs=files, policy=Policy(None, nothing, nothing), suite="compare")
     return with_outcome(replace(found, identical=True))
-
-
-def _causes(base: Sequence[Run], new: Sequence[Run]) -> CauseReport | None:
-    """The causes of the change, if both sides have traces with steps or host operators."""
-    sides = [[run.call_trees for run in side if run.call_trees] for side in (base, new)]
-    if not all(sides):
-        return None
-    from perfgate.causes.find import find_causes
-
-    devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
-    return find_causes(*sides, other_device=bool(devices[0] and devices[1] and devices[0] != devices[1]))
 
 
 def _asked(statistic: str | None, tolerance: str) -> Clause:

@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from perfgate.commands.report_details import merged_facts
 from perfgate.core import NO_STEP, Location, Policy, Problem, Report
+from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails, VerdictDetails
 from perfgate.core.wording import plural
 from perfgate.judge.report import stored_exit_code, with_outcome, with_problems, worst_exit_code
@@ -117,8 +118,19 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         unruled=tuple(one for report in reports for one in report.unruled),
         unruled_count=sum(report.unruled_count for report in reports),
         unknown_facts=tuple(dict.fromkeys(name for report in reports for name in report.unknown_facts)),
+        causes=_causes(stored),
     )
     return with_outcome(found, at_least=worst_exit_code(report.exit_code for report in reports))
+
+
+def _causes(stored: Sequence[_NamedReport]) -> CauseReport | None:
+    """Return the causes of the one report that has any; those of several steps cannot be summed."""
+    having = [(name, report.causes) for name, report in stored if report.causes is not None]
+    if len(having) != 1:
+        return None
+    ((name, found),) = having
+    causes = (replace(one, verdicts=tuple(f"{name}: {verdict}" for verdict in one.verdicts)) for one in found.causes)
+    return replace(found, causes=tuple(causes))
 
 
 def _details(reports: Sequence[Report]) -> ReportDetails:

@@ -6,7 +6,7 @@
 | `baseline` | the stored runs that new runs are compared with |
 | `verdicts` | verdicts, and the report that contains them |
 | `next_steps` | what to do after a verdict, and the commands for it |
-| `call_trees`, `causes` | the calls of a trace, and what changed between two sides of traces |
+| `call_trees`, `call_names`, `causes` | the calls of a trace, and what changed between two sides of traces |
 | `details` | the runs behind the verdicts, as reports draw them |
 | `summaries` | what `inspect`, `baseline`, `plan` and `selftest` show |
 | `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |

@@ -48,6 +48,8 @@ class Cause:
     #: All places of the same change, `where` first, and the line of the program, if the trace has stacks.
     places: tuple[tuple[str, ...], ...] = ()
     source: str = ""
+    #: The verdicts that it explains, by their names; see `verdict_ids`.
+    verdicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,7 @@ from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
+from perfgate.core.wording import member_name, series_name
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
 Better = Literal["lower", "higher", "neither"]
@@ -135,6 +137,27 @@ class Verdict:
     explained_by: tuple[Share, ...] = ()
     #: The stored report of the verdict, if several were merged.
     source: str | None = None
+
+
+def verdict_ids(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """The names of verdicts among each other; the same check has the same names tomorrow.
+
+    A name is the rule; for a rule about several metrics also the metric and the clause; and the rank, if the rule has a
+    verdict for each.
+    """
+    names = list(map(_name, verdicts))
+    several = {name for name, count in Counter(names).items() if count > 1}
+    return tuple(
+        f"{name} on {member_name(verdict.member)}" if name in several and verdict.member else name
+        for name, verdict in zip(names, verdicts, strict=True)
+    )
+
+
+def _name(verdict: Verdict) -> str:
+    subject = series_name(verdict.metric, verdict.labels)
+    says_all = subject in verdict.rule and verdict.rule.endswith(verdict.asks)
+    name = verdict.rule if says_all else f"{verdict.rule}: {subject} {verdict.asks}".rstrip()
+    return name if verdict.source is None else f"{verdict.source}: {name}"
 
 
 @dataclass(frozen=True, slots=True)

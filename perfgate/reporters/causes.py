@@ -72,7 +72,7 @@ def _signed(value: float, cause: Cause | None = None) -> str:
 
 
 class CauseDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One cause in JSON. `where` is the path as text; `verdicts` has the rules that it explains."""
+    """One cause in JSON. `where` is the path as text; `verdicts` has the names of those that it explains."""
 
     kind: CauseKind
     where: str
@@ -112,7 +112,7 @@ def documents(found: CauseReport) -> dict[str, Any]:
 
 
 def _document(cause: Cause) -> dict[str, Any]:
-    own = {"where": "/".join(cause.where), "path": cause.where, "verdicts": ()}
+    own = {"where": "/".join(cause.where), "path": cause.where}
     return {name: own[name] if name in own else getattr(cause, name) for name in CauseDocument.__struct_fields__}
 
 

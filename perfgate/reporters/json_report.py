@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from perfgate.core import NO_STEP, Policy, Report, Verdict
+from perfgate.core.verdicts import verdict_ids
 from perfgate.reporters import causes, phrases
 from perfgate.reporters.plain_json import encode, in_order, problem
 
@@ -34,12 +35,16 @@ _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.n
 
 def render(report: Report) -> str:
     """Return the report as indented JSON with a final newline. The verdicts are in the order of the rules."""
+    explained = {name for cause in report.causes.causes for name in cause.verdicts} if report.causes else set()
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": report.outcome,
         "exit_code": report.exit_code,
         "counts": report.counts,
-        "verdicts": [_verdict(verdict) for verdict in report.verdicts],
+        "verdicts": [
+            _verdict(verdict) | ({"id": name} if name in explained else {})
+            for verdict, name in zip(report.verdicts, verdict_ids(report.verdicts), strict=True)
+        ],
         "problems": [{**problem(found), "excerpt": found.excerpt} for found in report.problems],
         "inputs": report.inputs,
         "environment": in_order(report.environment),

@@ -48,8 +48,12 @@ def test_json_has_the_causes_and_what_they_leave(perfgate: Command, sides: Path)
     perfgate("compare", "base", "--new", "new", "--json", "report.json")
     report = _report(sides / "report.json")
     (cause,), summary = report["causes"], report["cause_summary"]
-    named = (cause["kind"], cause["where"], cause["metric"], cause["ranks"], cause["verdicts"])
-    assert named == ("slower", "backward/aten::mm/sm90_gemm_nt", "time", [], [])
+    named = (cause["kind"], cause["where"], cause["metric"], cause["ranks"])
+    assert named == ("slower", "backward/aten::mm/sm90_gemm_nt", "time", [])
+    explained = {verdict["id"]: verdict["metric"] for verdict in report["verdicts"] if "id" in verdict}
+    assert list(explained) == cause["verdicts"]
+    assert explained['"step.time" within 5% of baseline'] == "step.time"
+    assert {"kernel.sm90_gemm_nt", "step.kernel"} <= set(explained.values())
     assert cause["low"] < 0.001 < cause["high"]
     change = summary["new_step"] - summary["base_step"]
     assert cause["change_per_step"] + summary["rest"] == pytest.approx(change)

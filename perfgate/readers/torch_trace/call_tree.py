@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from perfgate.core import read_only
+from perfgate.core.call_names import stable_name
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import NOTHING, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes
 from perfgate.readers.torch_trace.event_fields import Int64
 from perfgate.readers.torch_trace.event_tables import EventTables
-from perfgate.readers.torch_trace.function_names import stable_name
 from perfgate.readers.torch_trace.host_calls import Moments, add_host_calls, step_of
 from perfgate.readers.torch_trace.nesting import nest
 from perfgate.readers.torch_trace.steps import Steps

@@ -1,4 +1,4 @@
-"""Names of Python functions in traces with stacks, and names that are alike in all runs of a program.
+"""Names of Python functions in traces with stacks.
 
 Kineto writes `train.py(31): loop` for a function of Python, with the path below the entry of `sys.path`, `<built-in
 method ...>` for one of C, and `nn.Module: Linear_0` for a module (torch/csrc/autograd/profiler_python.cpp).
@@ -13,16 +13,6 @@ from functools import cache
 #: Packages whose functions are called by a program: where they are slow, the line of the program is of more use.
 _LIBRARIES = frozenset(("torch", "torchvision", "torchaudio", "numpy", "triton", "site-packages"))
 _FUNCTION = re.compile(r"(.{1,500})\((\d+)\): .+", re.DOTALL)
-#: Parts of names that differ between runs of a program: sequence numbers, addresses, hashes, and process ids in names.
-_CHANGING = (
-    (re.compile(r", seq = \d+"), ""),
-    (re.compile(r"0x[0-9a-fA-F]{4,}"), "0x"),
-    (re.compile(r"(?<![0-9a-zA-Z])[a-z]?[0-9a-z]{32,}(?![0-9a-zA-Z])"), "*"),
-    (re.compile(r"\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::"), ""),
-    (re.compile(r"(?<=\d)ul\b"), ""),
-    (re.compile(r"(triton_\w*?)_\d+$"), r"\1"),
-    (re.compile(r"\s+"), " "),
-)
 
 
 @cache
@@ -36,10 +26,3 @@ def is_own_function(name: object) -> bool:
         return False
     parts = match[1].replace("\\\\", "/").strip("/").split("/")
     return not any(map(_is_library, (parts[0], *parts[1:-1]) if len(parts) > 1 else parts)) and parts[0][:1] != "<"
-
-
-def stable_name(name: str) -> str:
-    """The name without what differs between runs of one program, such as addresses and sequence numbers."""
-    for pattern, replacement in _CHANGING:
-        name = pattern.sub(replacement, name)
-    return name.strip()

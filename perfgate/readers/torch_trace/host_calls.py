@@ -12,13 +12,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from perfgate.core.call_names import stable_name
 from perfgate.core.call_trees import NodeKind
 from perfgate.readers.torch_trace import event_fields as kinds
 from perfgate.readers.torch_trace.breakdown import Intervals, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import CallNodes
 from perfgate.readers.torch_trace.event_fields import Int64, Mask
 from perfgate.readers.torch_trace.event_tables import EventTables
-from perfgate.readers.torch_trace.function_names import stable_name
 from perfgate.readers.torch_trace.nesting import Nest, nest
 from perfgate.readers.torch_trace.steps import Steps
 from perfgate.readers.torch_trace.tables import ANNOTATION, PYTHON, Host, Ids

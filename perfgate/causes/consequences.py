@@ -1,0 +1,215 @@
+"""Which verdicts follow from which cause.
+
+A metric of a trace is a sum over nodes of the call tree: `step.kernel` over kernels, `kernel.NAME` over the nodes of
+that name, `op.NAME` over an operator and what it calls. A verdict belongs to the cause that makes at least half of the
+change of its metric. A verdict whose metric has no place in the tree, or changed otherwise than the tree, belongs to
+none. Outcomes do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from perfgate.causes.align import Alignment, Floats, Masks
+from perfgate.core.call_names import stable_name
+from perfgate.core.call_trees import DEVICE_KINDS
+from perfgate.core.causes import Cause
+from perfgate.core.verdicts import Verdict, verdict_ids
+
+#: The least part of a metric's change that its cause makes.
+_MOST = 0.5
+#: A metric that is absent on one side is explained if calls came or went.
+_ABSENT = ("metric-absent", "no-baseline")
+#: The nodes of each part of a step; of what is not here, those of the host.
+_PARTS = {
+    "kernel": ("kernel",),
+    "communication": ("communication", "collective"),
+    "memcpy": ("copy",),
+    "memset": ("copy",),
+    "runtime": ("runtime",),
+    "dataloader": ("loader",),
+    "cpu_exec": ("operator",),
+    "other": ("step", "range", "thread"),
+}
+#: By the family of a metric: the kinds of its nodes.
+_FAMILIES = {
+    "kernel": ("kernel", "communication"),
+    "op": ("operator", "collective", "loader"),
+    "range": ("range", "collective", "loader"),
+}
+
+
+@dataclass(frozen=True)
+class _MetricChange:
+    """The change of a metric by node, (n,), and its relative change; None if it is unknown."""
+
+    by_node: Floats
+    relative: float | None
+    #: True if only one side has it.
+    is_absent: bool = False
+    #: False if its direction cannot be told from the tree.
+    has_sign: bool = True
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The causes of an alignment, the nodes that each explains, and the answer for any verdict."""
+
+    alignment: Alignment
+    causes: Sequence[Cause]
+    #: For each cause; none for causes of memory.
+    nodes: Sequence[Collection[int]]
+    #: The metrics that a derived metric, or an expression, is computed from.
+    components: Mapping[str, Collection[str]]
+
+    def of(self, verdicts: Sequence[Verdict]) -> tuple[Cause, ...]:
+        """The causes with their verdicts."""
+        found: dict[int, list[str]] = {}
+        for verdict, name in zip(verdicts, verdict_ids(verdicts), strict=True):
+            if verdict.outcome not in ("pass", "skipped") and (at := self._cause_of(verdict)) is not None:
+                found.setdefault(at, []).append(name)
+        return tuple(replace(cause, verdicts=tuple(found.get(at, ()))) for at, cause in enumerate(self.causes))
+
+    def _cause_of(self, verdict: Verdict) -> int | None:
+        """The index of the cause of a verdict."""
+        if verdict.against is not None and verdict.against.endswith("rank"):
+            return next((at for at, cause in enumerate(self.causes) if cause.kind == "slow rank"), None)
+        if verdict.metric.startswith("memory.peak"):
+            return next((at for at, cause in enumerate(self.causes) if cause.metric == "memory"), None)
+        names = self.components.get(verdict.metric, ()) or (verdict.metric,)
+        changes = [change for name in sorted(names) if (change := self._change(name)) is not None]
+        largest = max(changes, key=lambda change: abs(change.relative or 0.0), default=None)
+        if largest is None or not _agrees(verdict, largest, is_derived=names != (verdict.metric,)):
+            return None
+        return self._share(largest)
+
+    def _share(self, change: _MetricChange) -> int | None:
+        """The cause that makes most of a change."""
+        total = float(change.by_node.sum())
+        parts = self._parts(change.by_node)
+        if total == 0 or not parts:
+            return None
+        at = max(range(len(parts)), key=lambda at: parts[at] / total)
+        return at if parts[at] / total >= _MOST else None
+
+    def _parts(self, by_node: Floats) -> list[float]:
+        """The part of each cause; the host's time in calls of the runtime waits for the device."""
+        direct = [float(by_node[sorted(own)].sum()) for own in self.nodes]
+        waits = by_node.copy()
+        waits[~self._kinds("runtime")] = 0
+        waits[sorted(node for own in self.nodes for node in own)] = 0
+        waited, work = float(waits.sum()), self._work
+        same = sum(size for size in work if size * waited > 0)
+        waiting = [waited * size / same if size * waited > 0 else 0.0 for size in work]
+        return [part + more for part, more in zip(direct, waiting, strict=True)]
+
+    @cached_property
+    def _work(self) -> list[float]:
+        """The change of the device's time by each cause, in s per step."""
+        device = np.where(self._kinds(*DEVICE_KINDS), self._wall, 0)
+        return [float(device[sorted(own)].sum()) for own in self.nodes]
+
+    def _change(self, metric: str) -> _MetricChange | None:
+        """The change of a metric by node; None if it has no place in the tree."""
+        family, _, name = metric.partition(".")
+        if family == "step" and name:
+            chosen = np.ones(len(self._wall), bool) if name == "time" else self._kinds(*_PARTS.get(name, ()))
+            return self._of_wall(chosen)
+        if family == "comm" and name:
+            chosen = self._kinds("communication", "collective")
+            return self._of_wall(chosen) if name == "exposed" else self._of_busy(chosen)
+        if family == "gpu" and name:
+            return self._of_device(name)
+        return self._of_calls(metric, family, name)
+
+    def _of_device(self, name: str) -> _MetricChange | None:
+        kernels = self._kinds("kernel", "communication")
+        if name.startswith("idle"):
+            return self._of_wall(~self._kinds(*DEVICE_KINDS))
+        if name in ("utilization", "sm_efficiency"):
+            base, new = (side.wall.mean(axis=1) for side in (self.alignment.base, self.alignment.new))
+            shares = [float(wall[kernels].sum() / max(wall.sum(), 1e-12)) for wall in (base, new)]
+            return _MetricChange(self._wall * (kernels - shares[0]), _relative(*shares))
+        base, new = (np.where(kernels, side.busy.mean(axis=1), 0) for side in (self.alignment.base, self.alignment.new))
+        moved = np.abs(new / max(new.sum(), 1e-12) - base / max(base.sum(), 1e-12))
+        return _MetricChange(moved, None, has_sign=False) if moved.any() else None
+
+    def _of_calls(self, metric: str, family: str, name: str) -> _MetricChange | None:
+        """The change of the calls with a name; a metric of no known family has the name of a node."""
+        nodes = self.alignment.nodes
+        if family == "collective":
+            plain = name.partition(".")[0].replace("_", "").lower()
+            found = [node.kind == "communication" and plain in node.name.replace("_", "").lower() for node in nodes]
+        elif kinds := _FAMILIES.get(family, ()):
+            wanted = stable_name(name)
+            found = [node.kind in kinds and node.name == wanted for node in nodes]
+        else:
+            found = [node.name in (metric, metric.rpartition(".")[0]) for node in nodes]
+        chosen = np.array(found, bool)
+        if not chosen.any():
+            return None
+        return self._of_busy(chosen if family in ("kernel", "collective") else self._below(chosen))
+
+    def _below(self, chosen: Masks) -> Masks:
+        """The chosen nodes, and the host's calls below them."""
+        found: Masks = chosen.copy()
+        host = ~self._kinds(*DEVICE_KINDS)
+        for index, node in enumerate(self.alignment.nodes[1:], 1):
+            found[index] |= found[node.parent] and host[index]
+        return found
+
+    def _of_wall(self, chosen: Masks) -> _MetricChange | None:
+        sums = [float(side.wall[chosen].mean(axis=1).sum()) for side in (self.alignment.base, self.alignment.new)]
+        return _MetricChange(np.where(chosen, self._wall, 0), _relative(*sums)) if any(sums) else None
+
+    def _of_busy(self, chosen: Masks) -> _MetricChange:
+        base, new = (np.where(chosen, own, 0) for own in self._own)
+        return _MetricChange(new - base, _relative(float(base.sum()), float(new.sum())), not (base.any() and new.any()))
+
+    @cached_property
+    def _wall(self) -> Floats:
+        change: Floats = self.alignment.new.wall.mean(axis=1) - self.alignment.base.wall.mean(axis=1)
+        return change
+
+    @cached_property
+    def _own(self) -> tuple[Floats, Floats]:
+        """The durations of calls without those of the host's calls in them, on both sides, (n,) each."""
+        parents = np.array([node.parent for node in self.alignment.nodes], np.int64)
+        host = ~self._kinds(*DEVICE_KINDS) & (parents >= 0)
+        busy = [side.busy.mean(axis=1) for side in (self.alignment.base, self.alignment.new)]
+        below = [np.bincount(parents[host], one[host], len(one)) for one in busy]
+        return busy[0] - below[0], busy[1] - below[1]
+
+    def _kinds(self, *kinds: str) -> Masks:
+        found: Masks = np.array([node.kind in kinds for node in self.alignment.nodes], bool)
+        return found
+
+
+def _relative(base: float, new: float) -> float | None:
+    return new / base - 1 if base > 0 else None
+
+
+def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> bool:
+    """True if the tree changed as the verdict says: absent on a side, in the same direction, or across the bound."""
+    if verdict.outcome == "error":
+        return change.is_absent and verdict.reason in _ABSENT
+    if not change.has_sign or is_derived:
+        return True
+    estimate = verdict.change.estimate if verdict.change else None
+    if estimate is not None:
+        return estimate * float(change.by_node.sum()) > 0
+    if verdict.kind == "limit" and verdict.new is not None and verdict.new.estimate is not None:
+        return _crossed(verdict, verdict.new.estimate, change.relative)
+    return False
+
+
+def _crossed(verdict: Verdict, new: float, relative: float | None) -> bool:
+    """True if the base met the limit that the new runs break, or may break."""
+    if verdict.bound is None or relative is None or relative <= -1:
+        return relative is None
+    before = new / (1 + relative)
+    return before < verdict.bound if verdict.comparator in ("under", "at most") else before > verdict.bound

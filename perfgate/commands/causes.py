@@ -1,0 +1,69 @@
+"""The causes of the verdicts of a command: what changed between the call trees of the base and the new runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from perfgate.causes.find import find_causes
+from perfgate.core import NextStep, Run, Verdict
+from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.verdicts import verdict_ids
+from perfgate.core.wording import clip
+from perfgate.judge.derived import component_names
+from perfgate.judge.subjects import name_of
+from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.syntax.sentence import Selector
+
+#: The longest place in a next step, in characters.
+_LONGEST_PLACE = 160
+
+
+def causes_of(
+    base: Sequence[Run],
+    new: Sequence[Run],
+    verdicts: Sequence[Verdict] = (),
+    components: Mapping[str, Collection[str]] | None = None,
+) -> CauseReport | None:
+    """Return the causes of the change, with the verdicts that each explains; None if a side has no call trees."""
+    sides = [[run.call_trees for run in side if run.call_trees] for side in (base, new)]
+    if not all(sides):
+        return None
+    devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
+    other = bool(devices[0] and devices[1] and devices[0] != devices[1])
+    return find_causes(*sides, other_device=other, verdicts=verdicts, components=components)
+
+
+def components_of(ruleset: Ruleset) -> dict[str, Collection[str]]:
+    """Return what derived metrics and expressions are computed from, by the name that their verdicts have."""
+    found: dict[str, Collection[str]] = {}
+    for rule in ruleset.rules:
+        subject = rule.sentence.subject
+        if not isinstance(subject, Selector) or subject.pattern in ruleset.metrics:
+            name = name_of(subject, rule.sentence.subject_text)
+            found[name] = component_names(subject, ruleset.metrics) - {name}
+    return found
+
+
+def advised(verdicts: Sequence[Verdict], found: CauseReport | None) -> tuple[Verdict, ...]:
+    """Return the verdicts; of one that lacks a metric because of a cause, the next step names the cause.
+
+    The steps that such a verdict has alone, to look for the metric or to complete the base, lead nowhere.
+    """
+    causes = {name: cause for cause in (found.causes if found else ()) for name in cause.verdicts}
+    return tuple(
+        replace(verdict, next_step=_step(verdict, causes[name]))
+        if verdict.outcome == "error" and name in causes
+        else verdict
+        for verdict, name in zip(verdicts, verdict_ids(verdicts), strict=True)
+    )
+
+
+def _step(verdict: Verdict, cause: Cause) -> NextStep:
+    """Return the step of a verdict on calls that came or went."""
+    where = clip(" / ".join(cause.where), _LONGEST_PLACE)
+    if verdict.reason == "metric-absent":
+        text = f"find what changed the calls at {where}; if the change is intended, remove the rule for this metric"
+    else:
+        text = f"find what changed the calls at {where}; if the change is intended, add base runs after the merge"
+    return NextStep("find-cause", text)
