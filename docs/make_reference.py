@@ -218,6 +218,11 @@ def formats() -> str:
     return table(["format", "source", "metrics"], rows)
 
 
+def checked() -> str:
+    """Return the table of what each reader was checked against."""
+    return table(["format", "checked against"], [[f"`{found.name}`", found.checked] for found in FORMATS])
+
+
 def signs() -> str:
     """Return the table of the signs by which each format is recognised."""
     return table(["format", "recognised by"], [[f"`{found.name}`", _sign(found)] for found in FORMATS])
@@ -280,6 +285,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "units": units,
     "grammar": sentence_grammar,
     "formats": formats,
+    "checked": checked,
     "signs": signs,
     "limits": reading_limits,
     "score": score,

@@ -22,7 +22,7 @@ from perfgate.rules.syntax.sentence import Clause, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
-_HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share")
+_HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu")
 
 
 class CannotJudge(Exception):

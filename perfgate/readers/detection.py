@@ -14,7 +14,8 @@ from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.json_outline import JsonOutline
 from perfgate.readers.not_recognised import about, console
-from perfgate.readers.registry import FORMATS, Format, find_format, format_names, plugins, read_outside
+from perfgate.readers.outside_formats import find_format, format_names, plugins, read_outside
+from perfgate.readers.registry import FORMATS, Format
 from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: How much of a file is examined: a little first, because most files show their format at once.

@@ -39,6 +39,7 @@ from perfgate.readers.values import checked, mapping, number
 NAME = "hf-trainer"
 TITLE = "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints"
 METRICS = "every number by its printed name: `train_runtime`, `train_samples_per_second`, `eval_loss`, ..."
+CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
 
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")

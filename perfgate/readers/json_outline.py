@@ -107,6 +107,9 @@ asv = _rule("with the 'commit_hash' and 'results' of asv", "commit_hash", "resul
 #: `results` of nccl-tests: sizes, measured out of place and in place.
 nccl_tests = _rule("of nccl-tests results", "results.*.size", "results.*.out_of_place|results.*.in_place")
 
+#: One record of a log of Levanter, or the first of them.
+levanter = _rule("of Levanter's JSON tracker", 'tracker="json_logger"')
+
 
 def nsys(outline: JsonOutline) -> str | None:
     """A list of rows as `nsys stats --format json` writes them: objects with a total and a name."""

@@ -51,6 +51,7 @@ METRICS = (
     "the action as printed (quote names that begin with `[`), labelled with its stage; `ACTION.function`; operators as "
     "in torch-table"
 )
+CHECKED = "Lightning 1.9.5 and 2.6: reports that they wrote; public reports of 0.8 to 2.x"
 
 _TITLE_WORDS, _SECTION_WORDS = "Profiler Report", "Profile stats for: "
 _TITLE = re.compile(r"(?:\b(FIT|VALIDATE|TEST|PREDICT|TUNE) )?\bProfiler Report(?:: rank (\d{1,9}))?\s*$")

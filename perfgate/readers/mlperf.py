@@ -30,6 +30,7 @@ from perfgate.readers.values import checked, mapping
 NAME = "mlperf"
 TITLE = "an MLPerf training log (:::MLLOG)"
 METRICS = "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`, ..."
+CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
 
 WORD = ":::MLLOG"
 _RUN_TIME, _INIT_TIME = Key("run_time"), Key("init_time")

@@ -5,6 +5,7 @@ module has a docstring that quotes the format and cites its source, and
 
     TITLE = "a log of mytool"                            what the format is, for the pages
     METRICS = "`step_time`, and losses as printed"       which metrics rules can name, for the pages, in Markdown
+    CHECKED = "mytool 1.2: files that it wrote"          which version the reader was checked against, and how
 
     def read(file: InputFile) -> tuple[Run, ...]: ...    one Run for each run in the file, at least one
 
@@ -20,27 +21,20 @@ It counts what it keeps, through `RunBuilder` or `file.count`, so that the limit
     from perfgate.readers import Format                  mytool_reader.py; a module with FORMAT is as good
     FORMAT = Format("mytool", "mytool_reader", markers={"mytool step": r"mytool step \d+: "})
 
-These packages are only searched for when no format of perfgate matches, or when --format names an unknown format. A
-package that cannot be loaded, or whose reader fails, is reported in one line and harms no other file.
+`outside_formats` loads it. These packages are only searched for when no format of perfgate matches, or when --format
+names an unknown format. A package that cannot be loaded, or whose reader fails, is reported in one line and harms no
+other file.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from importlib import import_module
-from types import ModuleType
 
-from perfgate.core import Run
-from perfgate.core.resource_limits import OverLimit
-from perfgate.core.wording import clip, one_line
 from perfgate.readers import json_outline
 from perfgate.readers.json_outline import JsonOutline
-from perfgate.readers.text import SQLITE, InputFile
-
-GROUP = "perfgate.readers"
+from perfgate.readers.text import SQLITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +71,11 @@ class Format:
     def metrics(self) -> str:
         """Which metrics rules can name, in Markdown."""
         return str(import_module(self.module, __package__).METRICS)
+
+    @property
+    def checked(self) -> str:
+        """Which version of the tool the reader was checked against, and how."""
+        return str(import_module(self.module, __package__).CHECKED)
 
 
 #: The names that Megatron-LM's oldest records begin with, which otherwise look like DeepSpeed's.
@@ -177,81 +176,32 @@ FORMATS: tuple[Format, ...] = (
         },
         outline=json_outline.nccl_tests,
     ),
+    Format(
+        "nanogpt",
+        ".training_logs.nanogpt",
+        markers={"iter ": r"\biter \d{1,18}: loss \S{1,40}, (?:\S.{0,200}, )?time \S{1,40}?ms\b"},
+    ),
+    Format(
+        "torchtitan",
+        ".training_logs.torchtitan",
+        markers={"step: ": r"\bstep: {0,20}\d{1,18} {1,9}loss: {0,20}\S{1,40} {1,9}.{0,200}(?:tps|wps): "},
+    ),
+    Format(
+        "nemo",
+        ".training_logs.nemo",
+        markers={
+            "Training epoch ": r"\bTraining epoch \d{1,9}, iteration \d{1,18}/\d{1,18} \| ",
+            "train_step_timing in s=": "",
+        },
+    ),
+    Format("maxtext", ".training_logs.maxtext", markers={"completed step: ": r"\bcompleted step: \d{1,18}, seconds: "}),
+    Format(
+        "levanter",
+        ".training_logs.levanter",
+        markers={'"tracker": "json_logger"': ""},
+        hints={"Progress on:train ": r"Progress on:train \S{1,40} rate:"},
+        outline=json_outline.levanter,
+    ),
     Format("perfgate", ".recorded.results", outline=json_outline.results),
     Format("recording", ".recorded.recording", outline=json_outline.recording),
 )
-
-
-def read_outside(known: Format, file: InputFile) -> tuple[Run, ...]:
-    """Return the runs of a file; if the reader fails, one run with the error."""
-    try:
-        runs = tuple(import_module(known.module).read(file))
-        if not runs or not all(isinstance(run, Run) for run in runs):
-            raise TypeError("read() must return at least one Run")
-    except OverLimit:
-        raise
-    except (Exception, SystemExit) as error:
-        message = _fault(f"the reader {known.name!r} of {known.package} failed", error)
-        return (Run(file.name, known.name, (), (*file.problems, file.problem("error", message))),)
-    return runs
-
-
-@dataclass(frozen=True, slots=True)
-class Plugins:
-    """The formats of installed packages, and what is wrong with such packages, one line each."""
-
-    formats: list[Format] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-
-
-@cache
-def plugins() -> Plugins:
-    """Return the formats of installed packages; to search for the packages takes milliseconds."""
-    from importlib.metadata import entry_points
-
-    found = Plugins()
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
-        try:
-            loaded = _checked(entry.load(), package, found)
-        except (Exception, SystemExit) as error:
-            found.faults.append(_fault(f"the reader {entry.name!r} of {package} cannot be loaded", error))
-        else:
-            found.formats.append(loaded)
-    return found
-
-
-def find_format(name: str) -> Format | None:
-    """Return the format of this name; packages are searched only if perfgate has none."""
-    own = next((known for known in FORMATS if known.name == name), None)
-    return own or next((known for known in plugins().formats if known.name == name), None)
-
-
-def format_names() -> list[str]:
-    """Return the names of all formats, those of installed packages last."""
-    return [known.name for known in (*FORMATS, *plugins().formats)]
-
-
-def _checked(loaded: object, package: str, before: Plugins) -> Format:
-    """Return the format that an entry point names, made safe to use. Raises an error that says what is wrong."""
-    found = vars(loaded).get("FORMAT") if isinstance(loaded, ModuleType) else loaded
-    if not isinstance(found, Format):
-        raise TypeError("the entry point names neither a Format nor a module with FORMAT")
-    if any(found.name == known.name for known in (*FORMATS, *before.formats)):
-        raise ValueError(f"the format {found.name!r} exists already")
-    for pattern in (*found.markers.values(), *found.hints.values(), found.late_key):
-        re.compile(pattern)
-    rule = found.outline
-
-    def outline(document: JsonOutline) -> str | None:
-        try:
-            return rule(document) if rule else None
-        except Exception as error:
-            before.faults.append(_fault(f"the reader {found.name!r} of {package} failed", error))
-            return None
-
-    return replace(found, outline=outline, package=package)
-
-
-def _fault(what: str, error: BaseException) -> str:
-    return clip(one_line(f"{what}: {type(error).__name__}: {error}"), 500)

@@ -34,6 +34,7 @@ from perfgate.readers.values import mapping
 NAME = "vllm"
 TITLE = "vLLM benchmark results (JSON)"
 METRICS = "`mean_ttft`, `p99_itl`, `request_throughput`, ...; each request's `ttft`, `itl`, `latency`"
+CHECKED = "vLLM's sources of 2024 to 2026; generated files"
 
 _IN_MS = re.compile(r"([\w.]+)_ms")
 _RATE = re.compile(r"\w*(?:_throughput|_goodput|_per_second|_per_s)")

@@ -21,7 +21,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import THROTTLE
 from perfgate.documents.json import load_json
 from perfgate.readers import join_runs, read, with_missing_ranks
-from perfgate.readers.registry import find_format, format_names, plugins
+from perfgate.readers.outside_formats import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused, shown_path

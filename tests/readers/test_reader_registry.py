@@ -92,7 +92,7 @@ def test_a_format_can_be_forced():
 def test_every_reader_has_what_the_registry_asks_for():
     assert len({known.name for known in FORMATS}) == len(FORMATS)
     for known in FORMATS:
-        assert known.title
+        assert all((known.title, known.metrics, known.checked))
         module = import_module(known.module, "perfgate.readers")
         assert module.__doc__
         assert callable(module.read)

@@ -29,6 +29,7 @@ from perfgate.readers.values import mapping, shown
 NAME = "asv"
 TITLE = "a results file of asv, version 1 or 2"
 METRICS = "the benchmark with its parameters: `bench.time_a(8, 'x')`"
+CHECKED = "asv's sources, versions 1 and 2 of its files; public files"
 
 #: The units of asv's kinds of benchmarks, which are in the name of a function or class.
 _UNITS = (

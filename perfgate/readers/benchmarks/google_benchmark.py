@@ -27,6 +27,7 @@ from perfgate.readers.values import shown
 NAME = "google-benchmark"
 TITLE = "JSON of Google Benchmark (--benchmark_out_format=json)"
 METRICS = "the benchmark's full name, and `NAME.cpu_time`, `NAME.COUNTER`"
+CHECKED = "Google Benchmark 1.7.1: a file that it wrote; sources of 1.0 to 1.9"
 
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")

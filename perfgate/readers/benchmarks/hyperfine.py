@@ -23,6 +23,7 @@ from perfgate.readers.values import mapping
 NAME = "hyperfine"
 TITLE = "JSON of hyperfine (--export-json)"
 METRICS = "the command, and `COMMAND.user`, `.system` and `.memory_usage`, labelled with its parameters"
+CHECKED = "hyperfine 1.15.0: a file that it wrote"
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

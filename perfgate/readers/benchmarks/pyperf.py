@@ -30,6 +30,7 @@ from perfgate.readers.values import mapping, shown
 NAME = "pyperf"
 TITLE = "JSON of pyperf: each process run is a run"
 METRICS = "the benchmark's name"
+CHECKED = "pyperf 2.10.0: a file that it wrote"
 
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 

@@ -22,6 +22,7 @@ from perfgate.readers.values import mapping
 NAME = "pytest-benchmark"
 TITLE = "JSON of pytest-benchmark (pytest --benchmark-json)"
 METRICS = "the benchmark's full name"
+CHECKED = "pytest-benchmark 5.3.1: files that it wrote"
 
 _STATISTICS = ("mean", "median", "min", "max", "stddev", "total")
 

@@ -29,6 +29,7 @@ from perfgate.readers.values import mapping
 NAME = "timeit"
 TITLE = "timing results: lists of seconds under `times`, as JSON or as printed Python objects"
 METRICS = "the `computation`, labelled with its configuration's name"
+CHECKED = "files of one project; generated files"
 
 #: Between documents: the name of the next result, or times that belong to a document that was broken off.
 _BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')

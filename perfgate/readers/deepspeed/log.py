@@ -38,6 +38,7 @@ METRICS = (
     "`.busbw`, `.straggler`, labelled with the message size; `flops_profiler.forward_latency`, `.throughput`, ...; of "
     "open_clip and EVA-CLIP lines `batch_time`, `data_time`, `batch_rate`"
 )
+CHECKED = "DeepSpeed 0.19.8: a log that it wrote; public logs of 0.1 to 0.18"
 
 _THROUGHPUT = re.compile(
     r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(\d{1,18}), (?=(?:RunningAvg)?SamplesPerSec=)"

@@ -54,6 +54,7 @@ from perfgate.readers.values import checked, fault_of, mapping, number
 NAME = "nccl-tests"
 TITLE = "nccl-tests: the printed table, or the JSON document of -J; bigscience's all_reduce benchmark"
 METRICS = "`COLLECTIVE.time`, `.algbw`, `.busbw`, `.avg_busbw`, labelled with `size` and `place`"
+CHECKED = "nccl-tests' sources to 2.17; generated tables and files"
 
 _WORDS = ("algbw", "(GB/s)", "_perf", "#  Rank", "#   Rank", "Avg bus bandwidth", "Out of bounds", " failure ", "  ")
 _HEADER = re.compile(r"#\s*(size\b.{0,300}\balgbw\b.*)")

@@ -32,6 +32,7 @@ from perfgate.readers.values import fault_of
 NAME = "ncu"
 TITLE = "Nsight Compute CSV (`ncu --csv`), details or raw page"
 METRICS = "`kernel.NAME.METRIC`, one value a launch"
+CHECKED = "Nsight Compute: its documentation and public files; generated files"
 
 _NUMBER = re.compile(r"[-+.,]*\d|[-+]?(?:nan|inf(?:inity)?)\Z", re.ASCII | re.IGNORECASE)
 #: The size of the part of the file that is searched for a number with a decimal mark, in bytes.

@@ -34,6 +34,7 @@ METRICS = (
     "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `memcpy.NAME.size`, `range.NAME`, `os.NAME`: aggregates of a "
     "summary, one value for each activity of an export"
 )
+CHECKED = "Nsight Systems: its documentation and public reports; generated files"
 
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)

@@ -23,6 +23,7 @@ from perfgate.readers.values import in_base
 NAME = "recording"
 TITLE = "a recording of perfgate.Recorder that was not closed"
 METRICS = "whatever was recorded until then"
+CHECKED = "perfgate itself"
 SCHEMA = "perfgate.recording/1"
 
 _OPEN = (

@@ -30,6 +30,7 @@ from perfgate.readers.values import in_base
 NAME = "perfgate"
 TITLE = "perfgate results (perfgate.results/1)"
 METRICS = "whatever was recorded"
+CHECKED = "perfgate itself"
 
 INCOMPLETE = "the recording is incomplete"
 

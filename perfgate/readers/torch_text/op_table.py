@@ -30,6 +30,7 @@ METRICS = (
     "`OP.cpu_time`, `OP.self_device_time`, `OP.cpu_memory`, `OP.flops`, `OP.calls`, ... (`cuda` and `xpu` may be "
     "written for `device`)"
 )
+CHECKED = "torch 2.13: tables that it printed, with its numbers; public tables of torch 1.1 to 2.x"
 
 Labels = Mapping[str, str]
 

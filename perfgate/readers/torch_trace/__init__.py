@@ -37,6 +37,7 @@ METRICS = (
     "`kernel.NAME`, `op.NAME`, `range.NAME`, `collective.NAME` (`.bytes`, `.bus_bandwidth`); "
     "`memory.peak_allocated`, `memory.peak_reserved`"
 )
+CHECKED = "torch 2.13: traces that it wrote; public traces of torch 1.8 to 2.x on NVIDIA and AMD GPUs"
 
 
 def read(document: InputFile) -> tuple[Run, ...]:

@@ -1,0 +1,110 @@
+"""Logs of Levanter (and of Marin's trainer) with its JSON tracker, and its progress lines.
+
+    2026-04-02 INFO {"tracker": "json_logger", "event": "log", "step": 5, "metrics": {"throughput/duration": 0.51,
+      "throughput/tokens_per_second": 8032.1, "throughput/mfu": 41.2}}                          (on one line)
+    {"tracker": "json_logger", "event": "summary", "metrics": {"throughput/device_kind": "TPU v4"}}
+    Progress on:train 1.20kit/10.0kit rate:6.9it/s remaining:21:03 elapsed:02:51 postfix:loss=3.21
+
+Source: stanford-crfm/levanter 1.2 `tracker/json_logger.py`, `callbacks/_metrics.py`, `trainer.py`; tqdm-loggable 0.2
+`tqdm_logging.py`. A step is logged in several records, each with some of its metrics.
+
+| metric | unit | printed as |
+|---|---|---|
+| `iteration_time` | s | `throughput/duration` |
+| `tokens_per_second`, `samples_per_second` | 1/s | `throughput/tokens_per_second`, `throughput/examples_per_second` |
+| `throughput` | FLOP/s | `throughput/gflops_per_second`, of all devices |
+| `mfu`, a share | 1 | `throughput/mfu`, in % |
+| `hook_time`, `loading_time` | s | `throughput/hook_time`, `throughput/loading_time` |
+| `loss`, `eval.loss`, ... | 1 | `train/loss`, `eval/loss` and other losses |
+| `eval.loading_time`, `eval.total_time` | s | the same with `/` |
+| `progress.iterations_per_second` | 1/s | `rate` of `train`: tqdm's running average |
+
+Totals and hyperparameters are not read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, mapping
+
+NAME = "levanter"
+TITLE = "a log of Levanter: records of its JSON tracker, or its progress lines"
+METRICS = (
+    "`iteration_time`, `tokens_per_second`, `throughput`, `mfu`, `hook_time`, `loading_time`, `loss`, `eval.loss`, "
+    "...; of progress lines `progress.iterations_per_second`"
+)
+CHECKED = "Levanter 1.2's sources: generated logs; progress lines printed by tqdm-loggable 0.2"
+
+WORD = '"tracker": "json_logger"'
+_PROGRESS_WORD = "Progress on:train "
+_RATE = Key("progress.iterations_per_second")
+_PROGRESS = re.compile(r"Progress on:train \S{1,40} rate:([\d.,]{1,20})(it/s|s/it) ")
+_KNOWN = {
+    "throughput/duration": ("iteration_time", "s", 1.0),
+    "throughput/tokens_per_second": ("tokens_per_second", "1/s", 1.0),
+    "throughput/examples_per_second": ("samples_per_second", "1/s", 1.0),
+    "throughput/gflops_per_second": ("throughput", "FLOP/s", 1e-9),
+    "throughput/mfu": ("mfu", "1", 100.0),
+    "throughput/hook_time": ("hook_time", "s", 1.0),
+    "throughput/loading_time": ("loading_time", "s", 1.0),
+    "train/loss": ("loss", "1", 1.0),
+}
+_OTHER = re.compile(r"eval/(?:.*/)?(?:\w*loss|loading_time|total_time)")
+_DECODER = json.JSONDecoder()
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log."""
+    runs = Runs(lambda: RunBuilder(file, NAME))
+    for number, line, _, ended in file.lines((WORD, _PROGRESS_WORD)):
+        at = line.find("{")
+        if WORD in line and at >= 0:
+            _record(runs, line[at:], number, ended)
+        elif (found := _PROGRESS.search(line)) and ended:
+            _progress(runs.run, found[1].replace(",", ""), found[2], number)
+    return runs.finish()
+
+
+def _record(runs: Runs[RunBuilder], text: str, line: int, ended: bool) -> None:
+    """Read one record of the tracker; another program may have printed something behind it."""
+    try:
+        record, _ = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        if ended:
+            runs.run.say("error", "a record cannot be read", line, f": {text.strip()[:80]!r}")
+        else:
+            runs.run.say("warning", "the last record is cut off; left out", line)
+        return
+    metrics, step = mapping(mapping(record).get("metrics")), mapping(record).get("step")
+    if kind := metrics.get("throughput/device_kind"):
+        runs.run.fact("gpu", str(kind)[:200], line)
+    if type(step) is int and 0 <= step < 1 << 53 and mapping(record).get("event") == "log":
+        if any(name in _KNOWN for name in metrics):
+            runs.count("step", step, line)
+        _metrics(runs.run, metrics, step, line)
+
+
+def _metrics(run: RunBuilder, metrics: Mapping[str, Any], step: int, line: int) -> None:
+    for name, value in metrics.items():
+        if name in _KNOWN:
+            metric, unit, per = _KNOWN[name]
+            run.sample(Key(metric), unit, value, line, per=per, step=step)
+        elif _OTHER.fullmatch(name):
+            run.sample(Key(name.replace("/", ".")), "s" if name.endswith("_time") else "1", value, line, step=step)
+
+
+def _progress(run: RunBuilder, text: str, unit: str, line: int) -> None:
+    """Add the rate of a progress line: iterations in a second, or seconds for an iteration."""
+    value, fault = checked(text, "s")
+    if fault or not value:
+        run.refuse(_RATE, fault or "a rate of 0; left out", line)
+    else:
+        run.sample(_RATE, "1/s", value if unit == "it/s" else 1 / value, line)

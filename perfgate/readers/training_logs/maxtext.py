@@ -1,0 +1,78 @@
+"""Logs of MaxText: the lines of its metric logger.
+
+    completed step: 5, seconds: 5.668, TFLOP/s/device: 134.909, Tokens/s/device: 8671.794, total_weights: 196608,
+      loss: 10.879, lm_loss: 10.879, perplexity: 53049.4                                        (on one line)
+    Completed eval step: 3, seconds: 1.204, running loss=10.702, ...
+    Completed eval after train step 20, loss=10.700, perplexity=44355.8, total_weights=...
+
+Source: AI-Hypercomputer/maxtext `src/maxtext/common/metric_logger.py` (0.2.4), and its lines of 2023 and 2024
+(`TFLOP/s` for `TFLOP/s/device`, no tokens).
+
+| metric | unit | printed as |
+|---|---|---|
+| `iteration_time` | s | `seconds` |
+| `throughput_per_gpu` | FLOP/s | `TFLOP/s/device` |
+| `tokens_per_second_per_gpu` | 1/s | `Tokens/s/device` |
+| `loss`, `lm_loss`, `perplexity`, `mtp_loss` and other losses | 1 | the same |
+| `eval.iteration_time` | s | `seconds` of an eval step |
+| `eval.loss`, `eval.perplexity`, ... | 1 | of an evaluation; running averages of eval steps are left out |
+
+Step n is step n. A step at which the profiler starts or stops has no time in the log.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core import Run
+from perfgate.readers.text import InputFile
+from perfgate.readers.training_logs.step_lines import StepLog
+
+NAME = "maxtext"
+TITLE = "a log of MaxText (`completed step: .., seconds: .., TFLOP/s/device: ..`)"
+METRICS = (
+    "`iteration_time`, `throughput_per_gpu`, `tokens_per_second_per_gpu`, `loss`, `perplexity`, `eval.iteration_time`, "
+    "`eval.loss`, ..."
+)
+CHECKED = "MaxText 0.2.4's `metric_logger.py`: generated logs; logs in public repositories (2023 to 2026)"
+
+_STEP = re.compile(r"\bcompleted step: (\d{1,18}), (seconds: .*)")
+_EVAL_STEP = re.compile(r"\bCompleted eval step: (\d{1,18}), seconds: ([^\s,]{1,40})")
+_EVAL = re.compile(r"\bCompleted eval after train step (\d{1,18}), (\w.*)")
+_FIELD = re.compile(r"([\w/]{1,60}): ([^\s,]{1,40})")
+_EVAL_FIELD = re.compile(r"(\w{1,60})=([^\s,%]{1,40})(?=,|\s|$)")
+_FACTS = re.compile(r"System Information: Jax (V)ersion: (\S{1,40})|\bNum_(d)evices: (\d{1,9}), shape")
+_KNOWN = {
+    "seconds": ("iteration_time", "s", 1.0),
+    "TFLOP/s/device": ("throughput_per_gpu", "FLOP/s", 1e-12),
+    "TFLOP/s": ("throughput_per_gpu", "FLOP/s", 1e-12),
+    "Tokens/s/device": ("tokens_per_second_per_gpu", "1/s", 1.0),
+    "perplexity": ("perplexity", "1", 1.0),
+    "grad_norm": ("grad_norm", "1", 1.0),
+}
+_LOSS = re.compile(r"(?:\w+_)?loss|(?:\w+_)?perplexity|\w*accuracy")
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log."""
+    log = StepLog(file, NAME)
+    for number, line in log.lines("ompleted ", "System Information: Jax V", "Num_devices: "):
+        if found := _STEP.search(line):
+            if log.begin("", number, line, int(found[1]), 0):
+                fields = _FIELD.findall(found[2])
+                log.add_known(fields, _losses(fields) | _KNOWN)
+        elif found := _EVAL_STEP.search(line):
+            if log.begin("eval step", number, line, int(found[1]), 0):
+                log.add("eval.iteration_time", "s", found[2], printed_as="seconds")
+        elif found := _EVAL.search(line):
+            if log.begin("eval", number, line, int(found[1]), 0):
+                fields = _EVAL_FIELD.findall(found[2])
+                log.add_known(fields, _losses(fields), "eval.")
+        elif found := _FACTS.search(line):
+            name, value = ("jax", found[2]) if found[1] else ("world_size", int(found[4]))
+            log.run.fact(name, value, number)
+    return log.runs.finish()
+
+
+def _losses(fields: list[tuple[str, str]]) -> dict[str, tuple[str, str, float]]:
+    return {name: (name, "1", 1.0) for name, _ in fields if _LOSS.fullmatch(name)}

@@ -1,0 +1,78 @@
+"""Logs of NeMo 2: the lines of its ProgressPrinter; and of NeMo 1 and 2: progress bars with the time of a step.
+
+    Training epoch 0, iteration 45/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step: 45 |
+      max_memory_reserved: 127785762816 | max_memory_allocated: 115792977920 | reduced_train_loss: 11.96 |
+      train_step_timing in s: 6.08 | TFLOPS_per_GPU: 1.249e+03 | consumed_samples: 5888         (on one line)
+    Epoch 0: :  4%|4         | 4/100 [00:21<08:36, reduced_train_loss=11.00, global_step=3.000,
+      consumed_samples=32.00, train_step_timing in s=5.200]                                     (on one line)
+
+Source: NVIDIA/NeMo 2.5 `nemo/lightning/pytorch/callbacks/progress_printer.py`, `progress_bar.py`, `flops_callback.py`,
+`memory_profiler` values of `max_memory_*`, and `nemo/utils/exp_manager.py` (`TimingCallback`). Values are printed with
+4 digits; with `log_interval` over 1 they are means over the iterations since the last line.
+
+| metric | unit | printed as |
+|---|---|---|
+| `iteration_time` | s | `train_step_timing in s` |
+| `throughput_per_gpu` | FLOP/s | `TFLOPS_per_GPU` |
+| `tokens_per_second_per_gpu` | 1/s | `tokens_per_sec_per_gpu` |
+| `memory.peak_reserved`, `memory.peak_allocated`, `memory.allocated` | B | `max_memory_reserved`, ... |
+| `reduced_train_loss`, `val_loss`, `grad_norm` and other losses | 1 | the same |
+
+A line has the step `iteration`; a bar has `global_step`, and counts once for each of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core import Run
+from perfgate.readers.text import InputFile
+from perfgate.readers.training_logs.step_lines import StepLog
+
+NAME = "nemo"
+TITLE = "a log of NeMo (`Training epoch .., iteration ../.. | .. | train_step_timing in s: ..`)"
+METRICS = (
+    "`iteration_time`, `throughput_per_gpu`, `tokens_per_second_per_gpu`, `memory.peak_allocated`, "
+    "`reduced_train_loss`, `val_loss`, ..."
+)
+CHECKED = "NeMo 2.5's callbacks: generated logs; logs in public repositories (2024 to 2025)"
+
+_LINE = re.compile(r"\bTraining epoch \d{1,9}, iteration (\d{1,18})/\d{1,18} \| (.*)")
+_FIELD = re.compile(r"\s*([\w /.-]{1,80}): ([^\s|]{1,40})\s*")
+_BAR = re.compile(r"\bEpoch \d{1,9}: .{0,300}?\[(.{0,2000}?train_step_timing in s=[^\]]{1,400})")
+_BAR_FIELD = re.compile(r"([\w /.-]{1,80})=([^\s,\]]{1,40})")
+_KNOWN = {
+    "train_step_timing in s": ("iteration_time", "s", 1.0),
+    "TFLOPS_per_GPU": ("throughput_per_gpu", "FLOP/s", 1e-12),
+    "tokens_per_sec_per_gpu": ("tokens_per_second_per_gpu", "1/s", 1.0),
+    "max_memory_reserved": ("memory.peak_reserved", "B", 1.0),
+    "max_memory_allocated": ("memory.peak_allocated", "B", 1.0),
+    "peak_memory_usage": ("memory.peak_allocated", "B", 1.0),
+    "memory_allocated": ("memory.allocated", "B", 1.0),
+    "grad_norm": ("grad_norm", "1", 1.0),
+}
+_LOSS = re.compile(r"(?:\w+[_/])?loss(?:_\w+)?")
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log."""
+    log = StepLog(file, NAME)
+    for number, line in log.lines("Training epoch ", "train_step_timing in s="):
+        if found := _LINE.search(line):
+            fields = [(match[1], match[2]) for part in found[2].split("|") if (match := _FIELD.fullmatch(part))]
+            step = int(found[1])
+        elif found := _BAR.search(line):
+            fields = [(name.strip(), text) for name, text in _BAR_FIELD.findall(found[1])]
+            step = _whole(dict(fields).get("global_step", ""))
+        else:
+            continue
+        if log.begin("", number, line, step, 0):
+            losses = {name: (name, "1", 1.0) for name, _ in fields if _LOSS.fullmatch(name)}
+            log.add_known(fields, losses | _KNOWN)
+    return log.runs.finish()
+
+
+def _whole(text: str) -> int:
+    """Return a whole number that may be printed as `3.000`; 0 for another text."""
+    found = re.fullmatch(r"(\d{1,18})(?:\.0*)?", text)
+    return int(found[1]) if found else 0

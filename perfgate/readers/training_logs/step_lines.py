@@ -1,0 +1,108 @@
+"""What the readers of training logs have in common: runs, ranks and steps.
+
+A line may begin with what a launcher puts there: `[rank3]:` or `[default3]:` (torchrun), `3: ` (srun --label),
+`[1,3]<stdout>:` (mpirun --tag-output). That rank becomes the label `rank`. Several processes may also print the same
+step without a rank. Then the first line of a step counts, and a warning says so: values of other processes are no
+further samples of that step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from perfgate.core import Key
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked
+
+_RANK = re.compile(r"\s*(?:\[(?:rank|default)(\d{1,6})\]:|\[\d{1,6},(\d{1,6})\]<std(?:out|err)>:|(\d{1,6}): )")
+_AGAIN = "a step is printed again, perhaps by another process without its rank; the first line of a step counts"
+_CUT = "the last record is cut off; left out"
+
+#: A metric, its unit, and how many printed units are one base unit.
+Known = tuple[str, str, float]
+
+
+class StepLog:
+    """The runs of a log whose lines have a step.
+
+    Parameters:
+        file: the log.
+        name: the name of the format.
+    """
+
+    def __init__(self, file: InputFile, name: str) -> None:
+        self.file = file
+        self.runs = Runs(lambda: RunBuilder(file, name))
+        #: Of each kind of line and each rank: the step that came last, and the one before it.
+        self._last: dict[tuple[str, str | None], tuple[int, int]] = {}
+        self._run = self.runs.run
+        self._printed_again = False
+        #: The labels, the step and the line of the record that is being read.
+        self._labels: dict[str, str] = {}
+        self._step = 0
+        self._line = 0
+
+    @property
+    def run(self) -> RunBuilder:
+        """The run that is being read."""
+        return self.runs.run
+
+    def lines(self, *words: str) -> Iterator[tuple[int, str]]:
+        """Yield the lines with one of these words; the first words begin records, which are not read if cut off."""
+        for number_, line, _, ended in self.file.lines(words):
+            if ended:
+                yield number_, line
+            elif words[0] in line:
+                self.run.say("warning", _CUT, number_)
+
+    def begin(self, kind: str, line: int, text: str, printed: int, first: int) -> bool:
+        """Begin a record, and return whether it counts: False if its step was printed before.
+
+        Parameters:
+            kind: the kind of record; each kind has its own steps.
+            line, text: the line and its text.
+            printed: the step as printed.
+            first: the printed number of the first step, 0 or 1.
+        """
+        found = _RANK.match(text)
+        rank = next((str(int(one)) for one in found.groups() if one), None) if found else None
+        last, before = self._last.get((kind, rank), (-1, -1))
+        if printed == last or (printed == before and self._printed_again):  # a process may be one step behind
+            self.run.say("warning", _AGAIN, line)
+            self._printed_again = True
+            return False
+        self.runs.count(f"{kind} {rank}", printed, line)
+        if self._run is not self.run:
+            self._run, self._last, self._printed_again, last = self.run, {}, False, -1
+        self._last[kind, rank] = (printed, last)
+        self._labels = {"rank": rank} if rank is not None else {}
+        self._step, self._line = max(printed - first, 0), line
+        return True
+
+    def add(self, metric: str, unit: str, text: str, *, per: float = 1.0, printed_as: str | None = None) -> None:
+        """Add one number of the record, or a problem; `per` printed units are one base unit."""
+        key = Key.of(metric, **self._labels)
+        value, fault = checked(text, unit)
+        if fault:
+            self.run.refuse(key, fault, self._line)
+            return
+        column = self.run.column(key, unit, per, printed_as)
+        column.values.append(value)
+        column.steps.append(self._step)
+
+    def add_known(self, fields: Iterable[tuple[str, str]], known: Mapping[str, Known], prefix: str = "") -> None:
+        """Add the fields of a record that have a known name, the first of each name.
+
+        Parameters:
+            fields: printed names and texts.
+            known: for each printed name the metric, its unit, and how many printed units are one base unit.
+            prefix: what the metrics begin with: `eval.`.
+        """
+        left = dict(known)
+        for name, text in fields:
+            if name in left:
+                metric, unit, per = left.pop(name)
+                self.add(prefix + metric, unit, text, per=per, printed_as=name)
