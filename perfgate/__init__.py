@@ -9,7 +9,7 @@ The gate is the command `perfgate`. Programs may import the following names; eve
 * `pair` times two functions in turn in one process, for `judge_pairs`.
 * `measure_run`, `warmup_length` and `calibrate_prior` prepare a decision: the value of one run, the number of warm-up
   values, and the noise between unchanged runs.
-* `find_change_points` finds where the level of a history of runs changed.
+* `find_change_points` finds where the level of a history of runs changed; `load_history` reads the stored history.
 
 Names are imported at their first use, so `import perfgate` loads neither numpy nor scipy.
 """
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from perfgate.history.load import load_history
     from perfgate.judge.decide_change import judge_change
     from perfgate.judge.decide_limit import judge_limit
     from perfgate.judge.decide_promise import judge_promise
@@ -45,6 +46,7 @@ __all__ = [
     "judge_limit",
     "judge_pairs",
     "judge_promise",
+    "load_history",
     "measure_run",
     "pair",
     "warmup_length",
@@ -61,6 +63,7 @@ _HOMES = {
     "judge_limit": "perfgate.judge.decide_limit",
     "judge_pairs": "perfgate.judge.pairs",
     "judge_promise": "perfgate.judge.decide_promise",
+    "load_history": "perfgate.history.load",
     "measure_run": "perfgate.stats.statistics",
     "pair": "perfgate.measuring.in_process",
     "warmup_length": "perfgate.stats.steady",

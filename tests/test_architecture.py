@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "analysis": {"core", "rules", "stats", "judge"},
     "workspace": {"core", "documents", "rules", "readers"},
     "baselines": {"core", "documents", "stats", "rules", "judge", "workspace"},
+    "history": {"core", "documents", "stats", "rules", "judge", "workspace", "baselines"},
     "recorder": {"core"},
     "measuring": {"core", "workspace", "judge", "recorder"},
     "integrations": {"core", "recorder", "measuring"},
@@ -43,12 +44,13 @@ MAY_IMPORT = {
             "baselines",
             "measuring",
             "causes",
+            "history",
         ),
         *("reporters", "stats", "recorder"),
     },
-    "cli": {"core", "schemas", "commands", "reporters", "workspace", "baselines", "measuring", "editor"},
+    "cli": {"core", "schemas", "commands", "reporters", "workspace", "baselines", "measuring", "editor", "history"},
     "__main__": {"cli"},
-    "__init__": {"stats", "judge", "recorder", "measuring"},
+    "__init__": {"stats", "judge", "recorder", "measuring", "history"},
 }
 
 #: The home of each third-party package: the parts of perfgate that may import it.
@@ -62,14 +64,14 @@ HOMES = {
     "markupsafe": {"reporters.html.page"},
     "matplotlib": {"reporters.html.canvas"},
     "rich": {"reporters"},
-    "msgspec": {"documents.signed_files", "baselines", "readers", "reporters"},
+    "msgspec": {"documents.signed_files", "baselines", "readers", "reporters", "history"},
     "fsspec": {"baselines.bucket"},
     "pygls": {"editor.server"},
     "lsprotocol": {"editor.server"},
     "pynvml": {"workspace.surroundings"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
-    "numpy": {"core", "stats", "readers", "judge", "analysis", "baselines", "causes"},
+    "numpy": {"core", "stats", "readers", "judge", "analysis", "baselines", "causes", "history"},
 }
 
 #: What a recorded program may have, and must not be given by perfgate.
@@ -195,7 +197,9 @@ def test_a_file_name_is_in_two_folders_at_most() -> None:
 
 
 #: The rooms in which outcomes and exit codes are decided: no data without a type, no writing into frozen values.
-DECIDING = [path for path in MODULES if stage_of(path) in ("judge", "analysis", "causes", "stats", "baselines")]
+DECIDING = [
+    path for path in MODULES if stage_of(path) in ("judge", "analysis", "causes", "stats", "baselines", "history")
+]
 
 
 @pytest.mark.parametrize("path", DECIDING, ids=name_of)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from perfgate.baselines.places import UnsafeName, check_path, kind_of
+from perfgate.baselines.places import HISTORY, UnsafeName, check_path, kind_of
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
@@ -200,10 +200,25 @@ def open_store(path: str) -> WritableStore:
 
 
 def store_of(source: PolicySource, path: str) -> Store:
-    """Open the baselines of a policy source: a bucket is the same for every commit. Raises Refused."""
+    """Open the baselines of a policy source: a bucket is the same for every commit. Raises Refused.
+
+    Of a commit, the history is not read.
+    """
     if source.commit is None or "://" in path:
         return open_store(path)
-    return CommitStore(source.commit.below(path, surroundings.limits()), f"{shown_path(path)} at {source.ref}")
+    held = source.commit.below(path, surroundings.limits(), without=HISTORY)
+    return CommitStore(held, f"{shown_path(path)} at {source.ref}")
+
+
+def history_store_of(source: PolicySource, path: str, suite: str, environment: str) -> Store:
+    """Open the history of one environment of a policy source, with its path in the baselines. Raises Refused."""
+    if source.commit is None or "://" in path:
+        return open_store(path)
+    folder = f"{HISTORY}/{suite}/{environment}"
+    held = source.commit.below(f"{path}/{folder}", surroundings.limits())
+    files = {f"{folder}/{name}": data for name, data in held.files.items()}
+    refused = {f"{folder}/{name}": why for name, why in held.refused.items()}
+    return CommitStore(CommitFiles(files, refused), f"{shown_path(path)} at {source.ref}")
 
 
 @contextmanager

@@ -45,8 +45,12 @@ class Commit:
         top = git("rev-parse", "--show-toplevel", what=f"{ref} cannot be read").decode().strip()
         return cls(ref, _resolved(sha or ref), Path(top))
 
-    def below(self, path: str, limits: Limits) -> CommitFiles:
+    def below(self, path: str, limits: Limits, without: str | None = None) -> CommitFiles:
         """Read every file at or below a path of the working directory; a file itself has the path `.`.
+
+        Parameters
+        ----------
+        without: a folder below the path that is not read.
 
         Raises Refused (3) for a path outside of the repository, and if git fails.
         """
@@ -62,6 +66,8 @@ class Commit:
             facts, _, raw = entry.partition(b"\t")
             mode, _, blob, size = facts.decode().split()
             name = os.path.relpath(os.fsdecode(raw), top)
+            if without is not None and name.split("/")[0] == without:
+                continue
             if mode in _KINDS:
                 refused[name] = _KINDS[mode]
             elif int(size) > limits.baseline_bytes:

@@ -82,6 +82,14 @@ def head_commit() -> str | None:
     return _known_to_git("rev-parse", "HEAD")
 
 
+def branch() -> str | None:
+    """Return the branch that is measured: that of the job, or the one that is checked out; None for neither."""
+    job = os.environ.get("GITHUB_REF", "")
+    if job.startswith("refs/heads/"):
+        return job.removeprefix("refs/heads/")
+    return _known_to_git("symbolic-ref", "--short", "-q", "HEAD")
+
+
 def who() -> str:
     """Return the user who makes a decision: of GitHub Actions, of git, or of the login."""
     actor = os.environ.get("GITHUB_ACTOR") or _known_to_git("config", "user.name")

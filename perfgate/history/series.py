@@ -1,0 +1,203 @@
+"""One metric of the history in order: its levels, where they changed, who approved that, and whether it went away.
+
+Commits are ordered by git, as the first parents of the branch, because clocks jump and commits are measured late. Runs
+without a commit, and histories without a repository, are ordered by time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from perfgate.core import Better, Kind, Problem, fact_text
+from perfgate.core.wording import listed, plural
+from perfgate.history.approvals import ApprovedLevel
+from perfgate.history.commits import CommitLine
+from perfgate.history.records import HistoryRun, SeriesName
+from perfgate.history.store import HistoryColumn, StoredHistory
+from perfgate.stats.change_points import ChangePoint, find_change_points
+from perfgate.stats.distributions import FloatArray
+
+#: A change went away if a later level keeps at most this share of it.
+_GONE = 0.5
+#: An approval this many runs after a change is about it.
+_LATE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryChange:
+    """A lasting change of a level.
+
+    The change is in a commit after that of `last_good`, up to that of `first_bad`; `likely` is the first run of the new
+    level as far as the numbers tell. `went_away` is the run in which the old level came back, if it did.
+    """
+
+    point: ChangePoint
+    likely: HistoryRun
+    last_good: HistoryRun
+    first_bad: HistoryRun
+    #: The number of commits in the range, as git counts; None without a repository.
+    commits: int | None
+    went_away: HistoryRun | None
+    approval: ApprovedLevel | None
+    #: The facts of the machine that changed with the level: name, before, after.
+    facts: tuple[tuple[str, str, str], ...]
+
+    @property
+    def is_one_commit(self) -> bool:
+        """True if the commit is the same before and after: the code is not the cause."""
+        return self.last_good.commit is not None and self.last_good.commit == self.first_bad.commit
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySeries:
+    """One metric in order of its commits, in base units; the arrays are (n,), and NaN if a number is unknown."""
+
+    suite: str
+    environment: str
+    name: SeriesName
+    unit: str
+    better: Better
+    kind: Kind
+    runs: tuple[HistoryRun, ...]
+    values: FloatArray
+    errors: FloatArray
+    n_effective: FloatArray
+    n: FloatArray
+    changes: tuple[HistoryChange, ...]
+    #: The number of newer runs that do not have the metric.
+    missing_since: int
+
+    def levels(self) -> Iterator[tuple[int, int, float]]:
+        """Yield each level: its first run, the run after its last, and its value."""
+        bounds = [0, *(change.point.index for change in self.changes), len(self.runs)]
+        for start, end, change in zip(bounds, bounds[1:], (None, *self.changes), strict=False):
+            if change is not None:
+                yield start, end, change.point.after
+            elif self.changes:
+                yield start, end, self.changes[0].point.before
+            elif end:
+                ordered = sorted(self.values.tolist())
+                yield start, end, (ordered[(end - 1) // 2] + ordered[end // 2]) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """The order of the runs of a history: positions in its runs. `notes` say what is unusual about it."""
+
+    places: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+
+def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
+    """Return the order of runs: by commit, then by time. Runs of commits that are not on the line are left out.
+
+    By time alone if there is no repository, or if it has fewer than half of the commits (a shallow clone).
+    """
+    by_time = sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
+    with_commit = [i for i in by_time if runs[i].commit]
+    if line is None or not with_commit:
+        return RunOrder(tuple(by_time))
+    placed = {i: place for i in with_commit if (place := line.place(runs[i].commit)) is not None}
+    if 2 * len(placed) < len(with_commit):
+        count = len(with_commit) - len(placed)
+        why = f"{count} of {plural(len(with_commit), 'run')} are of commits that {line.ref} does not have here"
+        return RunOrder(tuple(by_time), (f"ordered by time: {why} (fetch it with its history)",))
+    known = sorted(placed, key=lambda i: (placed[i], runs[i].time, runs[i].id))
+    notes = []
+    others = [i for i in with_commit if i not in placed]
+    if others:
+        names = listed([runs[i].label for i in others])
+        what = f"{plural(len(others), 'run')} of commits that are not on {line.ref}"
+        notes.append(f"left out: {what} (rewritten, or of another branch): {names}")
+    latest = list(accumulate((runs[i].time for i in known), max))
+    late = sum(runs[i].time < most for i, most in zip(known[1:], latest, strict=False))
+    if late:
+        notes.append(f"{plural(late, 'run')} have an earlier time than a run of an older commit: the commits decide")
+    for i in reversed([i for i in by_time if not runs[i].commit]):
+        known.insert(bisect_right(latest, runs[i].time), i)
+    return RunOrder(tuple(known), tuple(notes))
+
+
+def series_of(
+    history: StoredHistory, line: CommitLine | None, levels: Sequence[ApprovedLevel]
+) -> tuple[list[HistorySeries], list[str]]:
+    """Return the series of a history, sorted by name, and notes about their order."""
+    order = order_of(history.runs, line)
+    rank = {place: i for i, place in enumerate(order.places)}
+    return [_ordered(history, column, rank, line, levels) for column in history.series], list(order.notes)
+
+
+def _ordered(
+    history: StoredHistory,
+    column: HistoryColumn,
+    rank: dict[int, int],
+    line: CommitLine | None,
+    levels: Sequence[ApprovedLevel],
+) -> HistorySeries:
+    rows = sorted((row for row, at in enumerate(column.at) if at in rank), key=lambda row: rank[column.at[row]])
+    runs = tuple(history.runs[column.at[row]] for row in rows)
+    values, errors, n_effective, n = (
+        numbers[rows] for numbers in (column.values, column.errors, column.n_effective, column.n)
+    )
+    points = find_change_points(values, errors=errors, better=column.better)
+    newest = rank[column.at[rows[-1]]] if rows else -1
+    return HistorySeries(
+        *(history.suite, history.environment, column.name, column.unit, column.better, column.kind),
+        *(runs, values, errors, n_effective, n),
+        tuple(_changes(points, runs, column.name.key.metric, line, levels)),
+        len(rank) - 1 - newest,
+    )
+
+
+def _changes(
+    points: Sequence[ChangePoint],
+    runs: Sequence[HistoryRun],
+    metric: str,
+    line: CommitLine | None,
+    levels: Sequence[ApprovedLevel],
+) -> Iterator[HistoryChange]:
+    decided = [level for level in levels if level.covers(metric)]
+    for number, point in enumerate(points):
+        later = points[number + 1 :]
+        back = next((other for other in later if _is_back(point, other)), None)
+        good, bad, likely = runs[point.first - 1], runs[point.last], runs[point.index]
+        between = line.between(good.commit, bad.commit) if line else ()
+        until = later[0].index if later else len(runs)
+        yield HistoryChange(
+            *(point, likely, good, bad),
+            len(between) or None,
+            None if back is None else runs[back.index],
+            _approval(decided, runs, point.first, min(point.last + _LATE, until)),
+            tuple(_differences(runs[point.index - 1], likely)),
+        )
+
+
+def _is_back(point: ChangePoint, later: ChangePoint) -> bool:
+    return abs(later.after - point.before) <= _GONE * abs(point.after - point.before)
+
+
+def _approval(
+    decided: Sequence[ApprovedLevel], runs: Sequence[HistoryRun], start: int, end: int
+) -> ApprovedLevel | None:
+    """Return the newest decision about runs `start` to before `end`, by its commit, or else by its time."""
+    near = runs[start:end]
+    commits = {run.commit for run in near if run.commit}
+    first, last = runs[start - 1].time, near[-1].time if near else ""
+    found = [one for one in decided if (one.commit in commits if one.commit else first < one.time <= last)]
+    return found[-1] if found else None
+
+
+def _differences(before: HistoryRun, after: HistoryRun) -> Iterator[tuple[str, str, str]]:
+    for name in sorted({*before.context, *after.context}):
+        old, new = before.context.get(name), after.context.get(name)
+        if old != new and old is not None and new is not None:
+            yield name, fact_text(old), fact_text(new)
+
+
+def incomplete(problems: Sequence[Problem]) -> str | None:
+    """Return the note of a history with files that cannot be used."""
+    count = len([problem for problem in problems if problem.severity == "error"])
+    return f"this history is incomplete: {plural(count, 'file')} cannot be used" if count else None

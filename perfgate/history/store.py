@@ -1,0 +1,362 @@
+"""The store of the history: files in the folder or bucket of the baselines, which nothing ever rewrites.
+
+    _history/SUITE/ENVIRONMENT/2026-11/20261122T141500Z-COMMIT-ID.json    one run
+    _history/SUITE/ENVIRONMENT/2026-11-HASH.json                         the runs of a month, or a part of them
+
+A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `compact` writes the
+files of a month as one and then removes them. A file is removed only after another one with all of its runs was
+written, so a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read
+once, because its id is a hash of what was measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import perfgate
+from perfgate.baselines.places import HISTORY, UnsafeName, environment_name
+from perfgate.baselines.stores import Store, WritableStore, write_file
+from perfgate.core import Better, Fact, Kind, Problem
+from perfgate.history.files import (
+    HistoryFile,
+    MetricFilter,
+    decode,
+    month_file,
+    name_of,
+    places_of,
+    records_of,
+    run_file,
+)
+from perfgate.history.records import HistoryRecord, HistoryRun, SeriesName
+from perfgate.stats.distributions import FloatArray
+from perfgate.workspace.options import Refused
+
+#: A file of a month has at most this many numbers, some ten megabytes.
+MOST_NUMBERS = 250_000
+#: A compaction can remove a file between the list and the read; the list is then read again.
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryColumn:
+    """One series of a stored history: a number for each run that has the metric, in no order."""
+
+    name: SeriesName
+    unit: str
+    better: Better
+    kind: Kind
+    #: Positions in the runs of the history, (n,).
+    at: tuple[int, ...]
+    #: The values, and their standard errors and effective sample sizes (NaN if unknown), each (n,).
+    values: FloatArray
+    errors: FloatArray
+    n_effective: FloatArray
+    #: The number of values behind each number; 0 if unknown.
+    n: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHistory:
+    """The runs of one suite and environment, each once, by time; and the series that were asked for, by name."""
+
+    suite: str
+    environment: str
+    identity: dict[str, Fact | None]
+    runs: tuple[HistoryRun, ...]
+    series: tuple[HistoryColumn, ...]
+    #: The names of all metrics.
+    metrics: tuple[str, ...]
+    #: Files that cannot be used, so that the history is incomplete.
+    problems: tuple[Problem, ...] = ()
+
+
+def places(store: Store, suite: str | None = None) -> tuple[list[tuple[str, str]], list[Problem]]:
+    """Return the suites and environments that have a history, sorted, and the problems of the folders."""
+    paths, problems = _listed(store, f"{HISTORY}/{suite}" if suite else HISTORY)
+    found = {(parts[1], parts[2]) for parts in (path.split("/") for path in paths) if len(parts) > 3}
+    return sorted(found), problems
+
+
+def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str | None:
+    """Write one run as a new file; returns its path, or None if it is there already. Raises Refused."""
+    run = record.run
+    environment = environment_name(record.identity)
+    stamp = run.time.replace("-", "").replace(":", "")
+    name = f"{stamp}-{(run.commit or 'none')[:12]}-{run.id}.json"
+    path = f"{HISTORY}/{record.suite}/{environment}/{run.time[:7]}/{name}"
+    data = run_file(record, _tool(), left_out)
+    try:
+        store.write(path, data)
+    except FileExistsError:
+        return None
+    except (OSError, UnsafeName) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
+    return path
+
+
+def read(store: Store, suite: str, environment: str, wanted: MetricFilter | None = None) -> StoredHistory:
+    """Read the history of an environment; a file that cannot be used is a problem, and its runs are left out.
+
+    Parameters
+    ----------
+    wanted : True for the metrics to read; None for all of them.
+    """
+    files, problems = _files(store, suite, environment, wanted)
+    position: dict[str, int] = {}
+    runs: list[HistoryRun] = []
+    columns: dict[tuple[SeriesName, str], _Gathered] = {}
+    metrics: set[str] = set()
+    identity: dict[str, Fact | None] = {}
+    for file in files:
+        identity = identity or dict(file.identity)
+        metrics.update(file.metrics)
+        here = []
+        for run in file.runs:
+            at = position.setdefault(run.id, len(runs))
+            if at == len(runs):
+                runs.append(run)
+            elif run.time < runs[at].time:
+                runs[at] = run
+            here.append(at)
+        _gather(file, here, columns)
+    order = sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
+    new_place = {old: new for new, old in enumerate(order)}
+    series = [rows.series(name, unit, new_place) for (name, unit), rows in sorted(columns.items())]
+    return StoredHistory(
+        *(suite, environment, identity, tuple(runs[i] for i in order), tuple(series)),
+        tuple(sorted(metrics)),
+        tuple(problems),
+    )
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """The numbers of one series while files are read."""
+
+    better: Better
+    kind: Kind
+    at: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    errors: list[float | None] = field(default_factory=list)
+    n: list[int | None] = field(default_factory=list)
+    n_effective: list[float | None] = field(default_factory=list)
+
+    def series(self, name: SeriesName, unit: str, new_place: dict[int, int]) -> HistoryColumn:
+        """Return the series by time; of a run that was read twice, the first number."""
+        first = {new_place[at]: row for row, at in reversed(list(enumerate(self.at)))}
+        order = sorted(first)
+        rows = np.array([first[at] for at in order], dtype=np.int64)
+        values, errors, n_effective, n = (
+            np.array(column, dtype=np.float64)[rows] for column in (self.values, self.errors, self.n_effective, self.n)
+        )
+        return HistoryColumn(
+            *(name, unit, self.better, self.kind, tuple(order)), values, errors, n_effective, np.nan_to_num(n)
+        )
+
+
+def _gather(file: HistoryFile, here: Sequence[int], columns: dict[tuple[SeriesName, str], _Gathered]) -> None:
+    """Add the numbers of a file to the columns; `here` are the positions of its runs."""
+    for metric, column in file.columns:
+        rows = columns.setdefault((name_of(metric, column), column.unit), _Gathered(column.better, column.kind))
+        nothing = [None] * len(column.values)
+        rows.at += [here[at] for at in places_of(column)]
+        rows.values += column.values
+        rows.errors += column.errors or nothing
+        rows.n += column.n or nothing
+        rows.n_effective += column.n_effective or nothing
+    for at, one in file.values:
+        rows = columns.setdefault((one.name, one.unit), _Gathered(one.better, one.kind))
+        rows.at.append(here[at])
+        rows.values.append(one.value)
+        rows.errors.append(one.error)
+        rows.n.append(one.n)
+        rows.n_effective.append(one.n_effective)
+
+
+def known_ids(store: Store, suite: str, environment: str) -> set[str]:
+    """Return the ids of all runs of an environment."""
+    return {run.id for run in read(store, suite, environment, lambda metric: False).runs}
+
+
+def verify(store: Store) -> tuple[int, list[Problem]]:
+    """Read everything; returns the number of runs, and everything that is wrong."""
+    found, problems = places(store)
+    count = 0
+    for suite, environment in found:
+        history = read(store, suite, environment)
+        count += len(history.runs)
+        problems += history.problems
+    return count, problems
+
+
+def write_months(store: WritableStore, records: Iterable[HistoryRecord]) -> list[str]:
+    """Write runs as files of months; returns the paths. Raises Refused."""
+    months: dict[tuple[str, str, str], list[HistoryRecord]] = {}
+    for record in records:
+        months.setdefault((record.suite, environment_name(record.identity), record.run.time[:7]), []).append(record)
+    return [
+        path
+        for (suite, place, month), own in sorted(months.items())
+        for path in _write(store, suite, place, month, own)
+    ]
+
+
+def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
+    """Write the runs of each month as one file and remove theirs; returns a line a month, and damaged files.
+
+    Parameters
+    ----------
+    before : the first month that is left alone, `YYYY-MM`; None for all months.
+    """
+    lines: list[str] = []
+    found, problems = places(store)
+    for suite, environment in found:
+        paths, _ = _listed(store, f"{HISTORY}/{suite}/{environment}")
+        by_month: dict[str, list[str]] = {}
+        for path in paths:
+            by_month.setdefault(path.split("/")[3][:7], []).append(path)
+        for month, own in sorted(by_month.items()):
+            if before is None or month < before:
+                done, wrong = _compact(store, (suite, environment, month), own)
+                lines += done
+                problems += wrong
+    return lines, problems
+
+
+def _compact(
+    store: WritableStore, place: tuple[str, str, str], paths: Sequence[str]
+) -> tuple[list[str], list[Problem]]:
+    """Compact one month of one environment. Raises Refused if it cannot be written."""
+    suite, environment, month = place
+    if len(paths) == 1 and len(paths[0].split("/")) == 4:
+        return [], []
+    records: dict[str, HistoryRecord] = {}
+    problems: list[Problem] = []
+    read_paths = []
+    for path in paths:
+        try:
+            file, wrong = _read(store, path, None)
+        except FileNotFoundError:  # another compaction has written its runs elsewhere
+            continue
+        problems += wrong
+        if file is not None:
+            read_paths.append(path)
+            for record in records_of(file):
+                known = records.get(record.run.id)
+                records[record.run.id] = record if known is None else _joined(known, record)
+    if not records:
+        return [], problems
+    written = _write(store, suite, environment, month, list(records.values()))
+    gone = [path for path in read_paths if path not in written]
+    for path in gone:
+        with suppress(OSError):  # another compaction was faster
+            store.remove(path)
+    folder = f"{suite}/{environment}/{month}"
+    line = f"{folder}: {len(records)} runs in {len(written)} file{'s' * (len(written) > 1)}, {len(gone)} removed"
+    return [line] if gone else [], problems
+
+
+def _joined(one: HistoryRecord, other: HistoryRecord) -> HistoryRecord:
+    """Return one run with the numbers of both records of it."""
+    first, second = sorted((one, other), key=lambda record: record.run.time)
+    values = {value.name: value for value in (*second.values, *first.values)}
+    return HistoryRecord(first.suite, first.identity, first.run, tuple(values.values()))
+
+
+def _write(
+    store: WritableStore, suite: str, environment: str, month: str, records: Sequence[HistoryRecord]
+) -> list[str]:
+    """Write the files of a month, named by their content, and read each back. Raises Refused."""
+    ordered = sorted(records, key=lambda record: (record.run.time, record.run.id))
+    written = []
+    for part in _parts(ordered):
+        data = month_file(part, _tool())
+        path = f"{HISTORY}/{suite}/{environment}/{month}-{hashlib.sha256(data).hexdigest()[:16]}.json"
+        if not _exists(store, path):
+            write_file(store, path, data)
+        with suppress(FileNotFoundError):  # another compaction has written its runs elsewhere
+            if store.read(path) != data:
+                raise Refused(f"{store.location(path)}: is not what was written; nothing was removed", 3)
+        written.append(path)
+    return written
+
+
+def _parts(records: Sequence[HistoryRecord]) -> Iterator[list[HistoryRecord]]:
+    """Yield runs in order, so that each part has at most MOST_NUMBERS numbers, or one run."""
+    part: list[HistoryRecord] = []
+    count = 0
+    for record in records:
+        if part and count + len(record.values) > MOST_NUMBERS:
+            yield part
+            part, count = [], 0
+        part.append(record)
+        count += len(record.values)
+    yield part
+
+
+def _exists(store: Store, path: str) -> bool:
+    try:
+        store.read(path)
+    except OSError:
+        return False
+    return True
+
+
+def _files(
+    store: Store, suite: str, environment: str, wanted: MetricFilter | None
+) -> tuple[list[HistoryFile], list[Problem]]:
+    """Read the files of an environment, sorted by path, each that can be used."""
+    seen: dict[str, tuple[HistoryFile | None, list[Problem]]] = {}
+    paths: list[str] = []
+    problems: list[Problem] = []
+    for _ in range(_TRIES):
+        paths, problems = _listed(store, f"{HISTORY}/{suite}/{environment}")
+        is_complete = True
+        for path in paths:
+            if path not in seen:
+                try:
+                    seen[path] = _read(store, path, wanted)
+                except FileNotFoundError:
+                    is_complete = False
+        if is_complete:
+            break
+    found = []
+    for path in paths:
+        file, wrong = seen.get(path, (None, []))
+        problems += wrong
+        if file is not None and (file.suite, environment_name(file.identity)) != (suite, environment):
+            message = f"was moved: it belongs to {file.suite}/{environment_name(file.identity)}"
+            problems.append(Problem("error", message, store.location(path)))
+        elif file is not None:
+            found.append(file)
+    return found, problems
+
+
+def _listed(store: Store, folder: str) -> tuple[list[str], list[Problem]]:
+    """Return the files of a folder; a name that cannot be a folder has none."""
+    try:
+        paths, problems = store.paths(folder)
+    except UnsafeName:
+        return [], []
+    return [path for path in paths if path.endswith(".json")], problems
+
+
+def _read(store: Store, path: str, wanted: MetricFilter | None) -> tuple[HistoryFile | None, list[Problem]]:
+    """Read one file. Raises FileNotFoundError if it is gone."""
+    try:
+        data = store.read(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return None, [Problem("error", f"cannot be read: {error.strerror or error}", store.location(path))]
+    return decode(str(store.location(path)), data, wanted)
+
+
+def _tool() -> str:
+    return f"perfgate {perfgate.__version__}"

@@ -1,0 +1,65 @@
+"""Histories that the tests make: records of runs with known numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from perfgate.baselines.stores import WritableStore, open_store
+from perfgate.core import Better, Fact, Key
+from perfgate.history.records import HistoryRecord, HistoryRun, HistoryValue, SeriesName, id_of_values
+from perfgate.history.store import add
+
+IDENTITY: Mapping[str, Fact | None] = {"gpu": "H200", "gpu_count": 8, "world_size": 8}
+BEGIN = datetime(2026, 1, 1)
+
+
+def sha(number: int) -> str:
+    """The commit of a number."""
+    return hashlib.sha1(str(number).encode()).hexdigest()
+
+
+def at(hours: float) -> str:
+    """A time after the beginning."""
+    return f"{BEGIN + timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def value(metric: str, number: float, *, unit: str = "s", better: Better = "lower") -> HistoryValue:
+    """One number with an error of 0.2 %."""
+    return HistoryValue(
+        SeriesName(Key(metric), "median"), unit, better, "samples", number, 0.002 * abs(number), 200, 150.0
+    )
+
+
+def record(number: int, metrics: Mapping[str, float], *, hours: float | None = None, **about: object) -> HistoryRecord:
+    """The run of commit `number`, an hour after the one before it."""
+    values = tuple(value(name, one) for name, one in metrics.items())
+    time = at(number if hours is None else hours)
+    run = HistoryRun(id_of_values(values, sha(number), time), time, sha(number), "main")
+    return HistoryRecord("gpt", IDENTITY, replace(run, **about), values)  # type: ignore[arg-type]
+
+
+def steps(*levels: tuple[int, float], noise: float = 0.01, seed: int = 1) -> list[float]:
+    """Numbers around levels, each given as its length and its value."""
+    rng = np.random.default_rng(seed)
+    return [float(level * np.exp(noise * rng.standard_normal())) for count, level in levels for _ in range(count)]
+
+
+def store_at(folder: Path) -> WritableStore:
+    """The store in a folder of the test."""
+    return open_store(str(folder / "baselines"))
+
+
+def filled(folder: Path, numbers: Sequence[float], metric: str = "forward") -> WritableStore:
+    """A store with a run for each number."""
+    store = store_at(folder)
+    with patch("os.fsync"):
+        for i, number in enumerate(numbers):
+            assert add(store, record(i, {metric: number}))
+    return store
