@@ -20,6 +20,7 @@ import yaml
 
 from perfgate.cli.entry import main
 from perfgate.core import resource_limits as limits
+from perfgate.core.conditions import TABLE
 from perfgate.core.units import BASE_UNITS, UNITS
 from perfgate.core.wording import STATISTICS
 from perfgate.readers.registry import FORMATS, Format
@@ -223,6 +224,20 @@ def checked() -> str:
     return table(["format", "checked against"], [[f"`{found.name}`", found.checked] for found in FORMATS])
 
 
+def measurement_conditions() -> str:
+    """Return the table of the fields that are conditions, by tool."""
+    rows = []
+    for tool, fields in TABLE.items():
+        for field in fields:
+            names = ", ".join(f"`{name}`" for name in field.names)
+            needs = [
+                f"`{name}` {'begins with `' + start + '`' if start else 'is not set'}" for name, start in field.needs
+            ]
+            unset = [f"it is not `{text}`" for text in field.unset]
+            rows.append([f"`{tool}`", f"`{field.label}`", names, " and ".join([*needs, *unset]), field.source])
+    return table(["format", "label", "field", "only if", "source"], rows)
+
+
 def signs() -> str:
     """Return the table of the signs by which each format is recognised."""
     return table(["format", "recognised by"], [[f"`{found.name}`", _sign(found)] for found in FORMATS])
@@ -286,6 +301,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "grammar": sentence_grammar,
     "formats": formats,
     "checked": checked,
+    "conditions": measurement_conditions,
     "signs": signs,
     "limits": reading_limits,
     "score": score,

@@ -27,7 +27,7 @@ def calibrate(case: Case, levels: Sequence[str] = ()) -> tuple[list[CalibratedPr
 
     A metric is measured as the judge measures it: with the statistic, the warm-up and the rank of the rule.
     """
-    runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
+    runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     found: dict[tuple[str, str, str], CalibratedPrior] = {}
     complaints: list[str] = []
     for rule in (rule for rule in case.ruleset.rules if rule.comparisons):

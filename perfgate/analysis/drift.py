@@ -49,7 +49,7 @@ def drifts(case: Case, runs: JudgedRuns) -> list[Problem]:
 def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
     clause, asks = rule.comparisons[0]
     for subject in find_subjects(rule.sentence, runs):
-        history = [pair for pair in _history(subject, case.baseline, runs) if pair[0]]
+        history = [pair for pair in _history(subject, case.baseline) if pair[0]]
         if len(history) < FEWEST_RUNS:
             continue
         members = tuple(pair[0] for pair in history)
@@ -64,7 +64,7 @@ def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
             yield Problem("warning", words, rule.at, subject.key)
 
 
-def _history(subject: Subject, baseline: Baseline, runs: JudgedRuns) -> Iterator[tuple[Members, RunView]]:
+def _history(subject: Subject, baseline: Baseline) -> Iterator[tuple[Members, RunView]]:
     """Yield the runs of the level in order of time, new ones last, each with the members of the metric.
 
     The first are those of the anchor if it is of the same level: a level keeps these and its newest runs.
@@ -76,7 +76,7 @@ def _history(subject: Subject, baseline: Baseline, runs: JudgedRuns) -> Iterator
         yield from (pair for pair in stored if pair[1].run.source not in known)
     else:
         yield from stored
-    yield from zip(subject.new, runs.new, strict=True)
+    yield from zip(subject.new, subject.new_views, strict=True)
 
 
 def _points(inquiry: Inquiry, asks: ChangeClause, measures: tuple[RunMeasure, ...]) -> tuple[ChangePoint, ...]:

@@ -35,7 +35,7 @@ def plans(case: Case) -> tuple[Plan, ...]:
 
     Only the rules, the baseline and the facts of the case are used.
     """
-    runs = JudgedRuns.of((), case.baseline, case.ruleset.metrics)
+    runs = JudgedRuns.of((), case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     applying = [r for r in case.ruleset.rules if all(c.holds(case.facts) is not False for c in r.when)]
     return tuple(found for rule in applying for found in _of_rule(rule, case, runs))
 

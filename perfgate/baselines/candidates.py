@@ -224,19 +224,19 @@ def read_candidates(
     pairs: accept pairs, which cannot become a baseline but show noise.
     """
     ruleset = read_ruleset(source, options.rules, options.suite)
-    runs, facts, noticed = read_measured(options, ruleset.identity, pairs=pairs)
+    runs, facts, noticed = read_measured(options, ruleset.identity, ruleset.conditions, pairs=pairs)
     store, known = open_store(options.baselines), store_of(source, options.baselines)
     return Candidates(options, ruleset, runs, facts, store, known, LoadedBaseline(), head, noticed)
 
 
 def read_measured(
-    options: CommandOptions, identity: Sequence[str], *, pairs: bool = False
+    options: CommandOptions, identity: Sequence[str], conditions: Sequence[str] = (), *, pairs: bool = False
 ) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
     """Read the runs; returns them, the facts of their machine, and warnings about the facts.
 
     Raises Refused for runs that cannot become a baseline.
     """
-    runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
+    runs = inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=conditions)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), identity)
     found = [*(problem for run in runs for problem in run.problems), *clashes]
     damaged = [str(problem) for problem in found if problem.severity == "error"]

@@ -74,7 +74,7 @@ def check(request: CheckRequest) -> Report:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
         found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
         return with_outcome(found, at_least=2)
-    runs = inputs.read_runs(options.runs, options.format, options.trace_mode)
+    runs = inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=ruleset.conditions)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     accept = _acceptance(options, source.ref, head)
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
@@ -142,7 +142,7 @@ def _judged(
 ) -> tuple[tuple[Verdict, ...], list[Problem], ReportDetails]:
     if with_details:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
-    runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
+    runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     base = case.baseline
     drifting = drifts(case, runs) if base.pairing is None else []
     if not with_details:

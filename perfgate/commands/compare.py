@@ -11,7 +11,8 @@ from perfgate.commands.causes import causes_of
 from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
-from perfgate.core.wording import is_statistic
+from perfgate.core.conditions import condition_differences, other_conditions
+from perfgate.core.wording import is_statistic, listed
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
 from perfgate.judge.verdicts import judge_with_details
@@ -74,7 +75,8 @@ def _compared(
     baseline: Baseline, new_runs: tuple[Run, ...], asks: Clause, statistic: str | None, unpaired: Sequence[Problem] = ()
 ) -> Report:
     base_runs = baseline.runs
-    shared = sorted(_metrics(base_runs) & _metrics(new_runs))
+    unlike, refused = _unlike(base_runs, new_runs)
+    shared = sorted((_metrics(base_runs) & _metrics(new_runs)) - unlike)
     rules = tuple(_rule(name, statistic, asks) for name in shared)
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = Ruleset("compare", rules, {}), surroundings.limits()
@@ -82,7 +84,7 @@ def _compared(
     verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     causes = causes_of(base_runs, new_runs, verdicts)
-    problems += [*unpaired, *_alone(base_runs, new_runs, has_causes=causes is not None)]
+    problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=causes is not None)]
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
@@ -135,6 +137,23 @@ def _rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
 
 def _metrics(runs: Sequence[Run]) -> set[str]:
     return {series.key.metric for run in runs for series in run.series}
+
+
+def _unlike(base: Sequence[Run], new: Sequence[Run]) -> tuple[set[str], list[Problem]]:
+    """Return the metrics that the two sides have under different conditions only, and one error about all of them."""
+    base_keys, new_keys = ({one.key for run in side for one in run.series} for side in (base, new))
+    if new_keys <= base_keys:
+        return set(), []
+    found, _ = other_conditions(new_keys, base_keys)
+    if not found:
+        return set(), []
+    differing: dict[str, None] = {}
+    for key, other in sorted(found.items()):
+        for name, (own, its) in condition_differences(key, other).items():
+            differing[f"{name} is {its} in the base and {own} in the new runs"] = None
+    message = f"the two sides were measured under different conditions: {listed([*differing])}"
+    step = "measure both under the same conditions"
+    return {key.metric for key in found}, [Problem("error", f"{message}; {step}", _HERE)]
 
 
 def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from perfgate.core import Portion, Run, RunSummary, Series, SeriesSummary, Straggler, TraceView
+from perfgate.core.conditions import by_load
 from perfgate.judge.measure import summary
 from perfgate.judge.warmup import warmup_cost
 from perfgate.workspace.inputs import read_runs
@@ -25,7 +26,7 @@ def inspect(options: CommandOptions, *, with_values: bool = False) -> tuple[list
 
 
 def _summary(run: Run, with_values: bool) -> RunSummary:
-    series = tuple(_with_warmup(one, with_values) for one in sorted(run.series, key=lambda one: one.key))
+    series = tuple(_with_warmup(one, with_values) for one in sorted(run.series, key=lambda one: by_load(one.key)))
     facts = dict(sorted(run.environment.items()))
     return RunSummary(run.source, run.part, run.format, run.recognised_by, facts, series, run.problems, trace_view(run))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from perfgate.core.units import UNITS
 from perfgate.core.wording import listed, member_name, plural
+from perfgate.judge.conditions import refuse_unlike_base, unlike_run
 from perfgate.judge.cures import complete_base, sources_of
 from perfgate.judge.decide_change import ChangeTerms
 from perfgate.judge.decide_limit import LimitTerms
@@ -61,13 +62,17 @@ def check_presence(inquiry: Inquiry) -> None:
         lacking = subject.lacking
         step = "see `perfgate inspect`" if lacking is None else complete_base(inquiry.case.accept, [lacking])
         raise CannotJudge("not-available", f"{subject.key}: {subject.trouble}", step)
+    if subject.stored_as is not None:
+        raise refuse_unlike_base(inquiry, subject.stored_as)
     stored, seen = subject.members(subject.base), subject.members(subject.new)
-    for view, members in zip(inquiry.runs.new, subject.new, strict=True):
+    for view, members in zip(subject.new_views, subject.new, strict=True):
         if not members:
+            if not stored and (unlike := unlike_run(inquiry, view)):
+                raise unlike
             where = "the baseline has it" if stored else "other runs have it"
             message = f"{view.run.name} has no metric {subject.key}; {where}"
             raise CannotJudge("metric-absent", message, "find out why it is no longer written, or change the rule")
-    for view, members in zip(inquiry.runs.new, subject.new, strict=True):
+    for view, members in zip(subject.new_views, subject.new, strict=True):
         if gone := sorted((stored | seen) - members.keys()):
             names = listed([member_name(member) or "the series without rank" for member in gone])
             where = "the baseline has" if stored & set(gone) else "other new runs have"
@@ -87,7 +92,7 @@ def check_presence(inquiry: Inquiry) -> None:
 
 def _check_rank_lengths(inquiry: Inquiry) -> None:
     """A rank that ended early must not hide behind the rank that represents its run."""
-    for view, members in zip(inquiry.runs.new, inquiry.subject.new, strict=True):
+    for view, members in zip(inquiry.subject.new_views, inquiry.subject.new, strict=True):
         lengths = {member: len(series.values) for member, series in members.items() if series.kind == "samples"}
         usual = median(lengths.values()) if lengths else 0
         for member, length in lengths.items():
@@ -122,7 +127,7 @@ def _check_run_count(inquiry: Inquiry, runs: int, side: str) -> None:
 
 def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
     _check_run_count(inquiry, len(inquiry.new), "new")
-    new = inquiry.measured(inquiry.new, inquiry.runs.new)
+    new = inquiry.measured(inquiry.new, inquiry.subject.new_views)
     terms = LimitTerms(
         statistic=inquiry.method.statistic,
         bound=asks.bound.value,
@@ -162,7 +167,7 @@ def _rank_ratio(inquiry: Inquiry, asks: ChangeClause) -> RankQuestion:
     if any(len(members) < 2 for members in inquiry.new):
         raise CannotJudge("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
     _check_run_count(inquiry, len(inquiry.new), "new")
-    new = inquiry.measured(inquiry.new, inquiry.runs.new)
+    new = inquiry.measured(inquiry.new, inquiry.subject.new_views)
     other = cast(RankChoice, asks.reference.split()[0])
     references = [choose(members, other, method)[1] for members in inquiry.new]
     values = tuple((method.value(a), method.value(b)) for a, b in zip(new.series, references, strict=True))
@@ -191,7 +196,7 @@ def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
     """The question whether new runs are worse than stored ones. Raises CannotJudge if there are none to compare."""
     _check_base(inquiry, asks)
     _check_run_count(inquiry, len(inquiry.base), asks.reference)
-    new = inquiry.measured(inquiry.new, inquiry.runs.new)
+    new = inquiry.measured(inquiry.new, inquiry.subject.new_views)
     anchored, subject = asks.reference == "anchor", inquiry.subject
     base = inquiry.measured(inquiry.base, subject.anchor_views if anchored else subject.base_views)
     new = _latest(inquiry, new) if anchored else new
@@ -215,7 +220,7 @@ def _check_base(inquiry: Inquiry, asks: ChangeClause) -> None:
         lacking = [view.run for view, members in zip(views, inquiry.base, strict=True) if not members]
         step = complete_base(case.accept, sources_of(lacking))
         raise CannotJudge("no-baseline", f"some runs of the {asks.reference} have no metric {key}", step)
-    new = inquiry.measured(inquiry.new, inquiry.runs.new)
+    new = inquiry.measured(inquiry.new, inquiry.subject.new_views)
     if asks.reference == "baseline" and case.baseline.runs:
         message = f"the baseline {case.baseline.place} has no metric {key}"
         raise CannotJudge("no-baseline", message, complete_base(case.accept, sources_of(case.baseline.runs)), new)

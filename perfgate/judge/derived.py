@@ -57,6 +57,10 @@ class RunView:
         found = ((Key(name, labels), series) for name in names for labels, series in self._of(name).items())
         return {key: series for key, series in found if selector.accepts_labels(key)}
 
+    def keys(self, metric: str) -> list[Key]:
+        """The name and labels of every printed series of a metric."""
+        return [Key(metric, labels) for labels in self._by_metric.get(metric, ())]
+
     def has_summary(self, names: Iterable[str]) -> bool:
         """Return whether the run has only a summary of one of these metrics."""
         found = (series for name in names for series in self._by_metric.get(name, {}).values())

@@ -69,7 +69,7 @@ def _runs(inquiry: Inquiry) -> Iterator[_RunOfSubject]:
     for view in (*runs.past, *runs.base):
         members = _only(_stored_members(view, inquiry), inquiry.member)
         yield _RunOfSubject(view.run.name, "base" if view.run.name in compared else "past", members)
-    for view, found in zip(runs.new, subject.new, strict=True):
+    for view, found in zip(subject.new_views, subject.new, strict=True):
         yield _RunOfSubject(view.run.name, "new", _only(found, inquiry.member))
 
 

@@ -28,7 +28,7 @@ def refuse_impossible(inquiry: Inquiry, decision: Decision) -> Decision:
     asks, subject = inquiry.clause.asks, inquiry.subject
     is_anchor = isinstance(asks, ChangeClause) and asks.reference == "anchor"
     base_views = subject.anchor_views if is_anchor else subject.base_views
-    for views, runs in ((inquiry.runs.new, inquiry.new), (base_views, inquiry.base)):
+    for views, runs in ((subject.new_views, inquiry.new), (base_views, inquiry.base)):
         for view, run in zip(views, runs, strict=False):
             for member, series in run.items():
                 number, unit = _negative(series)

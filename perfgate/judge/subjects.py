@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
+from typing import TypeAlias
 
 from perfgate.core import Baseline, Key, Problem, Run, Series
+from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, other_conditions
 from perfgate.judge.derived import RunView, component_names
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
 from perfgate.judge.warmup import WARMUP_METRICS
@@ -36,12 +38,20 @@ class JudgedRuns:
     left_out: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
     #: Older runs, which are only drawn.
     past: tuple[RunView, ...] = ()
+    #: The labels that are conditions.
+    conditions: Collection[str] = CONDITIONS
     _near: dict[str, list[str]] = field(default_factory=dict)
     _by_means: dict[int, RunView] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, new: Sequence[Run], baseline: Baseline, metrics: Mapping[str, DerivedMetric]) -> JudgedRuns:
-        """The runs with the derived metrics of a ruleset."""
+    def of(
+        cls,
+        new: Sequence[Run],
+        baseline: Baseline,
+        metrics: Mapping[str, DerivedMetric],
+        conditions: Collection[str] = (),
+    ) -> JudgedRuns:
+        """The runs with the derived metrics and the further conditions of a ruleset."""
         views = {id(run): RunView(run, metrics) for run in (*new, *baseline.runs, *baseline.anchor)}
         new_views, base, anchor = (
             tuple(views[id(run)] for run in runs) for runs in (new, baseline.runs, baseline.anchor)
@@ -61,6 +71,7 @@ class JudgedRuns:
             all_names=sorted(names | {name for view in base for name in view.names}),
             left_out=left_out,
             past=tuple(RunView(run, metrics) for run in baseline.past),
+            conditions=CONDITIONS.union(conditions),
         )
 
     def viewed(self, view: RunView, *, by_means: bool) -> RunView:
@@ -96,7 +107,8 @@ class Subject:
     new: tuple[Members, ...]
     base: tuple[Members, ...] = ()
     anchor: tuple[Members, ...] = ()
-    #: The whole stored runs of `base` and `anchor`.
+    #: The whole runs of `new`, and the whole stored runs of `base` and `anchor`.
+    new_views: tuple[RunView, ...] = ()
     base_views: tuple[RunView, ...] = ()
     anchor_views: tuple[RunView, ...] = ()
     #: The reason why a side could not be computed.
@@ -104,6 +116,8 @@ class Subject:
     #: The files with the samples that it needs, if the stored run has only a summary.
     lacking: tuple[str, ...] | None = None
     components: frozenset[str] = field(default_factory=frozenset)
+    #: If the baseline has the metric under other conditions only: the most similar of them.
+    stored_as: Key | None = None
 
     def all_series(self) -> list[Series]:
         """The series of the subject on all sides."""
@@ -148,26 +162,53 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
         except NotAvailable as error:
             lacking = error.sources if isinstance(error, OnlySummary) else None
             nobody = (_NOBODY,) * len(runs.new)
-            found.append(Subject(Key(name), expression, nobody, trouble=str(error), lacking=lacking))
+            lost = Subject(Key(name), expression, nobody, new_views=runs.new, trouble=str(error), lacking=lacking)
+            found.append(lost)
             continue
-        for key in sorted({key for members, _ in (*new, *base) for key in members}):
-            # A partial run is compared only in the metrics that it has.
-            stored, anchored = (
-                [(members.get(key, _NOBODY), view) for members, view in side if key in members or not view.run.partial]
-                for side in (base, anchor)
-            )
+        measured, known = ({key for members, _ in side for key in members} for side in (new, base))
+        stored_as: Mapping[Key, Key] = {}
+        if known and not measured <= known:
+            stored_as, replaced = other_conditions(measured, known, runs.conditions)
+            known -= replaced
+        keys = measured | known
+        for key in sorted(keys, key=by_load) if len(keys) > 1 else keys:
+            own = _side(key, new)
+            stored, anchored = (_side(key, side, runs.conditions) for side in (base, anchor))
             one = Subject(
                 key,
                 expression,
-                new=tuple(members.get(key, _NOBODY) for members, _ in new),
+                new=tuple(members for members, _ in own),
                 base=tuple(members for members, _ in stored),
                 anchor=tuple(members for members, _ in anchored),
+                new_views=tuple(view for _, view in own),
                 base_views=tuple(view for _, view in stored),
                 anchor_views=tuple(view for _, view in anchored),
                 components=components,
+                stored_as=stored_as.get(key),
             )
             found.append(one)
     return found
+
+
+_Side: TypeAlias = list[tuple[Mapping[Key, Members], RunView]]
+
+
+def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> list[tuple[Members, RunView]]:
+    """The members of a metric in each run of a side.
+
+    A partial run is judged only in the metrics that it has, and a stored run only under the conditions that it has.
+    """
+    found = [
+        (members.get(key, _NOBODY), view)
+        for members, view in side
+        if key in members or not (view.run.partial or (conditions and _is_elsewhere(key, members, view, conditions)))
+    ]
+    return found or [(_NOBODY, view) for _, view in side]
+
+
+def _is_elsewhere(key: Key, members: Iterable[Key], view: RunView, conditions: Collection[str]) -> bool:
+    """Return whether a run has the metric under other conditions, whatever labels the rule names."""
+    return nearest_conditions(key, (*members, *view.keys(key.metric)), conditions) is not None
 
 
 def name_of(expression: Expression, text: str = "") -> str:

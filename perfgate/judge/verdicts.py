@@ -91,7 +91,7 @@ def _completed(case: Case, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
 
 def _judged(case: Case, runs: JudgedRuns | None) -> Iterator[_Judged]:
     """Every verdict up to the limit; one error replaces the rest, so that nothing passes unseen."""
-    runs = runs or JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics)
+    runs = runs or JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     count = 0
     for rule in case.ruleset.rules:
         for judged in _rule(rule, case, runs):

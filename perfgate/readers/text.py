@@ -55,6 +55,8 @@ class Source:
     chunks: Iterable[bytes]
     limits: Limits = DEFAULT
     trace_mode: TraceMode = "corrected"
+    #: The names of more fields of results that are conditions, from the rule files.
+    conditions: Sequence[str] = ()
 
 
 class InputFile:

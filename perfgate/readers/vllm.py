@@ -15,25 +15,34 @@ SGLang's `bench_serving.py` writes the same names. The percentiles depend on `--
 | samples: `ttft`, `itl`, `latency` | s | the lists `ttfts`, `itls` (one after another) and `latencies`, in s |
 
 A request that failed has an error and a time to first token of 0: it is left out of `ttft` and `itl`, and counted in a
-warning. A file has one run, or several: one on each line (`--append-result`), or in a list. A `.pytorch.json` file, a
-list with one metric in each object, is one run.
+warning.
+
+The conditions of a benchmark (`core.conditions`: `model`, `request_rate`, `concurrency`, ...) are labels of its
+metrics. A file may have several benchmarks, one on each line (`--append-result`) or in a list: those of unequal
+conditions are one run, a load sweep, and those of equal conditions are several runs. A `.pytorch.json` file has one
+metric in each object, with its benchmark and its model.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run
+from perfgate.core import Key, Run, show_labels
+from perfgate.core.conditions import Labels, conditions_of
 from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.builder import JsonSource, RunBuilder, finish_all
+from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import mapping
 
 NAME = "vllm"
 TITLE = "vLLM benchmark results (JSON)"
-METRICS = "`mean_ttft`, `p99_itl`, `request_throughput`, ...; each request's `ttft`, `itl`, `latency`"
+METRICS = (
+    "`mean_ttft`, `p99_itl`, `request_throughput`, ...; each request's `ttft`, `itl`, `latency`;"
+    " labelled with the conditions: `model`, `request_rate`, `concurrency`, ..."
+)
 CHECKED = "vLLM's sources of 2024 to 2026; generated files"
 
 _IN_MS = re.compile(r"([\w.]+)_ms")
@@ -45,10 +54,13 @@ _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
-    """Return the runs of a results file, one for each benchmark in it."""
+    """Return the runs of a results file: benchmarks of unequal conditions are one run, equal ones are several."""
     text = file.whole()
     documents = _documents("{}" if text is None else text, file.name)
-    return finish_all([run for loaded, line in documents for run in _runs(file, loaded, line)])
+    runs = RecordRuns(file, NAME)
+    for loaded, line in documents:
+        _add_document(file, runs, loaded, line)
+    return runs.finish()
 
 
 def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
@@ -62,53 +74,66 @@ def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
     yield whole, 1
 
 
-def _runs(file: InputFile, loaded: JsonDocument, line: int) -> Iterator[RunBuilder]:
-    data, source = loaded.data, JsonSource(loaded, line)
-    several: list[tuple[object, Path]] = [(data, ())]
-    is_pytorch = isinstance(data, list) and data and isinstance(mapping(data[0]).get("metric"), dict)
-    if isinstance(data, list) and not is_pytorch:
+def _add_document(file: InputFile, runs: RecordRuns, loaded: JsonDocument, line: int) -> None:
+    data, source, more = loaded.data, JsonSource(loaded, line), file.source.conditions
+    several: list[tuple[dict[str, Any], Path]] = [(data, ())] if isinstance(data, dict) else []
+    if isinstance(data, list):
         several = [(member, (index,)) for index, member in enumerate(data) if isinstance(member, dict)]
-    for member, path in several or [(None, ())]:
-        run = RunBuilder(file, NAME, source)
-        run.report_json_faults()
-        if isinstance(member, list):
-            _add_pytorch(run, member)
-        elif isinstance(member, dict):
-            _add(run, member, path)
-        yield run
+    if not several:
+        runs.run_of(None, source).report_json_faults()
+    for number, (member, path) in enumerate(several):
+        is_pytorch = isinstance(member.get("metric"), dict)
+        fields = _pytorch_fields(member) if is_pytorch else member
+        labels = tuple(sorted(conditions_of(fields, NAME, more).items()))
+        name = mapping(member.get("metric")).get("name")
+        run = runs.run_of((labels, name) if is_pytorch and isinstance(name, str) else labels, source)
+        if number == 0:
+            run.report_json_faults()
+        if is_pytorch:
+            _add_pytorch(run, member, labels, path)
+        else:
+            _add(run, member, labels, path)
+        source.report_waiting()
 
 
-def _add_pytorch(run: RunBuilder, records: list[Any]) -> None:
-    """`[{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}, ...]`."""
-    for index, record in enumerate(records):
-        metric = mapping(mapping(record).get("metric"))
-        values = metric.get("benchmark_values")
-        if isinstance(values, list) and len(values) == 1:
-            _add_number(run, str(metric.get("name")), values[0], (index, "metric", "benchmark_values", 0))
+def _pytorch_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the conditions of a record for PyTorch's dashboard: the arguments of the benchmark, and its model."""
+    arguments = mapping(mapping(mapping(record.get("benchmark")).get("extra_info")).get("args"))
+    return {**arguments, "model_id": mapping(record.get("model")).get("name")}
 
 
-def _add(run: RunBuilder, result: dict[str, Any], path: Path) -> None:
+def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, path: Path) -> None:
+    """`{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}`."""
+    metric = mapping(record.get("metric"))
+    values = metric.get("benchmark_values")
+    if isinstance(values, list) and len(values) == 1:
+        place = (*path, "metric", "benchmark_values", 0)
+        _add_number(run, str(metric.get("name")), values[0], labels, place)
+
+
+def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:
     for name, value in result.items():
-        _add_number(run, name, value, (*path, name))
+        _add_number(run, name, value, labels, (*path, name))
+    load = f" with {show_labels(labels)}" if labels else ""
     if result.get("completed") == 0:
-        run.say("error", "no request was completed")
+        run.say("error", "no request was completed", detail=load)
     # A request failed if it has an error, or no token.
     errors, ttfts = result.get("errors"), result.get("ttfts")
     failed = {index for index, error in enumerate(errors if isinstance(errors, list) else ()) if error}
     failed |= {index for index, time in enumerate(ttfts if isinstance(ttfts, list) else ()) if time == 0}
     if failed:
-        run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl")
+        run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl", detail=load)
     for name, metric in _LISTS:
         members = result.get(name)
         for index, member in enumerate(members if isinstance(members, list) else ()):
             times = [((at,), time) for at, time in enumerate(member)] if isinstance(member, list) else [((), member)]
             for end, time in times if index not in failed or metric == "latency" else ():
-                run.sample(Key(metric), "s", time, (*path, name, index, *end))
+                run.sample(Key(metric, labels), "s", time, (*path, name, index, *end))
 
 
-def _add_number(run: RunBuilder, name: str, value: object, path: Path) -> None:
+def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path) -> None:
     """Add one number of the summary by its printed name; it is None if `--goodput`, for example, was not given."""
     in_ms = _IN_MS.fullmatch(name)
     unit = "s" if in_ms or name in _SECONDS else "1/s" if _RATE.fullmatch(name) else "1" if name in _COUNTS else None
     if unit and value is not None and not isinstance(value, list | dict):
-        run.value(Key(in_ms[1] if in_ms else name), unit, value, path, per=1000 if in_ms else 1)
+        run.value(Key(in_ms[1] if in_ms else name, labels), unit, value, path, per=1000 if in_ms else 1)

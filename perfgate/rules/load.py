@@ -126,7 +126,8 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
             problems.append(Problem("error", message, given[-1][0].location((key,))))
     identity, pairs = (identities[0][1] if identities else DEFAULT_IDENTITY), (choices[0][1] if choices else None)
     files = tuple(loader.document.name for loader in loaders)
-    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs), problems
+    conditions = tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under))
+    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs, conditions), problems
 
 
 @dataclass
@@ -140,6 +141,7 @@ class _FileLoader:
     suite: str = "default"
     identity: tuple[str, ...] = ()
     pairs: PairsChoice | None = None
+    measured_under: tuple[str, ...] = ()
     rules: list[Rule] = field(default_factory=list)
     metrics: dict[str, DerivedMetric] = field(default_factory=dict)
 
@@ -171,6 +173,7 @@ class _FileLoader:
                     self.load_rule(item, ("rules", index), ("rules", index, "assert"), base)
         if not self.problems:
             self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
+            self.measured_under = tuple(data.get("conditions", ()))
 
     def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:
         self.problems.append(problem_at(self.document, message, path, start, end))

@@ -177,3 +177,5 @@ class Ruleset:
     files: tuple[str, ...] = ()
     #: Whether a results file may contain its own base, as pairs; None is the default.
     pairs: PairsChoice | None = None
+    #: The names of more fields of results that are conditions; `core.conditions` has the others.
+    conditions: tuple[str, ...] = ()

@@ -59,10 +59,16 @@ class ReadOptions:
     format: str | None
     trace_mode: TraceMode
     limits: Limits
+    conditions: Sequence[str] = ()
 
 
 def read_runs(
-    paths: Sequence[str], format: str | None = None, trace_mode: TraceMode = "corrected", *, as_given: bool = False
+    paths: Sequence[str],
+    format: str | None = None,
+    trace_mode: TraceMode = "corrected",
+    *,
+    as_given: bool = False,
+    conditions: Sequence[str] = (),
 ) -> tuple[Run, ...]:
     """Read every run named on the command line; a run contains the problems of its files.
 
@@ -71,6 +77,7 @@ def read_runs(
     format: the name of the reader; None finds it out.
     trace_mode: how overlapping times of a trace are counted.
     as_given: name files as the caller does, and not relative to the working directory.
+    conditions: the names of more fields of results that are conditions.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
@@ -81,7 +88,7 @@ def read_runs(
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
         faults = "".join(f"; {fault}" for fault in plugins().faults)
         raise Refused(f"--format {format}: no such format; {hint}{faults}")
-    options = ReadOptions(format, trace_mode, surroundings.limits())
+    options = ReadOptions(format, trace_mode, surroundings.limits(), conditions)
     found: list[list[Run]] = []
     for path in paths:
         name, is_folder = path if as_given else shown_path(path), path != "-" and os.path.isdir(path)
@@ -128,7 +135,7 @@ def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
         file, first = (sys.stdin.buffer, b"") if path == "-" else opened(path)
         with file:
             rest = chunks(file, first)
-            runs = read(Source(name, rest, options.limits, options.trace_mode), options.format)
+            runs = read(Source(name, rest, options.limits, options.trace_mode, options.conditions), options.format)
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end
                 pass
     except FileNotFoundError:

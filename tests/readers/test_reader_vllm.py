@@ -4,9 +4,17 @@ import pytest
 from damage import check_changes, check_pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import errors, run_of, runs_of, said, values_of
+from reading import errors, run_of, runs_of, said
+from reading import values_of as values_by_key
 
+from perfgate.core import Run
 from perfgate.readers import Source, recognise
+
+
+def values_of(run: Run) -> dict[str, list[float]]:
+    """The values by metric, for files with one load."""
+    return {str(key).partition("{")[0]: values for key, values in values_by_key(run).items()}
+
 
 SERVE = {
     "date": "20250101-120000",
@@ -33,6 +41,8 @@ SERVE = {
     "errors": ["", "", ""],
     "generated_texts": ["a", "b", "c"],
 }
+#: All requests are sent at once, so their number is a condition, too.
+LABELS = '{backend="vllm", model="org/model", num_prompts="3", request_rate="inf"}'
 
 
 def test_serve():
@@ -102,7 +112,7 @@ def test_lines_of_several_runs_count_from_the_top_of_the_file():
     bad = json.dumps({**SERVE, "duration": -1.0})
     runs = runs_of(json.dumps(SERVE) + "\n\n" + bad + "\n" + json.dumps(SERVE)[:-30])
     assert len(runs) == 3
-    assert [(problem.at.line, str(problem.key)) for problem in runs[1].problems] == [(3, "duration")]
+    assert [(problem.at.line, str(problem.key)) for problem in runs[1].problems] == [(3, f"duration{LABELS}")]
     assert "train.log:4:" in errors(runs[2])[0]
     assert "cut off" in errors(runs[2])[0]
 
@@ -116,12 +126,14 @@ def test_failed_requests_are_left_out():
         "errors": ["", "", "refused"],
     }
     run = run_of(json.dumps(failed))
-    assert said(run) == ["train.log: warning: 2 requests failed; left out of ttft and itl"]
+    assert said(run) == [f"train.log: warning: 2 requests failed; left out of ttft and itl with {LABELS}"]
     assert (values_of(run)["ttft"], values_of(run)["itl"], values_of(run)["failed"]) == ([0.09], [0.02], [1])
 
 
 def test_nothing_completed_is_an_error():
-    assert errors(run_of(json.dumps({**SERVE, "completed": 0}))) == ["train.log: error: no request was completed"]
+    assert errors(run_of(json.dumps({**SERVE, "completed": 0}))) == [
+        f"train.log: error: no request was completed with {LABELS}"
+    ]
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-0.5", '"slow"', "true"])
@@ -130,14 +142,14 @@ def test_values_that_cannot_be_true_are_refused(text, old, key):
     lines = json.dumps(SERVE, indent=1)
     run = run_of(lines.replace(old, text))
     (problem,) = run.problems
-    assert (problem.severity, str(problem.key)) == ("error", key)
+    assert (problem.severity, str(problem.key)) == ("error", f"{key}{LABELS}")
     assert old in lines.splitlines()[problem.at.line - 1]
 
 
 def test_many_refused_values_are_counted():
     run = run_of(json.dumps({**SERVE, "ttfts": [-1.0] * 50, "errors": []}))
     assert len(errors(run)) == 21
-    assert errors(run)[-1].endswith("ttft: and 30 more values left out")
+    assert errors(run)[-1].endswith(f"ttft{LABELS}: and 30 more values left out")
 
 
 def test_a_cut_document_is_an_error():

@@ -1,0 +1,172 @@
+"""The conditions of a measurement: what the load was. Only measurements under equal conditions are compared.
+
+A reader puts the conditions of a record on its series, as labels. So a load sweep gives a series for each load, and a
+baseline of another model or load is found out. `TABLE` has every field of a result file that is a condition; a rule
+file can add fields with `conditions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from perfgate.core.runs import MEMBER_LABELS, Key, fact_text
+
+Labels = tuple[tuple[str, str], ...]
+
+#: The longest text of a condition that is shown in a label.
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionField:
+    """One condition: its label, the names of its field in a record (the first that has a value counts), its source."""
+
+    label: str
+    names: tuple[str, ...]
+    source: str
+    #: Values that mean the same as no value, such as the default of the tool.
+    unset: tuple[str, ...] = ()
+    #: Other fields of the record that must begin so; an empty text is a field without a value.
+    needs: tuple[tuple[str, str], ...] = ()
+
+
+_SERVE = "vllm/benchmarks/serve.py"
+_ARGS = "vllm/benchmarks/lib/utils.py"
+_SGLANG = "sglang/bench_serving.py"
+_RANDOM = (("dataset_name", "random"),)
+#: With an infinite rate and no limit, all requests are sent at once.
+_AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
+
+#: Every condition, by tool. A name with a dot is a field in another: `server_info.tp_size`.
+TABLE: Mapping[str, tuple[ConditionField, ...]] = {
+    "vllm": (
+        ConditionField("model", ("model_id", "model", "server_info.model_path"), f"{_SERVE}; {_SGLANG}"),
+        ConditionField("backend", ("backend", "endpoint_type"), f"{_SERVE}; {_SGLANG}"),
+        ConditionField("request_rate", ("request_rate",), f"{_SERVE}; {_SGLANG}"),
+        ConditionField("concurrency", ("max_concurrency",), f"{_SERVE}; {_SGLANG}"),
+        ConditionField("burstiness", ("burstiness",), _SERVE, unset=("1",)),
+        ConditionField("ramp_up", ("ramp_up_strategy",), _SERVE),
+        ConditionField("ramp_up_start", ("ramp_up_start_rps",), _SERVE),
+        ConditionField("ramp_up_end", ("ramp_up_end_rps",), _SERVE),
+        ConditionField("num_prompts", ("num_prompts",), _SERVE, needs=_AT_ONCE),
+        ConditionField("dataset", ("dataset_name",), f"{_SGLANG}; {_ARGS}"),
+        ConditionField("input_len", ("input_len",), _ARGS),
+        ConditionField("input_len", ("random_input_len",), f"{_SGLANG}; {_ARGS}", needs=_RANDOM),
+        ConditionField("output_len", ("output_len", "sharegpt_output_len", "fixed_output_len"), f"{_SGLANG}; {_ARGS}"),
+        ConditionField("output_len", ("random_output_len",), f"{_SGLANG}; {_ARGS}", needs=_RANDOM),
+        ConditionField("range_ratio", ("random_range_ratio",), f"{_SGLANG}; {_ARGS}", needs=_RANDOM),
+        ConditionField("batch_size", ("batch_size",), _ARGS),
+        ConditionField("dtype", ("dtype", "server_info.dtype"), f"{_ARGS}; {_SGLANG}", unset=("auto",)),
+        ConditionField("quantization", ("quantization", "server_info.quantization"), f"{_ARGS}; {_SGLANG}"),
+        ConditionField(
+            "tensor_parallel",
+            ("tensor_parallel_size", "tp", "server_info.tp_size"),
+            f"{_ARGS}; `--metadata tp=N` of {_SERVE}; {_SGLANG}",
+        ),
+        ConditionField(
+            "pipeline_parallel", ("pipeline_parallel_size", "pp", "server_info.pp_size"), _ARGS, unset=("1",)
+        ),
+    ),
+    # The readers of these formats make the labels; their docstrings cite the sources.
+    "nccl-tests": tuple(
+        ConditionField(name, (name,), "NVIDIA/nccl-tests src/common.cu")
+        for name in ("size", "place", "type", "redop", "root")
+    ),
+    "torch-benchmark": tuple(
+        ConditionField(name, (name,), "pytorch torch/utils/benchmark/utils/common.py")
+        for name in ("threads", "description", "env")
+    ),
+}
+
+#: The labels that are conditions, whatever reader made them.
+CONDITIONS = frozenset(field.label for fields in TABLE.values() for field in fields)
+
+
+def conditions_of(record: Mapping[str, Any], tool: str, more: Collection[str] = ()) -> dict[str, str]:
+    """Return the conditions of one record, by label.
+
+    Parameters
+    ----------
+    record: the fields of the record.
+    tool: the key of its rows in `TABLE`.
+    more: the names of more fields that are conditions, from a rule file.
+    """
+    own = (*TABLE[tool], *(ConditionField(name, (name,), "the rule file") for name in sorted(more)))
+    found: dict[str, str] = {}
+    for field in own:
+        if all(_begins(_text(record, name), start) for name, start in field.needs):
+            text = next((text for name in field.names if (text := _text(record, name))), "")
+            if text and text not in field.unset:
+                found.setdefault(field.label, text)
+    return found
+
+
+def _begins(text: str, start: str) -> bool:
+    return text.startswith(start) if start else not text
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    """Return the value of a field as text; empty if it has none, or a list or an object."""
+    value: Any = record
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if not isinstance(value, str | int | float):
+        return ""
+    return " ".join(fact_text(value).split())[:_LONGEST]
+
+
+def conditions(key: Key, names: Collection[str] = CONDITIONS) -> dict[str, str]:
+    """Return the labels of a series that are conditions."""
+    return {name: value for name, value in key.labels if name in names}
+
+
+def without_conditions(key: Key, names: Collection[str] = CONDITIONS) -> Key:
+    """Return a key without its conditions, its rank and its device."""
+    return Key(key.metric, tuple(pair for pair in key.labels if pair[0] not in (*names, *MEMBER_LABELS)))
+
+
+def condition_differences(one: Key, other: Key, names: Collection[str] = CONDITIONS) -> dict[str, tuple[str, str]]:
+    """Return each condition that differs, with the value of both keys; `unknown` for a key without it."""
+    a, b = conditions(one, names), conditions(other, names)
+    differing = (name for name in sorted({*a, *b}) if a.get(name) != b.get(name))
+    return {name: (a.get(name, "unknown"), b.get(name, "unknown")) for name in differing}
+
+
+def nearest_conditions(key: Key, others: Iterable[Key], names: Collection[str] = CONDITIONS) -> Key | None:
+    """Return the key that differs from this one in the fewest conditions, and in nothing else; None without any."""
+    alike = [other for other in others if without_conditions(other, names) == without_conditions(key, names)]
+    return min(alike, key=lambda other: (len(condition_differences(key, other, names)), other), default=None)
+
+
+def other_conditions(
+    new: Collection[Key], base: Collection[Key], names: Collection[str] = CONDITIONS
+) -> tuple[dict[Key, Key], set[Key]]:
+    """Return the new metrics that the base has under other conditions, and the metrics of the base that they replace.
+
+    A metric that both sides have under some equal conditions is a sweep that became longer or shorter: its new loads
+    are not compared with others, and its lost loads stay.
+    """
+    shared = {without_conditions(key, names) for key in {*new} & {*base}}
+    known = [key for key in base if without_conditions(key, names) not in shared]
+    found = {
+        key: other
+        for key in {*new} - {*base}
+        if without_conditions(key, names) not in shared and (other := nearest_conditions(key, known, names)) is not None
+    }
+    replaced = {without_conditions(key, names) for key in found}
+    return found, {key for key in known if without_conditions(key, names) in replaced}
+
+
+def by_load(key: Key) -> tuple[str, list[tuple[str, tuple[bool, float, str]]]]:
+    """Return the order of a key among others, with numbers in labels by size."""
+    return key.metric, [(name, load_order(value)) for name, value in key.labels]
+
+
+def load_order(value: str) -> tuple[bool, float, str]:
+    """Return the order of a condition's values: numbers by size (`inf` is the largest), then other texts."""
+    try:
+        return (False, float(value), value)
+    except ValueError:
+        return (True, 0.0, value)

@@ -1,0 +1,44 @@
+"""The runs of a file of records, such as a load sweep: unequal records are one run, and equal ones are several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from perfgate.core import Run
+from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.text import InputFile
+
+
+class RecordRuns:
+    """The runs of a file while its records are read.
+
+    A record is known by what must be equal in a repetition: its conditions. The n-th record with equal conditions
+    belongs to the n-th run. So a sweep over seven loads is one run with seven series of each metric, and a sweep that
+    was made twice is two runs.
+    """
+
+    def __init__(self, file: InputFile, format_name: str) -> None:
+        self._file, self._format = file, format_name
+        self._runs: list[tuple[RunBuilder, set[Hashable]]] = []
+
+    def run_of(self, record: Hashable, json: JsonSource | None = None) -> RunBuilder:
+        """Return the run that this record belongs to; None is a record that cannot be read, which is a run alone."""
+        for run, known in self._runs if record is not None else ():
+            if record not in known:
+                known.add(record)
+                run.json = json
+                return run
+        self._file.count("runs", before=self._runs[0][0].problems if self._runs else ())
+        run = RunBuilder(self._file, self._format, json)
+        self._runs.append((run, {record}))
+        return run
+
+    def finish(self) -> tuple[Run, ...]:
+        """Return the finished runs; one that lacks records of another is judged only in those that it has."""
+        every = {record for _, known in self._runs for record in known if record is not None}
+        several = len(self._runs) > 1
+        return tuple(
+            replace(run.run(part if several else None), partial=several and not every <= known)
+            for part, (run, known) in enumerate(self._runs, 1)
+        )
