@@ -24,7 +24,7 @@ from perfgate.stats.moderated import has_logarithm
 from perfgate.stats.statistics import RunMeasure
 
 if TYPE_CHECKING:
-    from perfgate.stats.change_points import ChangePoint
+    from perfgate.core.run_history import ChangePoint
 
 #: A point with a smaller probability is not reported. Odds of 99 to 1 are those of a comparison with the anchor. Among
 #: the 16 runs that a level usually has, the t-test of a point is stricter: there, .5 and .999 give the same warnings.

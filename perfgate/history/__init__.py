@@ -2,7 +2,8 @@
 
 | module | contains |
 |---|---|
-| `records` | one remembered run: the numbers of its metrics, without samples |
+| `records` | what is remembered of one run: the numbers of its metrics, without samples |
+| `remember` | measured runs as records |
 | `files` | the files of one run and of one month |
 | `store` | add, read and compact these files, below `_history` of the baselines |
 | `commits` | the order of commits, as git knows it |
@@ -12,5 +13,5 @@
 | `backfill` | which commits to measure, so that a change point has one commit |
 | `imports`, `exports` | one file for each format of other tools |
 
-A check without history never comes here.
+The types are in `perfgate.core.run_history`. A check without history never comes here.
 """

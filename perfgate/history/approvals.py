@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from perfgate.baselines.files import StoredLevel
 from perfgate.baselines.places import kind_of
 from perfgate.baselines.stores import Store
-from perfgate.core.wording import synonyms
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovedLevel:
-    """A level of the baselines: who opened it, why, when, and with a run of which commit."""
-
-    name: str
-    time: str
-    commit: str | None
-    by: str
-    reason: str
-    pr: int | None
-    #: The metrics that it adopts; empty means all.
-    adopts: tuple[str, ...]
-    #: True for the first level of an environment, which approves no change.
-    is_first: bool
-
-    def covers(self, metric: str) -> bool:
-        """Return whether the decision was about a metric."""
-        return not self.is_first and (not self.adopts or bool({metric, *synonyms(metric)} & set(self.adopts)))
+from perfgate.core.run_history import ApprovedLevel
 
 
 class _Head(msgspec.Struct, frozen=True):

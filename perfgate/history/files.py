@@ -17,9 +17,9 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from perfgate.core import Better, Fact, Key, Kind, Location, Problem
+from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
 from perfgate.documents.signed_files import SignedFile
-from perfgate.history.records import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 
 T = TypeVar("T", int, float)
 

@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 
 from perfgate.baselines.stores import Store, open_store
-from perfgate.core import Fact, Problem
+from perfgate.core.run_history import CommitLine, EnvironmentHistory, LoadedHistory
 from perfgate.core.wording import synonyms
-from perfgate.history.approvals import ApprovedLevel, approvals
-from perfgate.history.commits import CommitLine, commit_line
-from perfgate.history.records import HistoryRun
-from perfgate.history.series import HistorySeries, order_of, series_of
+from perfgate.history.approvals import approvals
+from perfgate.history.commits import commit_line
+from perfgate.history.series import order_of, series_of
 from perfgate.history.store import StoredHistory, places, read
 from perfgate.rules.syntax.sentence import glob_matches
-
-
-@dataclass(frozen=True, slots=True)
-class EnvironmentHistory:
-    """The history of one suite in one environment: its runs in order, and its series by name."""
-
-    suite: str
-    environment: str
-    identity: Mapping[str, Fact | None]
-    runs: tuple[HistoryRun, ...]
-    series: tuple[HistorySeries, ...]
-    #: The levels of the baselines, oldest first.
-    levels: tuple[ApprovedLevel, ...]
-    #: The names of all metrics, also of those that were not asked for.
-    metrics: tuple[str, ...]
-    #: What is unusual about the order of the runs.
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedHistory:
-    """The histories of a store, sorted by suite and environment.
-
-    `problems` are files that cannot be used: their runs are missing.
-    """
-
-    environments: tuple[EnvironmentHistory, ...]
-    problems: tuple[Problem, ...]
-    #: The commits of the branch; None without a repository.
-    line: CommitLine | None = None
-
-    @property
-    def series(self) -> tuple[HistorySeries, ...]:
-        """The series of all environments."""
-        return tuple(one for place in self.environments for one in place.series)
 
 
 def load_history(

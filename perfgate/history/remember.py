@@ -10,8 +10,9 @@ from perfgate.baselines.files import utf8_text
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.stores import open_store
 from perfgate.core import Fact, Run
+from perfgate.core.run_history import HistoryRecord, HistoryRun
 from perfgate.core.wording import plural
-from perfgate.history.records import HistoryRecord, HistoryRun, id_of_files, values_of
+from perfgate.history.records import id_of_files, values_of
 from perfgate.history.store import add
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings

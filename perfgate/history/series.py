@@ -11,76 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from perfgate.core import Better, Kind, Problem, fact_text
+from perfgate.core import Problem, fact_text
+from perfgate.core.run_history import ApprovedLevel, ChangePoint, CommitLine, HistoryChange, HistoryRun, HistorySeries
 from perfgate.core.wording import listed, plural
-from perfgate.history.approvals import ApprovedLevel
-from perfgate.history.commits import CommitLine
-from perfgate.history.records import HistoryRun, SeriesName
 from perfgate.history.store import HistoryColumn, StoredHistory
-from perfgate.stats.change_points import ChangePoint, find_change_points
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.change_points import find_change_points
 
 #: A change went away if a later level keeps at most this share of it.
 _GONE = 0.5
 #: An approval this many runs after a change is about it.
 _LATE = 10
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryChange:
-    """A lasting change of a level.
-
-    The change is in a commit after that of `last_good`, up to that of `first_bad`; `likely` is the first run of the new
-    level as far as the numbers tell. `went_away` is the run in which the old level came back, if it did.
-    """
-
-    point: ChangePoint
-    likely: HistoryRun
-    last_good: HistoryRun
-    first_bad: HistoryRun
-    #: The number of commits in the range, as git counts; None without a repository.
-    commits: int | None
-    went_away: HistoryRun | None
-    approval: ApprovedLevel | None
-    #: The facts of the machine that changed with the level: name, before, after.
-    facts: tuple[tuple[str, str, str], ...]
-
-    @property
-    def is_one_commit(self) -> bool:
-        """True if the commit is the same before and after: the code is not the cause."""
-        return self.last_good.commit is not None and self.last_good.commit == self.first_bad.commit
-
-
-@dataclass(frozen=True, slots=True)
-class HistorySeries:
-    """One metric in order of its commits, in base units; the arrays are (n,), and NaN if a number is unknown."""
-
-    suite: str
-    environment: str
-    name: SeriesName
-    unit: str
-    better: Better
-    kind: Kind
-    runs: tuple[HistoryRun, ...]
-    values: FloatArray
-    errors: FloatArray
-    n_effective: FloatArray
-    n: FloatArray
-    changes: tuple[HistoryChange, ...]
-    #: The number of newer runs that do not have the metric.
-    missing_since: int
-
-    def levels(self) -> Iterator[tuple[int, int, float]]:
-        """Yield each level: its first run, the run after its last, and its value."""
-        bounds = [0, *(change.point.index for change in self.changes), len(self.runs)]
-        for start, end, change in zip(bounds, bounds[1:], (None, *self.changes), strict=False):
-            if change is not None:
-                yield start, end, change.point.after
-            elif self.changes:
-                yield start, end, self.changes[0].point.before
-            elif end:
-                ordered = sorted(self.values.tolist())
-                yield start, end, (ordered[(end - 1) // 2] + ordered[end // 2]) / 2
 
 
 @dataclass(frozen=True, slots=True)

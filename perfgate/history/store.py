@@ -22,6 +22,7 @@ import perfgate
 from perfgate.baselines.places import HISTORY, UnsafeName, environment_name
 from perfgate.baselines.stores import Store, WritableStore, write_file
 from perfgate.core import Better, Fact, Kind, Problem
+from perfgate.core.run_history import HistoryRecord, HistoryRun, SeriesName
 from perfgate.history.files import (
     HistoryFile,
     MetricFilter,
@@ -32,7 +33,6 @@ from perfgate.history.files import (
     records_of,
     run_file,
 )
-from perfgate.history.records import HistoryRecord, HistoryRun, SeriesName
 from perfgate.stats.distributions import FloatArray
 from perfgate.workspace.options import Refused
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfgate.core import Better
+from perfgate.core.run_history import ChangePoint
 from perfgate.stats.change_point_pruning import REACH, prune, strengths_of
 from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, refine
 from perfgate.stats.change_point_values import HistoryValues, levels_of, prepare
@@ -38,29 +39,6 @@ RATE = 0.01
 #: Two calls name the same point if their positions are at most this far apart.
 SAME_POINT = 5
 _NORMAL_95 = 1.959963984540054
-
-
-@dataclass(frozen=True, slots=True)
-class ChangePoint:
-    """One change of the level.
-
-    `index` is the first run of the new level, and `first` to `last` are the indices where it may begin as well (a drop
-    of the log-likelihood of at most 2; for a normal step of one standard deviation, some 95 %). `before` and `after`
-    are the levels in the unit of the values. `change` is after / before - 1, with a 95 % interval from `low` to `high`,
-    and is relative to |before| if some value is not positive. `probability` is that of a lasting change against none.
-    `worse` is None if the direction has no meaning (`better="neither"`).
-    """
-
-    index: int
-    change: float
-    low: float
-    high: float
-    probability: float
-    before: float
-    after: float
-    first: int
-    last: int
-    worse: bool | None
 
 
 @np.errstate(all="ignore")

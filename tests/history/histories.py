@@ -13,7 +13,8 @@ import numpy as np
 
 from perfgate.baselines.stores import WritableStore, open_store
 from perfgate.core import Better, Fact, Key
-from perfgate.history.records import HistoryRecord, HistoryRun, HistoryValue, SeriesName, id_of_values
+from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+from perfgate.history.records import id_of_values
 from perfgate.history.store import add
 
 IDENTITY: Mapping[str, Fact | None] = {"gpu": "H200", "gpu_count": 8, "world_size": 8}

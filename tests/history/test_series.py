@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from histories import at, filled, record, sha, steps, store_at
 
-from perfgate.history.approvals import ApprovedLevel
-from perfgate.history.commits import CommitLine, CommitNote
+from perfgate.core.run_history import ApprovedLevel, CommitLine, CommitNote, HistoryRun
 from perfgate.history.load import load
-from perfgate.history.records import HistoryRun
 from perfgate.history.series import _changes, order_of
 from perfgate.history.store import add
 from perfgate.stats.change_points import find_change_points

@@ -1,0 +1,269 @@
+"""The remembered runs of main: one number of each metric for each run, in order, with its lasting changes.
+
+`perfgate.history` stores, reads and orders them; `perfgate.stats.change_points` finds the changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from perfgate.core.runs import Fact, Key, Kind, Problem
+from perfgate.core.verdicts import Better
+from perfgate.core.wording import series_name, synonyms
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
+#: The fewest letters of an abbreviated commit.
+_FEWEST_LETTERS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """One change of the level.
+
+    `index` is the first run of the new level, and `first` to `last` are the indices where it may begin as well (a drop
+    of the log-likelihood of at most 2; for a normal step of one standard deviation, some 95 %). `before` and `after`
+    are the levels in the unit of the values. `change` is after / before - 1, with a 95 % interval from `low` to `high`,
+    and is relative to |before| if some value is not positive. `probability` is that of a lasting change against none.
+    `worse` is None if the direction has no meaning (`better="neither"`).
+    """
+
+    index: int
+    change: float
+    low: float
+    high: float
+    probability: float
+    before: float
+    after: float
+    first: int
+    last: int
+    worse: bool | None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SeriesName:
+    """The identity of a series of the history: a metric without rank and device, a statistic, and a choice of the rank.
+
+    The three are what a calibrated prior is known by, too.
+    """
+
+    key: Key
+    statistic: str
+    rank: str = "worst"
+
+    def __str__(self) -> str:
+        chosen = f" on the {self.rank} rank" if self.rank in ("slowest", "fastest", "median") else ""
+        across = " across ranks" if self.rank == "across" else chosen
+        return series_name(self.key.metric, self.key.labels, self.statistic) + across
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryValue:
+    """One number of a run, in base units.
+
+    `error` is its standard error within the run, in the same unit; None if it is unknown. `n` is the number of values
+    behind it after warm-up, and `n_effective` their effective sample size; None for a number that a tool printed.
+    """
+
+    name: SeriesName
+    unit: str
+    better: Better
+    kind: Kind
+    value: float
+    error: float | None = None
+    n: int | None = None
+    n_effective: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRun:
+    """A remembered run without its numbers: what it is a run of, when, and where.
+
+    `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `id` is a hash of what was measured: a run that is added twice has one id.
+    """
+
+    id: str
+    time: str
+    commit: str | None = None
+    #: The branch that was measured, such as `main`.
+    ref: str | None = None
+    #: The tags of the commit: releases.
+    tags: tuple[str, ...] = ()
+    #: The facts of the machine that do not identify it: versions, driver, host.
+    context: Mapping[str, Fact] = field(default_factory=dict)
+    #: The tool that it was imported from; None for a run that perfgate read.
+    imported_from: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The commit, as messages name it, or the time of a run without one."""
+        return self.commit[:10] if self.commit else self.time
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRecord:
+    """A remembered run of one suite and environment with its numbers."""
+
+    suite: str
+    #: The facts that identify the environment.
+    identity: Mapping[str, Fact | None]
+    run: HistoryRun
+    values: tuple[HistoryValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNote:
+    """A commit of the branch: who made it, when, and its tags."""
+
+    sha: str
+    time: str
+    author: str
+    subject: str
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLine:
+    """The first parents of a branch, oldest first."""
+
+    ref: str
+    commits: tuple[CommitNote, ...]
+    _places: dict[str, int] = field(default_factory=dict)
+    _sorted: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, ref: str, commits: Sequence[CommitNote]) -> CommitLine:
+        """Return the line of these commits, oldest first."""
+        places = {commit.sha: place for place, commit in enumerate(commits)}
+        return cls(ref, tuple(commits), places, sorted(places))
+
+    def place(self, commit: str | None) -> int | None:
+        """Return the position of a commit, which may be abbreviated; None if it is not on the line."""
+        if commit is None:
+            return None
+        if commit in self._places or len(commit) < _FEWEST_LETTERS:
+            return self._places.get(commit)
+        at = bisect_left(self._sorted, commit)
+        near = [sha for sha in self._sorted[at : at + 2] if sha.startswith(commit)]
+        return self._places[near[0]] if len(near) == 1 else None
+
+    def between(self, good: str | None, bad: str | None) -> tuple[CommitNote, ...]:
+        """Return the commits after `good` up to `bad`; empty if one of them is not on the line."""
+        first, last = self.place(good), self.place(bad)
+        return () if first is None or last is None else self.commits[first + 1 : last + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedLevel:
+    """A level of the baselines: who opened it, why, when, and with a run of which commit."""
+
+    name: str
+    time: str
+    commit: str | None
+    by: str
+    reason: str
+    pr: int | None
+    #: The metrics that it adopts; empty means all.
+    adopts: tuple[str, ...]
+    #: True for the first level of an environment, which approves no change.
+    is_first: bool
+
+    def covers(self, metric: str) -> bool:
+        """Return whether the decision was about a metric."""
+        return not self.is_first and (not self.adopts or bool({metric, *synonyms(metric)} & set(self.adopts)))
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryChange:
+    """A lasting change of a level.
+
+    The change is in a commit after that of `last_good`, up to that of `first_bad`; `likely` is the first run of the new
+    level as far as the numbers tell. `went_away` is the run in which the old level came back, if it did.
+    """
+
+    point: ChangePoint
+    likely: HistoryRun
+    last_good: HistoryRun
+    first_bad: HistoryRun
+    #: The number of commits in the range, as git counts; None without a repository.
+    commits: int | None
+    went_away: HistoryRun | None
+    approval: ApprovedLevel | None
+    #: The facts of the machine that changed with the level: name, before, after.
+    facts: tuple[tuple[str, str, str], ...]
+
+    @property
+    def is_one_commit(self) -> bool:
+        """True if the commit is the same before and after: the code is not the cause."""
+        return self.last_good.commit is not None and self.last_good.commit == self.first_bad.commit
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySeries:
+    """One metric in order of its commits, in base units; the arrays are (n,), and NaN if a number is unknown."""
+
+    suite: str
+    environment: str
+    name: SeriesName
+    unit: str
+    better: Better
+    kind: Kind
+    runs: tuple[HistoryRun, ...]
+    values: Values
+    errors: Values
+    n_effective: Values
+    n: Values
+    changes: tuple[HistoryChange, ...]
+    #: The number of newer runs that do not have the metric.
+    missing_since: int
+
+    def levels(self) -> Iterator[tuple[int, int, float]]:
+        """Yield each level: its first run, the run after its last, and its value."""
+        bounds = [0, *(change.point.index for change in self.changes), len(self.runs)]
+        for start, end, change in zip(bounds, bounds[1:], (None, *self.changes), strict=False):
+            if change is not None:
+                yield start, end, change.point.after
+            elif self.changes:
+                yield start, end, self.changes[0].point.before
+            elif end:
+                ordered = sorted(self.values.tolist())
+                yield start, end, (ordered[(end - 1) // 2] + ordered[end // 2]) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentHistory:
+    """The history of one suite in one environment: its runs in order, and its series by name."""
+
+    suite: str
+    environment: str
+    identity: Mapping[str, Fact | None]
+    runs: tuple[HistoryRun, ...]
+    series: tuple[HistorySeries, ...]
+    #: The levels of the baselines, oldest first.
+    levels: tuple[ApprovedLevel, ...]
+    #: The names of all metrics, also of those that were not asked for.
+    metrics: tuple[str, ...]
+    #: What is unusual about the order of the runs.
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedHistory:
+    """The histories of a store, sorted by suite and environment.
+
+    `problems` are files that cannot be used: their runs are missing.
+    """
+
+    environments: tuple[EnvironmentHistory, ...]
+    problems: tuple[Problem, ...]
+    #: The commits of the branch; None without a repository.
+    line: CommitLine | None = None
+
+    @property
+    def series(self) -> tuple[HistorySeries, ...]:
+        """The series of all environments."""
+        return tuple(one for place in self.environments for one in place.series)
