@@ -27,20 +27,17 @@ def place_times(alignment: Alignment, causes: Sequence[Cause]) -> tuple[PlaceTim
     large = sorted((node for node, size in enumerate(sizes) if size >= least), key=lambda node: -sizes[node])
     kept = {0, *large[:_MOST_PLACES], *_of_causes(alignment, causes, children)}
     found: list[PlaceTime] = []
-
-    def add(node: int, parent: int) -> None:
+    waiting = [(0, -1)]
+    while waiting:
+        node, parent = waiting.pop()
         at = len(found)
         found.append(PlaceTime(alignment.nodes[node].name, parent, base[node], new[node]))
         below = children.get(node, [])
-        for child in below:
-            if child in kept:
-                add(child, at)
         small = [child for child in below if child not in kept]
         pool = sum(base[child] for child in small), sum(new[child] for child in small)
         if max(pool) >= least:
             found.append(PlaceTime("", at, *pool, pooled=len(small)))
-
-    add(0, -1)
+        waiting += [(child, at) for child in reversed(below) if child in kept]
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""The causes of a change as lines of text, and as objects of JSON."""
+"""The causes of a change as objects of JSON, and back."""
 
 from __future__ import annotations
 
@@ -9,66 +9,6 @@ from typing import Any
 import msgspec
 
 from perfgate.core.causes import Cause, CauseKind, CauseMetric, CauseReport, PlaceTime, RankTime
-from perfgate.core.units import format_change, format_value
-from perfgate.core.wording import clip, plural
-
-#: The most causes on a screen, and the longest name of a call and of a place in characters.
-_MOST_SHOWN = 10
-_LONGEST_NAME = 80
-_LONGEST_PLACE = 160
-#: The most names of calls that came, and of those that went.
-_NAMES_SHOWN = 3
-_WORDS = {
-    "sync": "new synchronisation",
-    "exposed": "exposed communication",
-    "stall": "input stall",
-    "memory": "more memory at the peak",
-    "machine": "the device is faster or slower as a whole",
-}
-
-
-def lines(found: CauseReport) -> list[str]:
-    """The causes as lines: the change of the step, then each cause with its cost, then what they leave."""
-    change = found.new_step - found.base_step
-    runs = f"{plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
-    sides = f"{_amount(found.base_step)} → {_amount(found.new_step)}"
-    relative = f" ({format_change(change / found.base_step)})" if found.base_step else ""
-    shown = [f"Step: {sides}, {_signed(change)}{relative}; {runs}"]
-    if not found.causes:
-        shown.append(f"No cause found. Noise can change the step by {_amount(found.noise)}.")
-    for cause in found.causes[:_MOST_SHOWN]:
-        shown += [f"  {line}" for line in _cause(cause)]
-    if len(found.causes) > _MOST_SHOWN:
-        shown.append(f"  {plural(len(found.causes) - _MOST_SHOWN, 'smaller cause')} more")
-    if found.causes:
-        shown.append(f"  rest: {_signed(found.rest)}, from changes that noise explains or that are too small to list")
-    return [*shown, *(f"  {note}" for note in found.notes)]
-
-
-def _cause(cause: Cause) -> list[str]:
-    share = f", {cause.share:.0%} of the change" if cause.share is not None and cause.metric == "time" else ""
-    size = f"{_signed(cause.change_per_step, cause)} [{_signed(cause.low, cause)}, {_signed(cause.high, cause)}]{share}"
-    ranks = f" on rank {', '.join(cause.ranks)} (the others wait)" if cause.ranks else ""
-    where = clip(" / ".join(cause.where) or "the step itself", _LONGEST_PLACE)
-    found = [f"{_WORDS.get(cause.kind, cause.kind)}{ranks}: {where}: {size}"]
-    if cause.source:
-        found.append(f"  at {cause.source}")
-    calls = [(word, names) for word, names in (("gone", cause.gone), ("new", cause.come)) if names]
-    return found + [f"  {word}: {_calls(names)}" for word, names in calls]
-
-
-def _calls(calls: Sequence[tuple[str, float]]) -> str:
-    names = ", ".join(f"{clip(name, _LONGEST_NAME)} x{count:g}" for name, count in calls[:_NAMES_SHOWN])
-    return names + (f" and {len(calls) - _NAMES_SHOWN} more" if len(calls) > _NAMES_SHOWN else "")
-
-
-def _amount(value: float, unit: str = "s") -> str:
-    return format_value(value, unit)
-
-
-def _signed(value: float, cause: Cause | None = None) -> str:
-    unit = "B" if cause is not None and cause.metric == "memory" else "s"
-    return f"{'-' if value < 0 else '+'}{_amount(abs(value), unit)}"
 
 
 class CauseDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,8 @@ from typing import Literal
 
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, without_commands
-from perfgate.reporters import phrases
+from perfgate.reporters import cause_phrases, phrases
+from perfgate.reporters.cause_phrases import CauseGroup
 
 _Level = Literal["error", "warning", "notice"]
 _LEVELS: tuple[_Level, ...] = ("error", "warning", "notice")
@@ -20,6 +21,8 @@ _LEVELS: tuple[_Level, ...] = ("error", "warning", "notice")
 MOST_ANNOTATIONS = 9
 #: The longest title, and the longest line of a message, in characters.
 _LONGEST_TITLE, _LONGEST_LINE = 200, 2_000
+#: The largest number of verdicts that are named in the annotation of their cause.
+_MOST_NAMED = 8
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
@@ -37,10 +40,25 @@ class _Annotation:
 
 def render(report: Report) -> str:
     """Return the report as workflow commands, one per line, the worst first; empty if all verdicts pass."""
-    found = [*_of_verdicts(report.verdicts), *map(_of_problem, report.problems)]
+    groups = [group for group in cause_phrases.groups(report) if group.verdicts]
+    rest = cause_phrases.unexplained(report)
+    found = [*map(_of_cause, groups), *_of_verdicts(rest), *map(_of_problem, report.problems)]
     if report.exit_code and not any(annotation.level == "error" for annotation in found):
         found.append(_Annotation("error", "perfgate", [": ".join(phrases.answer(report))]))
     return "".join(_command(annotation) + "\n" for level in _LEVELS for annotation in _first(level, found))
+
+
+def _of_cause(group: CauseGroup) -> _Annotation:
+    """One annotation for all verdicts that follow from a cause, at the rule of the worst."""
+    cause, verdicts = group.cause, group.verdicts
+    named = [f"{verdict.outcome}: {cause_phrases.brief(verdict)}" for verdict in verdicts[:_MOST_NAMED]]
+    more = [f"and {len(verdicts) - _MOST_NAMED} more"] if len(verdicts) > _MOST_NAMED else []
+    details = [f"{label}: {text}" for label, text in cause_phrases.details(cause)]
+    steps = [f"→ {step}" for step in cause_phrases.steps(verdicts)[:1]]
+    lines = [f"{cause_phrases.title(cause)}, {cause_phrases.cost(cause)}", *details, *named, *more, *steps]
+    level: _Level = "error" if any(verdict.exit_code for verdict in verdicts) else "warning"
+    at = next((verdict.at for verdict in verdicts if verdict.exit_code), verdicts[0].at)
+    return _Annotation(level, cause_phrases.title(cause), lines, at)
 
 
 def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:

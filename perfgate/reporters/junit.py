@@ -16,7 +16,8 @@ from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from perfgate.core import OUTCOMES, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
-from perfgate.reporters import phrases
+from perfgate.reporters import cause_phrases, phrases
+from perfgate.reporters.cause_phrases import CauseGroup
 
 #: The largest body of a case, and the largest file, in bytes. Consumers cut or refuse larger ones.
 LONGEST_BODY = 16 * 1024
@@ -76,7 +77,8 @@ def _cases(report: Report) -> list[TestCase]:
     # Numbers follow the order of the rules, so that a case keeps its name when its outcome changes.
     names = _unique(_case_name(verdict) for verdict in report.verdicts)
     named = sorted(zip(report.verdicts, names, strict=True), key=lambda pair: OUTCOMES.index(pair[0].outcome))
-    cases = [_case(verdict, name, classname) for verdict, name in named]
+    causes = cause_phrases.by_verdict(report)
+    cases = [_case(verdict, name, classname, causes.get(id(verdict))) for verdict, name in named]
     return [*_run_case(report, classname), *cases]
 
 
@@ -105,10 +107,10 @@ def _unique(names: Iterable[str]) -> list[str]:
     return list(uses)
 
 
-def _case(verdict: Verdict, name: str, classname: str) -> TestCase:
+def _case(verdict: Verdict, name: str, classname: str, group: CauseGroup | None) -> TestCase:
     """The case of a verdict. It has at most one child, because consumers disagree on cases with several."""
     case = TestCase(name, classname, elapsed_sec=_SECONDS)
-    message, body = _line(verdict.message) or verdict.outcome, _body(verdict)
+    message, body = _line(verdict.message) or verdict.outcome, _body(verdict, group)
     if verdict.outcome == "pass":
         case.stdout = body
     elif verdict.outcome == "skipped":
@@ -136,10 +138,11 @@ def _run_case(report: Report, classname: str) -> list[TestCase]:
     return [case]
 
 
-def _body(verdict: Verdict) -> str:
+def _body(verdict: Verdict, group: CauseGroup | None) -> str:
     """All details of a verdict, because some consumers show the body and lose the attributes."""
     lines = [
         verdict.message or verdict.outcome,
+        f"cause: {cause_phrases.line(group.cause)}" if group else "",
         f"next: {phrases.next_step(verdict.next_step)}" if verdict.next_step.text else "",
     ]
     lines += [f"{name}: {text}" for name, text in phrases.facts(verdict)]

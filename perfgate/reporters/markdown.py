@@ -13,7 +13,8 @@ from itertools import accumulate
 
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters import mermaid, phrases
+from perfgate.reporters import cause_phrases, mermaid, phrases
+from perfgate.reporters.cause_phrases import CauseGroup
 
 #: The largest summary in bytes of UTF-8; GitHub refuses 1 MiB.
 LIMIT = 900_000
@@ -26,6 +27,8 @@ _LONGEST_TEXT = 2_000
 _TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
 #: The largest number of findings that are unfolded.
 _MOST_OPEN = 10
+#: The largest number of verdicts that are named below their cause.
+_MOST_NAMED = 8
 _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
 
 #: A command without backticks: its words, then at least one option, path or quoted text.
@@ -87,10 +90,11 @@ def _size(lines: Iterable[str]) -> int:
 
 def _sections(report: Report) -> Iterator[_Section]:
     """The sections after the title, the most important first; the last ones are left out first."""
-    verdicts = phrases.worst_first(report.verdicts)
+    verdicts = phrases.worst_first(cause_phrases.unexplained(report))
     news = [verdict for verdict in verdicts if phrases.needs_attention(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
+    yield from _causes(report)
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
     yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news], is_open=len(news) <= _MOST_OPEN)
     yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
@@ -106,6 +110,38 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
     yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in phrases.unknown_facts(report))])
+
+
+def _causes(report: Report) -> Iterator[_Section]:
+    """What changed: each cause as an item, then the verdicts that follow from causes, folded."""
+    if report.causes is None:
+        return
+    groups = cause_phrases.groups(report)
+    left = cause_phrases.rest(report.causes) if groups else cause_phrases.without_cause(report.causes)
+    notes = [f"- {prose(text)}" for text in (left, *report.causes.notes)]
+    head = (f"**What changed:** {prose(cause_phrases.step(report.causes))}", "")
+    yield _Section(head, [*map(_cause, groups), *notes])
+    explained = [verdict for group in groups for verdict in group.verdicts]
+    if explained:
+        first, *others = map(_item, explained)
+        rows = [*map(_row, explained), f"\n{first}", *others]
+        yield _folded(f"{plural(len(explained), 'verdict')} with a cause", _TABLE, rows)
+
+
+def _cause(group: CauseGroup) -> str:
+    """A cause as an item of a list: the verdicts that follow from it, in short, below it."""
+    cause = group.cause
+    lines = [
+        f"- **{group.number} {prose(cause_phrases.kind(cause))}:** {code(cause_phrases.where(cause))} "
+        f"{prose(cause_phrases.cost(cause))}",
+        *(f"  - {label}: {code(text)}" for label, text in cause_phrases.details(cause)),
+    ]
+    if group.verdicts:
+        named = ", ".join(f"{one.outcome} {code(cause_phrases.brief(one))}" for one in group.verdicts[:_MOST_NAMED])
+        more = f" and {len(group.verdicts) - _MOST_NAMED} more" if len(group.verdicts) > _MOST_NAMED else ""
+        lines.append(f"  - {cause_phrases.follow(len(group.verdicts))}: {named}{more}")
+        lines += [f"  - **next:** {prose(step)}" for step in cause_phrases.steps(group.verdicts)[:1]]
+    return "\n".join(lines)
 
 
 def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: bool = False) -> _Section:

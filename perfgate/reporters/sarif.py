@@ -14,7 +14,8 @@ from urllib.parse import quote
 from perfgate import __version__
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, series_name
-from perfgate.reporters import phrases
+from perfgate.reporters import cause_phrases, phrases
+from perfgate.reporters.cause_phrases import CauseGroup
 from perfgate.reporters.plain_json import encode
 
 #: The tool. Releases are published under this address.
@@ -33,7 +34,9 @@ def render(report: Report) -> str:
     """Return verdicts that need attention and problems of severity error as indented JSON, the worst first."""
     news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.needs_attention(verdict)]
     errors = [problem for problem in report.problems if problem.severity == "error"]
-    results = [*map(_result, news), *map(_problem_result, errors)][:MOST_RESULTS]
+    causes = cause_phrases.by_verdict(report)
+    results = [_result(verdict, causes.get(id(verdict))) for verdict in news]
+    results = [*results, *map(_problem_result, errors)][:MOST_RESULTS]
     left_out = len(news) + len(errors) - len(results)
     ids: dict[str, int] = {}
     for result in results:
@@ -65,14 +68,15 @@ def _id(verdict: Verdict) -> str:
     return one_line(verdict.rule)[:_LONGEST_ID] or "rule"
 
 
-def _text(verdict: Verdict) -> str:
+def _text(verdict: Verdict, group: CauseGroup | None = None) -> str:
+    cause = f"\nCause: {cause_phrases.line(group.cause)}" if group else ""
     step = f"\nNext: {phrases.next_step(verdict.next_step)}" if verdict.next_step.text else ""
-    causes = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
-    return f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{step}{causes}"
+    parts = "".join(f"\nExplained by: {line}" for line in phrases.explanation(verdict))
+    return f"{verdict.outcome}: {verdict.message or phrases.what(verdict)}{cause}{step}{parts}"
 
 
-def _result(verdict: Verdict) -> dict[str, Any]:
-    text = _text(verdict)
+def _result(verdict: Verdict, group: CauseGroup | None) -> dict[str, Any]:
+    text = _text(verdict, group)
     identity = (verdict.rule, verdict.asks, series_name(verdict.metric, verdict.labels), verdict.source or "")
     entry = _entry(_id(verdict), "error" if verdict.exit_code else "warning", text, verdict.at, identity)
     # Metrics of one glob have the line of their rule in common, and differ in this name.

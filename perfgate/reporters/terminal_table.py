@@ -10,7 +10,7 @@ from textwrap import wrap
 from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural, shell_lines
-from perfgate.reporters import causes, phrases
+from perfgate.reporters import cause_phrases, phrases, terminal_causes
 from perfgate.reporters.terminal_page import GAP, Cell, Page
 
 #: The narrowest page that has room for outcomes and numbers.
@@ -67,13 +67,15 @@ def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
     page.paragraph(", ".join(f"{name} {value}" for name, value in phrases.origin(report)), "dim")
     if report.identical:
         page.paragraph("no difference: the files of both sides have the same content", "bold")
+    verdicts = report.verdicts
     if report.causes is not None:
-        _write_causes(page, causes.lines(report.causes))
-    verdicts = report.verdicts if report.causes is None or verbose else _of_the_step(report.verdicts)
-    if verdicts:
-        _write_verdicts(page, verdicts, verbose=verbose)
-    if len(verdicts) < len(report.verdicts):
-        page.paragraph(f"{plural(len(report.verdicts) - len(verdicts), 'more verdict')}: --verbose shows them", "dim")
+        terminal_causes.write(page, report, verbose=verbose)
+        verdicts = verdicts if verbose else cause_phrases.unexplained(report)
+    asked = [verdict for verdict in verdicts if verbose or report.causes is None or _is_asked(verdict)]
+    if asked:
+        _write_verdicts(page, asked, verbose=verbose)
+    if len(asked) < len(verdicts):
+        page.paragraph(f"{plural(len(verdicts) - len(asked), 'more verdict')}: --verbose shows them", "dim")
     for mean in report.geometric_means:
         unit = "" if mean.unit == "1" else f" in {mean.unit}"
         page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
@@ -91,12 +93,6 @@ def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
             page.paragraph(line, indent=_INDENT)
 
 
-def _write_causes(page: Page, lines: Sequence[str]) -> None:
-    page.blank()
-    for line in lines:
-        page.paragraph(line.strip(), indent=len(line) - len(line.lstrip()))
-
-
 def _without_measurements(page: Page, report: Report, unread: Sequence[Problem], *, verbose: bool) -> str:
     """The page of runs without a metric: the causes first, and no table of verdicts that only repeat them."""
     _write_problems(page, unread, verbose=verbose)
@@ -111,9 +107,9 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
     return page.finished()
 
 
-def _of_the_step(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts on the time of the step, which causes explain."""
-    return [verdict for verdict in verdicts if verdict.metric == "step.time"]
+def _is_asked(verdict: Verdict) -> bool:
+    """True for a verdict of a rule, or on the step. A comparison judges every metric by a rule of its own making."""
+    return verdict.at.line is not None or verdict.metric == "step.time"
 
 
 def _write_answer(page: Page, report: Report) -> None:

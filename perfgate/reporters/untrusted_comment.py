@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import clip, one_line, plural, without_commands
-from perfgate.reporters import phrases
+from perfgate.reporters import cause_phrases, phrases
+from perfgate.reporters.cause_phrases import CauseGroup
 from perfgate.reporters.markdown import COMMENT_LIMIT, marker
 
 #: In characters: one name, place or problem.
@@ -64,10 +65,14 @@ def render(report: Report) -> str:
 
 
 def _rows(report: Report) -> Iterator[str]:
+    for group in cause_phrases.groups(report):
+        yield from _cause(group)
     news = [verdict for verdict in phrases.worst_first(report.verdicts) if phrases.needs_attention(verdict)]
-    if news:
+    explained = cause_phrases.by_verdict(report)
+    rows = [verdict for verdict in news if id(verdict) not in explained]
+    if rows:
         yield from _HEAD
-        yield from map(_row, news)
+        yield from map(_row, rows)
         yield ""
     for outcome, step in _STEPS.items():
         if any(verdict.outcome == outcome for verdict in news):
@@ -78,6 +83,17 @@ def _rows(report: Report) -> Iterator[str]:
     if report.policy.changes:
         changes = plural(len(report.policy.changes), "difference")
         yield from ("", f"The rules or baselines of the pull request have {changes} from those that judged.")
+
+
+def _cause(group: CauseGroup) -> Iterator[str]:
+    """A cause as an item of a list, and the verdicts that follow from it below."""
+    cause = group.cause
+    where = text(cause_phrases.where(cause))
+    yield f"- **{group.number} {text(cause_phrases.kind(cause))}:** {where} {text(cause_phrases.cost(cause))}"
+    for verdict in group.verdicts:
+        sign = f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}{phrases.effect(verdict)}"
+        yield f"  - {sign}: {text(phrases.what(verdict))} {', '.join(map(text, phrases.measured(verdict)))}"
+    yield ""
 
 
 def _row(verdict: Verdict) -> str:

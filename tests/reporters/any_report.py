@@ -1,5 +1,6 @@
 """Reports with any text in every text field: what a hostile input could make of one."""
 
+from dataclasses import replace
 from typing import get_args
 
 from hypothesis import HealthCheck, settings
@@ -22,7 +23,9 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
+from perfgate.core.causes import Cause, CauseKind, CauseReport, PlaceTime, RankTime
 from perfgate.core.details import QUANTILES, LevelDetails, Part, ReportDetails, RunDetails, VerdictDetails
+from perfgate.core.verdicts import verdict_ids
 
 #: Reports have so many fields that making one takes longer than rendering it.
 briefly = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -158,7 +161,38 @@ evidences = st.builds(
     breakdown=parts,
     movers=parts,
 )
-reports = st.builds(
+paths = st.lists(text, max_size=3).map(tuple)
+calls = st.lists(st.tuples(text, number), max_size=2).map(tuple)
+causes = st.builds(
+    Cause,
+    *(st.sampled_from(get_args(CauseKind)), paths, st.sampled_from(["time", "memory"]), number, number, number),
+    maybe_number,
+    ranks=st.lists(text, max_size=2).map(tuple),
+    gone=calls,
+    come=calls,
+    places=st.lists(paths, max_size=2).map(tuple),
+    source=text,
+)
+cause_reports = st.builds(
+    CauseReport,
+    st.lists(causes, max_size=2).map(tuple),
+    *(number, number, number, number, counts, counts),
+    notes=st.lists(text, max_size=1).map(tuple),
+    tree=st.lists(st.builds(PlaceTime, text, st.integers(-1, 3), number, number, counts), max_size=4).map(tuple),
+    ranks=st.lists(st.builds(RankTime, text, number, number, number, number), max_size=3).map(tuple),
+)
+
+
+def _explained(report: Report, causes: CauseReport | None) -> Report:
+    """The report with causes; from the first of them follows every other verdict."""
+    if causes is None or not causes.causes:
+        return replace(report, causes=causes)
+    first, *others = causes.causes
+    first = replace(first, verdicts=verdict_ids(report.verdicts)[::2])
+    return replace(report, causes=replace(causes, causes=(first, *others)))
+
+
+plain_reports = st.builds(
     Report,
     outcome=st.sampled_from(OUTCOMES),
     exit_code=st.integers(0, 4),
@@ -172,3 +206,4 @@ reports = st.builds(
     accept=next_steps,
     details=evidences,
 )
+reports = st.builds(_explained, plain_reports, st.none() | cause_reports)

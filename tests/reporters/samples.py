@@ -19,6 +19,7 @@ from perfgate.core import (
     SourceFile,
     Verdict,
 )
+from perfgate.core.causes import Cause, CauseReport, PlaceTime, RankTime
 from perfgate.core.details import LevelDetails, Part, ReportDetails, RunDetails, VerdictDetails
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -366,11 +367,68 @@ MANY = replace(
     problems=(),
 )
 
+_GEMM = ("backward", "aten::mm", "sm90_gemm_nt")
+_GONE = replace(
+    ABSENT,
+    rule="kernel.softmax_kernel within 5% of baseline",
+    metric="kernel.softmax_kernel",
+    message="no run has kernel.softmax_kernel; the baseline has it",
+    next_step=NextStep("find-cause", "find what changed the calls at forward / aten::softmax / softmax_sum_kernel"),
+    at=Location(RULES, 25, 5),
+)
+#: One rank became slow, and a kernel was replaced: three verdicts follow, one does not.
+WITH_CAUSES = replace(
+    EVERY_OUTCOME,
+    verdicts=(FAILED_CHANGE, limit(), SUSPECT, _GONE, INCONCLUSIVE),
+    problems=(),
+    causes=CauseReport(
+        causes=(
+            Cause(
+                *("slow rank", _GEMM, "time", 0.00147, 0.00128, 0.00166, 0.79),
+                ranks=("2",),
+                source="model.py(31): forward",
+                verdicts=(FAILED_CHANGE.rule, "throughput: samples_per_second at least 95% of baseline"),
+            ),
+            Cause(
+                *("replaced", ("forward", "aten::softmax", "softmax_sum_kernel"), "time", 4e-4, 3.8e-4, 4.1e-4, 0.21),
+                gone=(("softmax_kernel", 1.0),),
+                come=(("softmax_sum_kernel", 1.0), ("softmax_part_kernel", 1.0)),
+                verdicts=(_GONE.rule,),
+            ),
+            Cause("memory", ("forward", "aten::linear"), "memory", 192 * 2**20, 189 * 2**20, 195 * 2**20, 1.0),
+        ),
+        base_step=0.01,
+        new_step=0.01188,
+        rest=1e-5,
+        noise=2e-4,
+        base_runs=3,
+        new_runs=1,
+        notes=("only the new side has rank 4: left out",),
+        tree=(
+            PlaceTime("step", -1, 0.01, 0.01188),
+            PlaceTime("forward", 0, 0.003, 0.0034),
+            PlaceTime("aten::linear", 1, 0.0018, 0.0018),
+            PlaceTime("aten::softmax", 1, 0.0007, 0.0011),
+            PlaceTime("softmax_kernel", 3, 0.0007, 0),
+            PlaceTime("softmax_sum_kernel", 3, 0, 0.0011),
+            PlaceTime("", 1, 0.0005, 0.0005, pooled=7),
+            PlaceTime("backward", 0, 0.0065, 0.008),
+            PlaceTime("aten::mm", 7, 0.0035, 0.005),
+            PlaceTime("sm90_gemm_nt", 8, 0.0035, 0.005),
+        ),
+        ranks=tuple(
+            RankTime(str(rank), 0.008, 0.002, 0.0098 if rank == 2 else 0.0084, 0.002 if rank == 2 else 0.0034)
+            for rank in range(4)
+        ),
+    ),
+)
+
 REPORTS = {
     "every_outcome": EVERY_OUTCOME,
     "all_pass": ALL_PASS,
     "warnings_only": WARNINGS_ONLY,
     "nothing_judged": NOTHING_JUDGED,
+    "with_causes": WITH_CAUSES,
 }
 
 WITH_MANY = {**REPORTS, "many": MANY}

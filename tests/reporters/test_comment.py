@@ -9,7 +9,7 @@ from hypothesis import given
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WITH_MANY, check_golden
 
 from perfgate.core import RunEstimate
-from perfgate.reporters import mermaid
+from perfgate.reporters import mermaid, untrusted_comment
 from perfgate.reporters.markdown import COMMENT_LIMIT, marker
 from perfgate.reporters.markdown import render_comment as render
 
@@ -17,6 +17,11 @@ from perfgate.reporters.markdown import render_comment as render
 @pytest.mark.parametrize("name", WITH_MANY)
 def test_golden(name):
     check_golden(f"{name}.comment.md", render(WITH_MANY[name]))
+
+
+@pytest.mark.parametrize("name", ["every_outcome", "with_causes"])
+def test_golden_of_an_unchecked_report(name):
+    check_golden(f"{name}.unchecked.md", untrusted_comment.render(WITH_MANY[name]))
 
 
 def test_it_fits_and_says_what_it_leaves_out():

@@ -11,10 +11,10 @@ from markdown_it import MarkdownIt
 from samples import EVERY_OUTCOME, FAILED_LIMIT, WITH_MANY, change, check_golden
 
 from perfgate.core import OUTCOMES
-from perfgate.reporters import mermaid, untrusted_comment
+from perfgate.reporters import cause_phrases, mermaid, untrusted_comment
 from perfgate.reporters.markdown import code, prose, render
 
-SUMMARY = r"(\d+ skipped|\d+ passed|Environment|Run by run|Findings and next steps)"
+SUMMARY = r"(\d+ skipped|\d+ verdicts? with a cause|\d+ passed|Environment|Run by run|Findings and next steps)"
 OUR_HTML = re.compile(rf"<details(?: open)?><summary>{SUMMARY}</summary>\n|</details>\n|<br>")
 
 
@@ -53,10 +53,12 @@ def test_no_text_adds_a_row_a_link_or_html(report):
     found = [token.type for token in tokens(markdown)]
     skipped = sum(verdict.outcome == "skipped" for verdict in report.verdicts)
     passed = sum(verdict.outcome == "pass" for verdict in report.verdicts)
-    tables = (passed > 0) + (len(report.verdicts) > passed + skipped)
+    explained = sum(len(group.verdicts) for group in cause_phrases.groups(report))
+    news = len(report.verdicts) - passed - skipped - explained
+    tables = (passed > 0) + (news > 0) + (explained > 0)
     assert found.count("tr_open") == len(report.verdicts) - skipped + tables
     assert found.count("td_open") == 4 * (len(report.verdicts) - skipped)
-    folded = (tables > (passed > 0)) + (skipped > 0) + (passed > 0) + bool(report.environment)
+    folded = (news > 0) + (explained > 0) + (skipped > 0) + (passed > 0) + bool(report.environment)
     assert found.count("html_block") == 2 * (folded + bool(mermaid.chart(report)))
 
 

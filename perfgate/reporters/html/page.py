@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 from perfgate.core import Report
 from perfgate.core.units import format_change, format_confidence, format_number, format_value
 from perfgate.core.wording import clip, one_line, plural
-from perfgate.reporters import phrases
-from perfgate.reporters.html import sections
+from perfgate.reporters import cause_phrases, phrases
+from perfgate.reporters.html import sections, what_changed
 
 #: The longest name, path or message, in characters.
 _LONGEST_TEXT = 2_000
@@ -26,7 +26,12 @@ def render(report: Report) -> str:
     """Return the report as one self-contained page: the largest blocking failures first, and passes folded."""
     verdicts = sections.verdicts(report)
     page = _template().render(
-        report=report, verdicts=verdicts, groups=sections.groups(verdicts), steps=sections.steps(report)
+        report=report,
+        verdicts=verdicts,
+        groups=sections.groups(verdicts),
+        steps=sections.steps(report),
+        cause_groups=cause_phrases.groups(report),
+        places={id(verdict): place for place, verdict in enumerate(report.verdicts)},
     )
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
 
@@ -42,9 +47,11 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.globals.update(phrases=phrases, sections=sections, plural=plural)
+    environment.globals.update(causes=cause_phrases, pictures=what_changed)
     environment.globals.update(format_change=format_change, format_number=format_number)
     environment.globals.update(format_value=format_value, format_confidence=format_confidence)
     environment.filters["picture"] = Markup
+    environment.filters["identity"] = id
     environment.filters["whole"] = lambda text: escape(one_line(text))  # a clipped command does not run
     return environment.get_template("page.html.j2")
 

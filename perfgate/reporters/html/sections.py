@@ -10,7 +10,7 @@ from perfgate.core import OUTCOMES, Fact, Report, Verdict
 from perfgate.core.details import LevelDetails, Part, RunDetails, VerdictDetails
 from perfgate.core.units import Unit, display_unit, format_value
 from perfgate.core.wording import member_name
-from perfgate.reporters import phrases
+from perfgate.reporters import cause_phrases, phrases
 from perfgate.reporters.html import plots
 
 #: The largest number of verdicts with pictures, the worst first; more would take minutes to draw.
@@ -37,8 +37,10 @@ class VerdictSection:
     timeline: str = ""
     #: True if the picture of the runs marks where one level ends and another begins.
     has_breaks: bool = False
-    #: True if the section is unfolded: the worst verdicts that need attention.
+    #: True if the section is unfolded: the worst verdicts that need attention and follow from no cause.
     is_open: bool = False
+    #: The number of the cause that the verdict follows from, or 0.
+    follows: int = 0
 
     @property
     def needs_attention(self) -> bool:
@@ -135,11 +137,20 @@ class StepSection:
 def verdicts(report: Report) -> list[VerdictSection]:
     """Return a section per verdict: blocking ones first, then by outcome, and then by the size of the change."""
     details = {found.verdict: found for found in report.details.verdicts}
-    sections = [VerdictSection(verdict, i, details.get(i)) for i, verdict in enumerate(report.verdicts)]
+    explained = {id(verdict): group.number for group in cause_phrases.groups(report) for verdict in group.verdicts}
+    sections = [
+        VerdictSection(verdict, i, details.get(i), follows=explained.get(id(verdict), 0))
+        for i, verdict in enumerate(report.verdicts)
+    ]
     sections.sort(key=lambda section: _importance(section.verdict))
     drawn = [_drawn(section, report.details.levels) for section in sections[:MOST_DRAWN]]
-    opened = [replace(one, is_open=one.needs_attention and i < MOST_OPEN) for i, one in enumerate(drawn)]
-    return [*opened, *sections[MOST_DRAWN:]]
+    return [*_opened(drawn), *sections[MOST_DRAWN:]]
+
+
+def _opened(sections: Sequence[VerdictSection]) -> list[VerdictSection]:
+    """The sections, the first of those that need attention and follow from no cause unfolded."""
+    opened = [one.index for one in sections if one.needs_attention and not one.follows][:MOST_OPEN]
+    return [replace(one, is_open=one.index in opened) for one in sections]
 
 
 def _importance(verdict: Verdict) -> tuple[bool, int, float]:

@@ -1,0 +1,168 @@
+"""The words that all reports share for causes: kind, place and cost, and the verdicts that follow from each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfgate.core import Report, Verdict
+from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.units import display_unit, format_change, format_number, format_value
+from perfgate.core.verdicts import verdict_ids
+from perfgate.core.wording import clip, listed, plural
+from perfgate.reporters import phrases
+
+#: The longest name of a call and of a place, in characters.
+_LONGEST_NAME, _LONGEST_PLACE = 80, 160
+#: The most names of calls that came, and of those that went.
+_NAMES_SHOWN = 3
+#: The most ranks of a cause that are named.
+_RANKS_SHOWN = 8
+#: A larger share of the step's change says nothing: causes in both directions nearly cancel.
+_LARGEST_SHARE = 2.0
+_KINDS = {
+    "sync": "new synchronisation",
+    "exposed": "exposed communication",
+    "stall": "input stall",
+    "machine": "the device as a whole",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CauseGroup:
+    """A cause with its number in the report, and the verdicts that follow from it, the worst first."""
+
+    number: int
+    cause: Cause
+    verdicts: tuple[Verdict, ...]
+
+
+def groups(report: Report) -> tuple[CauseGroup, ...]:
+    """Return each cause with the verdicts that follow from it; empty without causes."""
+    found = report.causes.causes if report.causes else ()
+    by_name: dict[str, list[Verdict]] = {}
+    for name, verdict in zip(verdict_ids(report.verdicts), report.verdicts, strict=True) if found else ():
+        if phrases.needs_attention(verdict):
+            by_name.setdefault(name, []).append(verdict)
+    # A verdict follows from one cause only, whatever a stored report says.
+    own = [[verdict for name in dict.fromkeys(cause.verdicts) for verdict in by_name.pop(name, ())] for cause in found]
+    pairs = zip(found, map(phrases.worst_first, own), strict=True)
+    return tuple(CauseGroup(number, cause, tuple(verdicts)) for number, (cause, verdicts) in enumerate(pairs, 1))
+
+
+def unexplained(report: Report) -> tuple[Verdict, ...]:
+    """Return the verdicts that follow from no cause, in the order of the report."""
+    explained = {id(verdict) for group in groups(report) for verdict in group.verdicts}
+    return tuple(verdict for verdict in report.verdicts if id(verdict) not in explained)
+
+
+def by_verdict(report: Report) -> dict[int, CauseGroup]:
+    """Return the cause of each verdict that follows from one, by the `id()` of the verdict."""
+    return {id(verdict): group for group in groups(report) for verdict in group.verdicts}
+
+
+def step(found: CauseReport) -> str:
+    """Return the change of the step: `step 10.2 → 11 ms, +815 µs (+8.0%); 3 base runs, 1 new run`."""
+    change = found.new_step - found.base_step
+    unit = display_unit(max(found.base_step, found.new_step), "s")
+    relative = f" ({format_change(change / found.base_step)})" if found.base_step else ""
+    sides = f"{format_number(found.base_step / unit.factor)} → {format_value(found.new_step, 's', unit.symbol)}"
+    runs = f"{plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
+    return f"step {sides}, {signed(change)}{relative}; {runs}"
+
+
+def without_cause(found: CauseReport) -> str:
+    """Return what is said if no cause was found."""
+    return f"No cause found. Noise can change the step by {format_value(found.noise, 's')}."
+
+
+def rest(found: CauseReport) -> str:
+    """Return the change that the causes leave: `rest +4 µs: changes that noise explains or that are too small`."""
+    return f"rest {signed(found.rest)}: changes that noise explains, or that are too small to list"
+
+
+def title(cause: Cause) -> str:
+    """Return the kind and the place of a cause: `slower: backward / aten::mm`."""
+    return f"{kind(cause)}: {where(cause)}"
+
+
+def kind(cause: Cause) -> str:
+    """Return the kind of a cause in words, with its ranks: `slow rank 2 (the others wait)`."""
+    ranks = listed(cause.ranks, _RANKS_SHOWN)
+    if cause.kind == "slow rank":
+        return f"slow {'rank' if len(cause.ranks) == 1 else 'ranks'} {ranks} (the others wait)"
+    words = _KINDS.get(cause.kind, cause.kind)
+    if cause.kind == "memory":
+        words = "more memory at the peak" if cause.change_per_step > 0 else "less memory at the peak"
+    return f"{words} on rank {ranks}" if ranks else words
+
+
+def where(cause: Cause) -> str:
+    """Return the place of a cause: `backward / aten::mm`."""
+    return clip(" / ".join(cause.where) or "the step itself", _LONGEST_PLACE)
+
+
+def cost(cause: Cause) -> str:
+    """Return what a cause costs: `+1 ms [+0.8, +1.2] per step, 99% of the change`."""
+    base = "B" if cause.metric == "memory" else "s"
+    unit = display_unit(max(cause.change_per_step, cause.low, cause.high, key=abs), base)
+    low, high = (_plus(bound / unit.factor) for bound in (cause.low, cause.high))
+    size = f"{_plus(cause.change_per_step / unit.factor)} {unit.symbol} [{low}, {high}]"
+    if cause.metric == "memory":
+        return size
+    known = cause.share is not None and 0 < cause.share <= _LARGEST_SHARE
+    return f"{size} per step" + (f", {cause.share:.0%} of the change" if known else "")
+
+
+def details(cause: Cause) -> list[tuple[str, str]]:
+    """Return the line of the program, the calls that went and those that came, and other places of the same change."""
+    others = [clip(" / ".join(place), _LONGEST_PLACE) for place in cause.places if cause.where[: len(place)] != place]
+    texts = {
+        "at": cause.source,
+        "gone": _calls(cause.gone),
+        "new": _calls(cause.come),
+        "also at": listed(others, _NAMES_SHOWN),
+    }
+    return [(label, text) for label, text in texts.items() if text]
+
+
+def _calls(calls: Sequence[tuple[str, float]]) -> str:
+    return listed([f"{clip(name, _LONGEST_NAME)} x{count:g}" for name, count in calls], _NAMES_SHOWN)
+
+
+def line(cause: Cause) -> str:
+    """Return a cause as one line: `slower: backward / aten::mm, +1 ms [+0.8, +1.2] per step, 99% of the change`."""
+    source = f", at {cause.source}" if cause.source else ""
+    return f"{title(cause)}, {cost(cause)}{source}"
+
+
+def brief(verdict: Verdict) -> str:
+    """Return a verdict in short, without its outcome: `forward median on rank 1 +25.9%`."""
+    change = verdict.change.estimate if verdict.kind == "change" and verdict.change else None
+    if change is not None:
+        return f"{phrases.what(verdict)} {format_change(change)}"
+    value = None if verdict.new is None else verdict.new.estimate
+    if value is None:
+        return f"{phrases.what(verdict)} ({verdict.reason.replace('-', ' ')})"
+    return f"{phrases.what(verdict)} {phrases.value_text(value, verdict)}"
+
+
+def follow(count: int) -> str:
+    """Return how many verdicts follow from a cause: `3 verdicts follow from it`."""
+    return f"{plural(count, 'verdict')} {'follows' if count == 1 else 'follow'} from it"
+
+
+def steps(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the next steps of verdicts, one for each action, those of the worst first."""
+    by_action = {one.next_step.action: one.next_step for one in reversed(verdicts) if one.next_step.text}
+    found = [by_action.pop(one.next_step.action, None) for one in verdicts]
+    return [phrases.next_step(step) for step in found if step is not None]
+
+
+def signed(value: float) -> str:
+    """Return a time with its sign: `+815 µs`."""
+    return f"{'-' if value < 0 else '+'}{format_value(abs(value), 's')}"
+
+
+def _plus(number: float) -> str:
+    return f"{'' if number < 0 else '+'}{format_number(number)}"
