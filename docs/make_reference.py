@@ -23,6 +23,7 @@ from perfgate.core import resource_limits as limits
 from perfgate.core.conditions import TABLE
 from perfgate.core.units import BASE_UNITS, UNITS
 from perfgate.core.wording import STATISTICS
+from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.readers.registry import FORMATS, Format
 from perfgate.rules import explain
 from perfgate.rules.syntax import grammar
@@ -46,8 +47,12 @@ _QUANTITIES = {
     "FLOP": "operations",
     "FLOP/s": "operations per second",
     "1": "shares and ratios",
+    "J": "energy",
+    "W": "power",
+    "1/J": "work per energy",
+    "°C": "temperature",
+    "$": "cost",
 }
-_BETTER = {"s": "lower", "B": "lower", "1/s": "higher", "B/s": "higher", "FLOP/s": "higher"}
 #: The rows of docs/detection.md that the page about verdicts repeats.
 _DETECTORS = (
     "perfgate 5%",
@@ -201,7 +206,7 @@ def units() -> str:
     rows = []
     for base in BASE_UNITS:
         found = [f"`{unit.symbol}`" for unit in UNITS.values() if unit.base == base and unit.symbol != "μs"]
-        rows.append([_QUANTITIES[base], " ".join(found), _BETTER.get(base, "set `better:`")])
+        rows.append([_QUANTITIES[base], " ".join(found), BETTER_BY_UNIT.get(base, "set `better:`")])
     return table(["quantity", "units", "better"], rows)
 
 

@@ -1,7 +1,8 @@
 """Quantities: a number with a unit, stored in base units and printed in the unit of the user.
 
-Base units are `s`, `B`, `1` (shares, ratios, counts), `1/s`, `B/s`, `FLOP` and `FLOP/s`. Decimal prefixes are
-powers of 1000 (KB, MB, ...), binary prefixes powers of 1024 (KiB, MiB, ...), as in IEC 80000-13.
+Base units are `s`, `B`, `1` (shares, ratios, counts), `1/s`, `B/s`, `FLOP`, `FLOP/s`, `J`, `W`, `1/J` (tokens per
+joule), `°C` and `$`. Decimal prefixes are powers of 1000 (KB, MB, ...), binary prefixes powers of 1024 (KiB, MiB,
+...), as in IEC 80000-13.
 """
 
 from __future__ import annotations
@@ -53,7 +54,13 @@ class Quantity:
 _SIZES = {
     "s": {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
     "1": {"%": 0.01, "pp": 0.01, "x": 1.0},
-    "1/s": dict.fromkeys(("/s", "1/s", "it/s", "samples/s", "tokens/s", "Hz"), 1.0),
+    "1/s": dict.fromkeys(("/s", "1/s", "it/s", "samples/s", "tokens/s", "Hz"), 1.0)
+    | {"kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
+    "J": {"mJ": 1e-3, "J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "kWh": 3.6e6},
+    "W": {"mW": 1e-3, "W": 1.0, "kW": 1e3, "MW": 1e6},
+    "1/J": dict.fromkeys(("tokens/J", "samples/J", "/J"), 1.0),
+    "°C": {"°C": 1.0},
+    "$": {"$": 1.0},
 }
 #: Every unit of the rule language, by its symbol; symbols are case-sensitive.
 UNITS = {symbol: Unit(symbol, base, size) for base, sizes in _SIZES.items() for symbol, size in sizes.items()}
@@ -71,6 +78,11 @@ _DISPLAY = {
     "B/s": ("B/s", "KB/s", "MB/s", "GB/s", "TB/s"),
     "FLOP": ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"),
     "FLOP/s": ("FLOP/s", "KFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"),
+    "J": ("mJ", "J", "kJ", "kWh"),
+    "W": ("mW", "W", "kW", "MW"),
+    "1/J": ("/J",),
+    "°C": ("°C",),
+    "$": ("$",),
 }
 
 BASE_UNITS = (*_DISPLAY, "1")

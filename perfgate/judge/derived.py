@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
 
 #: The units of products and ratios: rates times times, and anything by a time.
-_PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP"}
-_RATIOS = {("1", "s"): "1/s", ("B", "s"): "B/s", ("FLOP", "s"): "FLOP/s", ("1", "1/s"): "s"}
+_PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP", ("W", "s"): "J", ("1/J", "J"): "1"}
+_RATIOS = {
+    ("1", "s"): "1/s",
+    ("B", "s"): "B/s",
+    ("FLOP", "s"): "FLOP/s",
+    ("1", "1/s"): "s",
+    ("J", "s"): "W",
+    ("1", "J"): "1/J",
+}
 
 #: More values of one metric in one step than any job writes.
 _MOST_IN_A_STEP = 1 << 20

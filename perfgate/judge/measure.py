@@ -27,7 +27,10 @@ Member: TypeAlias = tuple[tuple[str, str], ...]
 Members: TypeAlias = Mapping[Member, Series]
 
 #: The better direction of a metric, if its unit says it.
-BETTER_BY_UNIT: dict[str, Better] = {"s": "lower", "B": "lower", "1/s": "higher", "B/s": "higher", "FLOP/s": "higher"}
+BETTER_BY_UNIT: dict[str, Better] = {
+    **dict.fromkeys(("s", "B", "J", "W", "$"), "lower"),
+    **dict.fromkeys(("1/s", "B/s", "FLOP/s", "1/J"), "higher"),
+}
 
 #: A run with fewer values than this is not measured.
 FEWEST_VALUES = 4
