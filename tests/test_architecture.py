@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "baselines": {"core", "documents", "stats", "rules", "judge", "workspace"},
     "history": {"core", "documents", "stats", "rules", "judge", "workspace", "baselines"},
     "recorder": {"core"},
-    "measuring": {"core", "workspace", "judge", "recorder"},
+    "machine": {"core", "recorder"},
+    "measuring": {"core", "workspace", "judge", "recorder", "machine"},
     "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents"},
     "commands": {
@@ -43,6 +44,7 @@ MAY_IMPORT = {
             "workspace",
             "baselines",
             "measuring",
+            "machine",
             "causes",
             "history",
         ),
@@ -68,10 +70,14 @@ HOMES = {
     "fsspec": {"baselines.bucket"},
     "pygls": {"editor.server"},
     "lsprotocol": {"editor.server"},
-    "pynvml": {"workspace.surroundings"},
+    "pynvml": {"workspace.surroundings", "machine.nvml"},
+    "amdsmi": {"machine.amd"},
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
-    "numpy": {"core", "stats", "readers", "judge", "analysis", "baselines", "causes", "history"},
+    "numpy": {
+        *("core", "stats", "readers", "judge", "analysis", "baselines", "causes", "history"),
+        "workspace.sidecars",
+    },
 }
 
 #: What a recorded program may have, and must not be given by perfgate.
@@ -79,7 +85,7 @@ ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning
 
 #: What reads or changes the world, and the only places that may.
 WORLD = {
-    *("workspace", "baselines.stores", "measuring", "commands", "cli", "recorder"),
+    *("workspace", "baselines.stores", "measuring", "commands", "cli", "recorder", "machine"),
     *("readers.nvidia.sqlite_file", "integrations.pytest_plugin"),
 }
 WORLDLY_NAMES = {"open", "print", "input"}

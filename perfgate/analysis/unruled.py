@@ -14,6 +14,7 @@ from statistics import fmean
 import numpy as np
 
 from perfgate.core import Key, Run, Series, UnruledChange
+from perfgate.core.wording import is_machine_metric
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import steady_run
 
@@ -45,7 +46,7 @@ def unruled_changes(
     named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
     whole = max((_step_time(run) for run in sides[1]), default=0.0)
     found = []
-    for name in sorted({name for run in sides[1] for name in run} - named):
+    for name in sorted({name for run in sides[1] for name in run if not is_machine_metric(name[0].metric)} - named):
         before, now = ([run[name] for run in side if name in run] for side in sides)
         if len(before) == len(base) and len(now) == len(new) and (change := _change(before, now)) is not None:
             key, unit = name

@@ -37,6 +37,7 @@ _COMMANDS = {
     "inspect": "Show what was read: every metric, every problem.",
     "lsp": "Check rules while they are typed in an editor.",
     "plan": "Show which changes the rules can detect.",
+    "record": "Run a command and keep what the machine did.",
     "report": "Show stored reports in any form, or several as one.",
     "rules": "Check, explain and compare rule files.",
     "run": "Run a command until the rules have their answers.",

@@ -24,6 +24,8 @@ THROTTLE = "throttle_reasons"
 #: The throttle reasons (NVML's clocks event reasons) that make a measurement worthless, and those that are normal.
 _UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
 _HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")
+#: The end of the name of the file with what the machine did, beside the results: `results.json.machine`.
+MACHINE_FILE = ".machine"
 #: The labels of the members of one metric: processes of a job, and devices of a process.
 MEMBER_LABELS = ("rank", "device")
 

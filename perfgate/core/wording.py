@@ -171,3 +171,12 @@ def synonyms(name: str) -> tuple[str, ...]:
     whole = name.removeprefix("[pl][profile]") + "."
     own = next((action for action in _ACTIONS if whole.startswith(action + ".")), None)
     return tuple(name.replace(own, action, 1) for action in _ACTIONS if action != own) if own else ()
+
+
+#: The energy of all devices over the number of steps, and the energy of one device during the run, in J.
+ENERGY_OF_STEP, ENERGY = "energy.step", "machine.energy"
+
+
+def is_machine_metric(name: str) -> bool:
+    """Return whether a metric is about the machine: `machine.*`, `clock.*`, `power` and `energy.step`."""
+    return name in ("power", ENERGY_OF_STEP) or name.startswith(("machine.", "clock."))

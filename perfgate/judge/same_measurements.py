@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from perfgate.core import Run, Series
+from perfgate.core.wording import is_machine_metric
 from perfgate.judge.measured_alike import values_of
 
 #: Units of quantities that are often equal in two runs.
@@ -25,7 +26,7 @@ def same_measurements(run: Run, other: Run) -> bool:
     others, bits = {series.key: series for series in other.series}, 0.0
     for series in run.series:
         twin = others.get(series.key)
-        if twin is None or series.unit in _WITHOUT_NOISE:
+        if twin is None or series.unit in _WITHOUT_NOISE or is_machine_metric(series.key.metric):
             continue
         whole, part = (series, twin) if twin.thinned_from else (twin, series)  # a stored run may have fewer values
         if values_of(series) != values_of(twin) or series.kind != twin.kind or series.aggregate != twin.aggregate:

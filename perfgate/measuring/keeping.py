@@ -12,7 +12,7 @@ from perfgate.workspace.options import Refused
 
 #: The names that `perfgate run` gives to files and folders: nothing else is moved.
 _OWN = re.compile(
-    r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.log|\.FAILED\.txt)?|build-\w+(?:\.log|\.FAILED\.txt)?|machine-\w+\.json"
+    r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)|build-\w+(?:\.log|\.FAILED\.txt)?|machine-\w+\.json"
 )
 _EARLIER = re.compile(r"earlier-(\d{3,})")
 

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import NoReturn
 from uuid import uuid4
 
+from perfgate.core.runs import MACHINE_FILE
 from perfgate.workspace.options import Refused, shown_path
 
 #: The time that a process has to end by itself, in seconds.
@@ -102,9 +103,10 @@ class NewRun:
             raise RunFailed(f"the command wrote nothing that matches {' or '.join(self.globs)}")
         if not files and self.log.stat().st_size == 0:
             raise RunFailed("the command printed nothing and wrote nothing to $PERFGATE_RESULTS ({results})")
-        if not files:
-            return self.log
-        return files[0] if len(files) == 1 else self.results
+        run = self.log if not files else files[0] if len(files) == 1 else self.results
+        if (machine := Path(f"{self.results}{MACHINE_FILE}")).exists():
+            machine.replace(f"{run}{MACHINE_FILE}")
+        return run
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from perfgate.core import Fact, Location, Problem, Run, SourceFile, fact_text
 from perfgate.core.resource_limits import Limits
-from perfgate.core.runs import THROTTLE
+from perfgate.core.runs import MACHINE_FILE, THROTTLE
 from perfgate.documents.json import load_json
 from perfgate.readers import join_runs, read, with_missing_ranks
 from perfgate.readers.outside_formats import find_format, format_names, plugins
@@ -101,7 +101,18 @@ def read_runs(
             if content in seen:
                 raise Refused(f"{own[0].source} is a copy of {seen[content]}: one run may count once only")
             seen[content] = own[0].source
-    return tuple(run for own in found for run in own)
+    with_machines = (_with_machine(path, own, options) for path, own in zip(paths, found, strict=True))
+    return tuple(run for own in with_machines for run in own)
+
+
+def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]:
+    """Return runs with what the machine did, if there is a file with it beside the results."""
+    beside = path.rstrip("/") + MACHINE_FILE
+    if path == "-" or not os.path.isfile(beside):
+        return runs
+    from perfgate.workspace.sidecars import with_machine
+
+    return with_machine(runs, _read_file(beside, replace(options, format=None), shown_path(beside))[0])
 
 
 def refuse_twice(paths: Sequence[str]) -> None:

@@ -47,7 +47,7 @@ def test_runs_go_on_until_every_verdict_is_settled(
     done = perfgate("run", "--runs", "5", "--", *plain(folder, 100.0))
     assert done.code == code
     assert f"run {runs} of at most 5: 1 final, 0 open" in done.err
-    made = [f"run-{run:03}{end}" for run in range(1, runs + 1) for end in ("", ".log")]
+    made = [f"run-{run:03}{end}" for run in range(1, runs + 1) for end in ("", ".log", ".log.machine")]
     kept = sorted(path.name for path in Path("perfgate-runs").iterdir())
     assert kept == ["machine-after.json", "machine-before.json", *made]
 
@@ -88,7 +88,8 @@ def test_what_matches_the_globs_is_copied_and_older_files_are_not(perfgate: Comm
     program = [*plain(folder), ">", "out/new-{run}.log"]
     done = perfgate("run", "--runs", "1", "--results", "out/*.log", "--", "sh", "-c", " ".join(program))
     assert done.code == 0, done.said
-    assert [path.name for path in Path("perfgate-runs/run-001/out").iterdir()] == ["new-1.log"]
+    kept = sorted(path.name for path in Path("perfgate-runs/run-001/out").iterdir())
+    assert kept == ["new-1.log", "new-1.log.machine"]
 
 
 def test_results_may_lie_outside_the_folder_of_the_command(
@@ -134,7 +135,7 @@ def test_a_second_run_in_the_same_folder_keeps_the_earlier_runs_aside(perfgate: 
         assert done.code == 0, done.said
         told = f"the runs of an earlier `perfgate run` are now in perfgate-runs/earlier-{number:03d}"
         assert (told in done.err) == (number > 0)
-    names = ["machine-after.json", "machine-before.json", "run-001", "run-001.log"]
+    names = ["machine-after.json", "machine-before.json", "run-001", "run-001.log", "run-001.log.machine"]
     for place in ("earlier-001", "earlier-002"):
         assert sorted(path.name for path in Path("perfgate-runs", place).iterdir()) == names
     assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == ["earlier-001", "earlier-002", *names]

@@ -1,0 +1,164 @@
+"""The CPU and the memory of this machine, from the files of the Linux kernel.
+
+Sources: proc(5) for /proc/stat, /proc/meminfo and /proc/vmstat; Documentation/accounting/psi.rst for /proc/pressure;
+Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst for cpu.stat; cpu-freq/cpufreq-stats for the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from perfgate.machine.channels import NAN, Channel
+
+#: Of more processors than this, only the first are asked for their clock: each question interrupts its processor.
+_CLOCKS_ASKED = 8
+_MOST_BYTES = 1 << 20
+
+Readings = Mapping[str, float]
+
+
+def cpu_times(text: str) -> Readings:
+    """Return the busy and the stolen ticks of all processors, and context switches, of /proc/stat."""
+    user, nice, system, _, _, irq, softirq, steal = (float(word) for word in text.split(None, 9)[1:9])
+    switches = re.search(r"^ctxt (\d+)", text, re.MULTILINE)
+    found = {"busy": user + nice + system + irq + softirq, "steal": steal}
+    return {**found, "switches": float(switches[1])} if switches else found
+
+
+def pressure(text: str) -> Readings:
+    """Return the total stall time in µs of a file of /proc/pressure: `some ... total=N`."""
+    found = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
+    return {"total": float(found[1])} if found else {}
+
+
+def cgroup_cpu(text: str) -> Readings:
+    """Return the throttled time in s of cpu.stat: `throttled_usec` of cgroup 2, `throttled_time` (ns) of cgroup 1."""
+    rows = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
+    if "throttled_usec" in rows:
+        return {"throttled": float(rows["throttled_usec"]) / 1e6}
+    return {"throttled": float(rows["throttled_time"]) / 1e9} if "throttled_time" in rows else {}
+
+
+def available_memory(text: str) -> Readings:
+    """Return the bytes that programs can still get, of /proc/meminfo."""
+    found = re.search(r"^MemAvailable: +(\d+) kB", text, re.MULTILINE)
+    return {"available": float(found[1]) * 1024} if found else {}
+
+
+def swapping(text: str) -> Readings:
+    """Return the pages that went to and from swap, and the faults that read a disk, of /proc/vmstat."""
+    rows = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
+    found = {"swapped": float(rows.get("pswpin", 0)) + float(rows.get("pswpout", 0))}
+    return {**found, "faults": float(rows["pgmajfault"])} if "pgmajfault" in rows else found
+
+
+def one_clock(text: str) -> Readings:
+    """Return the clock in Hz of scaling_cur_freq, which is in kHz."""
+    return {"clock": float(text) * 1000}
+
+
+def mean_clock(text: str) -> Readings:
+    """Return the mean clock in Hz of /proc/cpuinfo."""
+    found = [float(one) for one in re.findall(r"^cpu MHz\s*: ([\d.]+)", text, re.MULTILINE)]
+    return {"clock": sum(found) / len(found) * 1e6} if found else {}
+
+
+class KernelFile:
+    """A file of the kernel as a sensor. It stays open and is read from its beginning each time."""
+
+    def __init__(
+        self, path: Path, parse: Callable[[str], Readings], channels: Mapping[str, Channel], *, is_slow: bool = False
+    ) -> None:
+        self.is_slow = is_slow
+        self._path, self._parse, self._file = path, parse, -1
+        found = self._ask()
+        self._channels = {name: channel for name, channel in channels.items() if name in found}
+
+    def _ask(self) -> Readings:
+        try:
+            if self._file < 0:
+                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            return self._parse(os.pread(self._file, _MOST_BYTES, 0).decode("ascii", "replace"))
+        except (OSError, ValueError, IndexError):  # absent, not allowed, or in another form
+            return {}
+
+    def channels(self) -> Sequence[Channel]:
+        """Return what the file has."""
+        return tuple(self._channels.values())
+
+    def read(self) -> Sequence[float]:
+        """Return the readings of the file as it is now."""
+        found = self._ask()
+        return [found.get(name, NAN) for name in self._channels]
+
+
+def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[KernelFile]:
+    """Return the sensors of this machine that can be read; none on another system.
+
+    Parameters
+    ----------
+    root : the folder that has /proc and /sys; another one in tests.
+    pid : the process whose control group counts; the default is this process.
+    """
+    processors = os.cpu_count() or 1
+    ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+    share = 100 / ticks / processors
+    proc = root / "proc"
+    found = [
+        KernelFile(
+            proc / "stat",
+            cpu_times,
+            {
+                "busy": Channel("machine.cpu.busy", "%", "total", scale=share, most=4.0 * ticks * processors),
+                "steal": Channel("machine.cpu.steal", "%", "total", scale=share, most=4.0 * ticks * processors),
+                "switches": Channel("machine.context_switches", "/s", "total"),
+            },
+        )
+    ]
+    found += [
+        KernelFile(
+            proc / "pressure" / kind,
+            pressure,
+            {"total": Channel(f"machine.pressure.{kind}", "%", "total", scale=1e-4, most=2e6)},
+        )
+        for kind in ("cpu", "memory", "io")
+    ]
+    throttled = Channel("machine.cgroup.throttled", "%", "total", scale=100.0)
+    found += [KernelFile(path, cgroup_cpu, {"throttled": throttled}) for path in _cpu_stats(root, pid)[:1]]
+    memory = {"available": Channel("machine.memory.available", "B")}
+    swap = {"swapped": Channel("machine.swap", "/s", "total"), "faults": Channel("machine.major_faults", "/s", "total")}
+    found.append(KernelFile(proc / "meminfo", available_memory, memory, is_slow=True))
+    found.append(KernelFile(proc / "vmstat", swapping, swap, is_slow=True))
+    found += _clocks(root)
+    return [sensor for sensor in found if sensor.channels()]
+
+
+def _clocks(root: Path) -> list[KernelFile]:
+    """Return the clocks of the first processors, or their mean where the kernel shows no other."""
+    cores = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_CLOCKS_ASKED]
+    named = [(path, {"cpu": path.parent.parent.name.removeprefix("cpu")}) for path in cores]
+    found = [
+        KernelFile(path, one_clock, {"clock": Channel("clock.cpu", "MHz", labels=labels, scale=1e-6)}, is_slow=True)
+        for path, labels in named
+    ]
+    channel = {"clock": Channel("clock.cpu", "MHz", scale=1e-6)}
+    few = (os.cpu_count() or 1) <= _CLOCKS_ASKED
+    return found or ([KernelFile(root / "proc/cpuinfo", mean_clock, channel, is_slow=True)] if few else [])
+
+
+def _cpu_stats(root: Path, pid: int | None) -> list[Path]:
+    """Return the cpu.stat files of the process' control group that exist, the nearest first."""
+    try:
+        rows = (root / "proc" / (str(pid) if pid else "self") / "cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    paths: list[Path] = []
+    for row in rows:
+        _, controllers, place = (*row.split(":", 2), "", "")[:3]
+        for top in ("",) if not controllers else (controllers, "cpu") if "cpu" in controllers.split(",") else ():
+            folder = root / "sys/fs/cgroup" / top / place.lstrip("/")
+            paths += [folder / "cpu.stat", root / "sys/fs/cgroup" / top / "cpu.stat"]
+    return [path for path in paths if path.is_file()]

@@ -1,0 +1,126 @@
+"""NVIDIA GPUs, through NVML (nvidia-ml-py).
+
+Names and units are those of nvml.h: clocks in MHz, power in mW, energy in mJ since the driver was loaded, violation
+times in ns. A violation time counts how long a policy held the clocks down, so nothing between two readings is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from perfgate.machine.channels import NAN, Channel
+
+#: The performance policies of nvmlPerfPolicyType_t.
+_POLICIES = {"power": 0, "thermal": 1, "sync_boost": 2, "board_limit": 3, "reliability": 5}
+_CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
+_LINKS, _LINK_ERRORS = 18, 4
+#: A GPU draws less than this: mJ in a second.
+_MOST_POWER = 5e6
+
+Ask = Callable[[], float]
+
+
+class NvmlDevice:
+    """One GPU. What a board does not support is left out; a GPU that is lost later has no readings."""
+
+    def __init__(self, nvml: Any, index: int, *, is_slow: bool) -> None:
+        self.is_slow = is_slow
+        self._nvml = nvml
+        self._labels = {"device": str(index)}
+        self._device = nvml.nvmlDeviceGetHandleByIndex(index)
+        offered = self._slow() if is_slow else self._fast()
+        self._asked = [(channel, ask) for channel, ask in offered if self._try(ask) is not None]
+
+    def _try(self, ask: Ask) -> float | None:
+        try:
+            return float(ask())
+        except (self._nvml.NVMLError, AttributeError, TypeError):  # older bindings lack functions
+            return None
+
+    def channels(self) -> Sequence[Channel]:
+        """Return what this board supports."""
+        return tuple(channel for channel, _ in self._asked)
+
+    def read(self) -> Sequence[float]:
+        """Return the readings of now."""
+        readings = (self._try(ask) for _, ask in self._asked)
+        return [NAN if reading is None else reading for reading in readings]
+
+    def _channel(self, metric: str, unit: str, scale: float = 1.0) -> Channel:
+        return Channel(metric, unit, "level", self._labels, scale)
+
+    def _fast(self) -> list[tuple[Channel, Ask]]:
+        nvml, device, labels = self._nvml, self._device, self._labels
+        energy = Channel("power", "W", "total", labels, 1e-3, _MOST_POWER, "machine.energy", "J")
+        found: list[tuple[Channel, Ask]] = [
+            (self._channel("clock.sm", "MHz"), lambda: nvml.nvmlDeviceGetClockInfo(device, 1)),
+            (self._channel("clock.memory", "MHz"), lambda: nvml.nvmlDeviceGetClockInfo(device, 2)),
+            (energy, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(device)),
+            (self._channel("machine.gpu.busy", "%"), lambda: nvml.nvmlDeviceGetUtilizationRates(device).gpu),
+        ]
+        if self._try(found[2][1]) is None:  # boards before Volta have no energy counter
+            found[2] = (self._channel("power", "W", 1e-3), lambda: nvml.nvmlDeviceGetPowerUsage(device))
+        for name, policy in _POLICIES.items():
+            lost = Channel(f"machine.gpu.throttled.{name}", "%", "total", labels, 1e-7, 2e9)
+            found.append((lost, partial(self._violation_time, policy)))
+        return found
+
+    def _violation_time(self, policy: int) -> float:
+        return float(self._nvml.nvmlDeviceGetViolationStatus(self._device, policy).violationTime)
+
+    def _slow(self) -> list[tuple[Channel, Ask]]:
+        nvml, device, labels = self._nvml, self._device, self._labels
+
+        def ecc() -> float:
+            return float(
+                sum(nvml.nvmlDeviceGetTotalEccErrors(device, kind, _VOLATILE) for kind in (_CORRECTED, _UNCORRECTED))
+            )
+
+        def link_errors() -> float:
+            asks = (
+                partial(nvml.nvmlDeviceGetNvLinkErrorCounter, device, link, counter)
+                for link in range(_LINKS)
+                for counter in range(_LINK_ERRORS)
+            )
+            counts = [count for ask in asks if (count := self._try(ask)) is not None]
+            if not counts:
+                raise TypeError("no NVLink")
+            return sum(counts)
+
+        def processes() -> float:
+            return len(nvml.nvmlDeviceGetComputeRunningProcesses(device))
+
+        heat = self._channel("machine.gpu.temperature", "°C")
+        return [
+            (heat, lambda: nvml.nvmlDeviceGetTemperature(device, 0)),
+            (Channel("machine.gpu.ecc_errors", "/s", "total", labels, whole="machine.gpu.ecc_error_count"), ecc),
+            (
+                Channel("machine.gpu.nvlink_errors", "/s", "total", labels, whole="machine.gpu.nvlink_error_count"),
+                link_errors,
+            ),
+            (self._channel("machine.gpu.processes", "1"), processes),
+        ]
+
+
+def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
+    """Return the sensors of every GPU, and why there are none although the machine may have one.
+
+    Parameters
+    ----------
+    nvml : the module `pynvml`, or a stand-in.
+    """
+    if nvml is None:
+        try:
+            import pynvml
+        except ImportError:
+            return [], None
+        nvml = pynvml
+    try:
+        nvml.nvmlInit()
+        count = nvml.nvmlDeviceGetCount()
+        devices = [NvmlDevice(nvml, i, is_slow=is_slow) for i in range(count) for is_slow in (False, True)]
+    except nvml.NVMLError as error:
+        return [], f"NVML failed: {error}"
+    return devices, None

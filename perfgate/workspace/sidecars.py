@@ -1,0 +1,51 @@
+"""What the machine did during a run, read from the file beside its results (`perfgate.machine.sidecar`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from perfgate.core import Key, Location, Problem, Run, Series, read_only
+from perfgate.core.wording import ENERGY, ENERGY_OF_STEP, is_machine_metric
+
+#: The metrics whose samples are the steps of a run, the first that a run has.
+_STEPS = ("step.time", "step", "train_batch", "run_training_batch")
+
+
+def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
+    """Return the runs of one file or folder with the metrics of the machine; its problems are warnings."""
+    if len(runs) != 1:
+        message = "not used, because the file beside it has several runs"
+        return [*runs[:-1], _warned(runs[-1], message, machine.source)] if runs else []
+    run = runs[0]
+    own = {series.key for series in run.series}
+    added = [one for one in machine.series if is_machine_metric(one.key.metric) and one.key not in own]
+    energy = _energy_of_step(run, added)
+    problems = tuple(replace(problem, severity="warning") for problem in machine.problems)
+    facts = {**machine.environment, **run.environment}
+    return [
+        replace(
+            run,
+            series=(*run.series, *added, *([energy] if energy and energy.key not in own else [])),
+            problems=(*run.problems, *problems),
+            environment=dict(sorted(facts.items())),
+            files=(*run.files, *machine.files),
+        )
+    ]
+
+
+def _warned(run: Run, message: str, beside: str) -> Run:
+    return replace(run, problems=(*run.problems, Problem("warning", message, Location(beside))))
+
+
+def _energy_of_step(run: Run, machine: Sequence[Series]) -> Series | None:
+    """Return the energy of all devices for each step; None without an energy counter or steps."""
+    energy = sum(float(one.values.sum()) for one in machine if one.key.metric == ENERGY)
+    for name in _STEPS:
+        found = [one for one in run.series if one.key.metric == name and one.kind == "samples"]
+        steps = max((len(one.values) for one in found), default=0)
+        if steps and energy > 0:
+            return Series(Key(ENERGY_OF_STEP), "J", "value", read_only(np.array([energy / steps])))
+    return None

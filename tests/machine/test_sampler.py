@@ -1,0 +1,102 @@
+"""The sampler: windows, bounds, and a process that outlives its parent."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cards import Card, ReplayedNvml
+
+from perfgate.machine.nvml import nvml_sensors
+from perfgate.machine.sampler import WINDOWS, Sampler
+from perfgate.machine.sidecar import sampled, sidecar_of
+from perfgate.recorder.recorder import Recorder
+
+
+def recorded(path):
+    series = json.loads(path.read_text())["series"]
+    return {one["metric"]: one.get("values", one.get("value")) for one in series}
+
+
+def replayed(tmp_path, seconds, play):
+    """Play a card for some seconds, a tenth at a time, and return what was recorded."""
+    card = Card()
+    path = tmp_path / "r.machine"
+    with Recorder(path) as recorder:
+        sampler = Sampler(nvml_sensors(ReplayedNvml(card))[0], recorder)
+        for tick in range(round(seconds * 10)):
+            sampler.sample(tick / 10)
+            play(card, tick / 10)
+        sampler.finish(seconds)
+    return recorded(path)
+
+
+def test_a_throttle_of_200_ms_is_never_missed(tmp_path):
+    def play(card, now):
+        card.run(0.1, throttled=0.1 if 3.0 <= now < 3.15 else 0.0)
+
+    found = replayed(tmp_path, 6, play)
+    lost = found["machine.gpu.throttled.thermal"]
+    assert sum(lost) / 100 * 0.1 == pytest.approx(0.2, rel=1e-6)  # % of windows of .1 s
+    assert max(lost) == pytest.approx(100)
+    assert found["machine.energy"] == pytest.approx(600 * 6)
+    assert set(found["clock.sm"]) == {1980}
+
+
+def test_a_driver_that_is_loaded_again_invents_nothing(tmp_path):
+    def play(card, now):
+        card.run(0.1)
+        if now == 2.0:
+            card.energy_mj = 0
+
+    found = replayed(tmp_path, 4, play)
+    assert max(found["power"]) == pytest.approx(600)
+    assert found["machine.energy"] == pytest.approx(600 * 3.9)
+
+
+def test_a_long_run_is_bounded(tmp_path):
+    with Recorder(tmp_path / "r.machine") as recorder:
+        sampler = Sampler(nvml_sensors(ReplayedNvml(Card()))[0][:1], recorder, interval=1.0)
+        for tick in range(3 * WINDOWS + 2):
+            sampler.sample(float(tick))
+        sampler.finish(3 * WINDOWS + 2.0)
+    assert len(recorded(tmp_path / "r.machine")["clock.sm"]) == pytest.approx(2 * WINDOWS, abs=3)
+
+
+def test_the_machine_is_sampled_while_a_block_runs(tmp_path):
+    with sampled(tmp_path / "results.json"):
+        time.sleep(0.35)
+    document = json.loads((tmp_path / "results.json.machine").read_text())
+    assert document["schema"] == "perfgate.results/1"
+    assert document["environment"]["host"]
+    assert any(one["metric"] == "machine.cpu.busy" for one in document["series"])
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with sampled(tmp_path / "file" / "results.json"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_parent_that_is_killed_leaves_whole_evidence(tmp_path):
+    path = tmp_path / "results.json"
+    program = (
+        "import sys, time\nfrom perfgate.machine.sidecar import sampled\n"
+        "with sampled(sys.argv[1]):\n    print('on', flush=True)\n    time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE)
+    assert parent.stdout.readline() == b"on\n"
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        text = (tmp_path / sidecar_of("results.json")).read_text()
+        if text.startswith("{") and '"perfgate.results/1"' in text:
+            break
+        time.sleep(0.02)
+    assert json.loads(text)["schema"] == "perfgate.results/1"

@@ -1,0 +1,65 @@
+"""What the machine did is read together with the results, and rules can name it."""
+
+import json
+import sys
+
+import pytest
+from conftest import write_rules
+
+MACHINE = {
+    "schema": "perfgate.results/1",
+    "environment": {"host": "node7"},
+    "series": [
+        {"metric": "clock.sm", "labels": {"device": "0"}, "unit": "MHz", "values": [1980] * 60 + [1755] * 60},
+        {"metric": "machine.energy", "labels": {"device": "0"}, "unit": "J", "value": 900.0},
+        {"metric": "machine.energy", "labels": {"device": "1"}, "unit": "J", "value": 600.0},
+        {"metric": "loss", "unit": "1", "value": 3.0},
+    ],
+}
+
+
+@pytest.fixture
+def results(folder):
+    document = {
+        "schema": "perfgate.results/1",
+        "series": [{"metric": "step.time", "unit": "s", "values": [0.1, 0.11, 0.1, 0.12, 0.1]}],
+    }
+    (folder / "results.json").write_text(json.dumps(document))
+    (folder / "results.json.machine").write_text(json.dumps(MACHINE))
+    return folder / "results.json"
+
+
+def test_the_file_beside_the_results_is_part_of_the_run(results, perfgate):
+    done = perfgate("inspect", "--json", "results.json")
+    (run,) = json.loads(done.out)["runs"]
+    found = {one["metric"] for one in run["series"]}
+    assert found == {"step.time", "clock.sm", "machine.energy", "energy.step"}
+    assert run["environment"]["host"] == "node7"
+    assert "300 J" in perfgate("inspect", "results.json").out  # 1,500 J in 5 steps
+
+
+def test_rules_name_the_machine(results, perfgate):
+    write_rules(results.parent, "clock.sm min over 1800 MHz", "energy.step at most 0.1 Wh")
+    done = perfgate("check", "results.json")
+    assert done.code == 1
+    assert "1755 MHz" in done.out
+    assert "0.08333 Wh" in done.out
+
+
+def test_a_damaged_file_is_a_warning(results, perfgate):
+    (results.parent / "results.json.machine").write_text('{"schema": "perfgate.results/1", "series": [')
+    write_rules(results.parent, "step.time median under 1 s")
+    done = perfgate("check", "results.json")
+    assert done.code == 0
+    assert "results.json.machine" in done.out + done.err
+
+
+def test_record_keeps_the_results_and_the_exit_code(folder, perfgate):
+    program = "import sys; open('out.json', 'w').write('{}'); sys.exit(7)"
+    done = perfgate("record", "--results", "out.json", "--", sys.executable, "-c", program)
+    assert done.code == 7
+    assert "out.json.machine" in done.err
+    assert (folder / "out.json.machine").exists()
+    again = perfgate("record", "--results", "out.json", "--", sys.executable, "-c", program)
+    assert again.code == 2
+    assert "out.json.machine exists" in again.err
