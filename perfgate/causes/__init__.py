@@ -1,4 +1,4 @@
-"""The causes of a change between two sides of traces. Pure functions from call trees to causes.
+"""The causes of a change between two sides of traces, or of timers. Pure functions from call trees to causes.
 
     call trees -> align -> Alignment -> edits, slowdowns, ranks, memory -> Finding -> group -> close -> CauseReport
 
@@ -12,5 +12,8 @@
 | `memory` | allocations at the peak |
 | `tree_difference` | the call tree and the ranks of both sides, for pictures |
 | `consequences` | the verdicts that follow from each cause |
+| `trees_of_runs` | the trees of both sides: from their traces, or made from their metrics |
+| `nesting`, `series_trees` | which timer runs inside which, and the trees that this makes |
+| `series_noise`, `series_findings`, `series_ranks` | the same as above for trees from metrics, which have few nodes |
 | `find` | all of these in order, grouped, and closed |
 """

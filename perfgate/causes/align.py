@@ -35,6 +35,9 @@ class TreeSide:
     run: Numbers
     #: The wall time of each rank: means over steps, (n,).
     rank_wall: Mapping[str, Floats]
+    #: The same in each run, and the standard errors within runs, (n, runs); zeros if the steps themselves are there.
+    rank_runs: Mapping[str, Floats]
+    error: Floats
     #: Bytes in use at the peak, mean over runs and ranks, (n,); None if no trace has them.
     memory: Floats | None
     #: The peak of allocated bytes, mean over runs and ranks.
@@ -86,14 +89,20 @@ class Alignment:
 
 def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str, ...]:
     """The parts of the two sides that cannot be compared, in words."""
-    notes = []
-    if not all(tree.has_steps for side in (base, new) for run in side for tree in run):
+    trees = [tree for side in (base, new) for run in side for tree in run]
+    notes = list(dict.fromkeys(note for tree in trees for note in tree.notes))
+    if not all(tree.has_steps for tree in trees if tree.error is None):
         notes.append("traces without steps (profiler.step() is not called): each counts as one step")
     ranks = [{tree.rank for run in side for tree in run} for side in (base, new)]
     for side, alone in (("base", ranks[0] - ranks[1]), ("new", ranks[1] - ranks[0])):
         if alone and ranks[0] & ranks[1]:
             notes.append(f"only the {side} side has rank {', '.join(sorted(alone))}: left out")
     return tuple(notes)
+
+
+def is_of_metrics(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> bool:
+    """Return whether the trees are made from metrics, which have a mean instead of steps."""
+    return any(tree.error is not None for side in (base, new) for run in side for tree in run)
 
 
 def same_ranks(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[list[RunTrees], list[RunTrees]]:
@@ -155,6 +164,7 @@ def _side(runs: Sequence[Sequence[tuple[CallTree, Numbers]]], count: int) -> Tre
     by_rank: dict[str, list[Floats]] = defaultdict(list)
     tables: list[tuple[Floats, Floats, Floats]] = []
     memory: list[Floats] = []
+    errors = np.zeros((count, len(runs)))
     for index, run in enumerate(runs):
         steps = min(tree.wall.shape[1] for tree, _ in run)
         number += [index] * steps
@@ -163,6 +173,8 @@ def _side(runs: Sequence[Sequence[tuple[CallTree, Numbers]]], count: int) -> Tre
             for total, values in zip(sums, (tree.counts, tree.busy, tree.wall), strict=True):
                 np.add.at(total, at, values[:, :steps] / len(run))
             by_rank[tree.rank].append(np.bincount(at, tree.wall.mean(axis=1), count).astype(np.float64))
+            if tree.error is not None:
+                errors[:, index] += np.bincount(at, np.square(tree.error / len(run)), count)
             if tree.memory is not None:
                 memory.append(np.bincount(at, tree.memory, count).astype(np.float64))
         tables.append((sums[0], sums[1], sums[2]))
@@ -174,6 +186,8 @@ def _side(runs: Sequence[Sequence[tuple[CallTree, Numbers]]], count: int) -> Tre
         wall,
         np.array(number, np.int64),
         {rank: np.mean(found, axis=0) for rank, found in by_rank.items()},
+        {rank: np.stack(found, axis=1) for rank, found in by_rank.items()},
+        np.sqrt(errors),
         np.mean(memory, axis=0) if memory else None,
         float(np.mean(peaks)) if peaks else None,
     )

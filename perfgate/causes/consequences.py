@@ -148,16 +148,17 @@ class Explanation:
             wanted = stable_name(name)
             found = [node.kind in kinds and node.name == wanted for node in nodes]
         else:
-            found = [node.name in (metric, metric.rpartition(".")[0]) for node in nodes]
+            names = (metric, metric.rpartition(".")[0], metric.removesuffix("_microstep"))
+            found = [at > 0 and node.name in names for at, node in enumerate(nodes)]
         chosen = np.array(found, bool)
         if not chosen.any():
             return None
         return self._of_busy(chosen if family in ("kernel", "collective") else self._below(chosen))
 
     def _below(self, chosen: Masks) -> Masks:
-        """The chosen nodes, and the host's calls below them."""
+        """The chosen nodes, and the host's calls below them; below a timer, communication too."""
         found: Masks = chosen.copy()
-        host = ~self._kinds(*DEVICE_KINDS)
+        host = ~self._kinds(*(kind for kind in DEVICE_KINDS if self._has_device or kind != "communication"))
         for index, node in enumerate(self.alignment.nodes[1:], 1):
             found[index] |= found[node.parent] and host[index]
         return found
@@ -171,6 +172,10 @@ class Explanation:
         return _MetricChange(new - base, _relative(float(base.sum()), float(new.sum())), not (base.any() and new.any()))
 
     @cached_property
+    def _has_device(self) -> bool:
+        return bool(self._kinds("kernel", "copy", "runtime").any())
+
+    @cached_property
     def _wall(self) -> Floats:
         change: Floats = self.alignment.new.wall.mean(axis=1) - self.alignment.base.wall.mean(axis=1)
         return change
@@ -180,6 +185,8 @@ class Explanation:
         """The durations of calls without those of the host's calls in them, on both sides, (n,) each."""
         parents = np.array([node.parent for node in self.alignment.nodes], np.int64)
         host = ~self._kinds(*DEVICE_KINDS) & (parents >= 0)
+        if not self._has_device:
+            host = parents >= 0
         busy = [side.busy.mean(axis=1) for side in (self.alignment.base, self.alignment.new)]
         below = [np.bincount(parents[host], one[host], len(one)) for one in busy]
         return busy[0] - below[0], busy[1] - below[1]

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.causes.align import Alignment, RunTrees, align, incomparable, obstacle_to_causes, same_ranks
+from perfgate.causes.align import (
+    Alignment,
+    RunTrees,
+    align,
+    incomparable,
+    is_of_metrics,
+    obstacle_to_causes,
+    same_ranks,
+)
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
 from perfgate.causes.findings import Finding, busy_change
@@ -14,6 +22,8 @@ from perfgate.causes.machine import find_machine, many_swaps
 from perfgate.causes.memory import find_memory
 from perfgate.causes.noise import Noise, measure_noise
 from perfgate.causes.ranks import find_slow_ranks
+from perfgate.causes.series_findings import find_in_series
+from perfgate.causes.series_noise import SeriesNoise
 from perfgate.causes.slowdowns import find_slowdowns
 from perfgate.causes.tree_difference import place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
@@ -26,6 +36,8 @@ _WORTH_EDIT = 0.002
 _CLEAR = 3.0
 #: A replacement that costs nothing that is clear is told if it replaced at least this share of the step.
 _REPLACED = 0.02
+#: Of timers, a larger share of a change means that noise hides the change of the step.
+_LARGEST_SHARE = 2.0
 
 
 def find_causes(
@@ -49,11 +61,15 @@ def find_causes(
     notes = incomparable(base, new)
     base, new = same_ranks(base, new)
     alignment = align(base, new)
-    noise = measure_noise(alignment)
+    noise = SeriesNoise(alignment) if is_of_metrics(base, new) else measure_noise(alignment)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
-    findings, said = _find(alignment, noise, other_device=other_device)
-    groups = [group for group in grouped(findings, alignment, noise) if _matters(group, alignment)]
+    if isinstance(noise, SeriesNoise):
+        findings, said = find_in_series(alignment, noise)
+    else:
+        findings, said = _find(alignment, noise, other_device=other_device)
+        findings = grouped(findings, alignment, noise)
+    groups = [group for group in findings if _matters(group, alignment)]
     report = _closed(groups, alignment, noise, (*notes, *said))
     report = replace(report, tree=place_times(alignment, report.causes), ranks=rank_times(alignment))
     nodes = [group.nodes for group in _sorted(groups, alignment)]
@@ -114,7 +130,9 @@ def _of_edit(
     return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come, change=change, error=error)
 
 
-def _closed(groups: Sequence[Finding], alignment: Alignment, noise: Noise, notes: tuple[str, ...]) -> CauseReport:
+def _closed(
+    groups: Sequence[Finding], alignment: Alignment, noise: Noise | SeriesNoise, notes: tuple[str, ...]
+) -> CauseReport:
     """The causes, and the rest of the change of the step."""
     before, after = _step_times(alignment)
     causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
@@ -166,7 +184,7 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
     return abs(group.change) >= _WORTH_EDIT * step
 
 
-def _cause(group: Finding, alignment: Alignment, noise: Noise, total: float) -> Cause:
+def _cause(group: Finding, alignment: Alignment, noise: Noise | SeriesNoise, total: float) -> Cause:
     where = _where(group, alignment)
     reach = noise.reach * group.error
     places = dict.fromkeys((where, *(alignment.path(parent) for parent in group.parents if parent)))
@@ -177,13 +195,21 @@ def _cause(group: Finding, alignment: Alignment, noise: Noise, total: float) -> 
         group.change,
         group.change - reach,
         group.change + reach,
-        group.change / total if total else None,
+        _share(group.change, total, noise),
         group.ranks,
         _calls(group.gone, alignment),
         _calls(group.come, alignment),
         tuple(places),
         alignment.nodes[group.lead].source,
     )
+
+
+def _share(change: float, total: float, noise: Noise | SeriesNoise) -> float | None:
+    """A change as a share of that of the step; None if the step did not change with it, as with noisy timers."""
+    share = change / total if total else None
+    if share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE:
+        return None
+    return share
 
 
 def _calls(nodes: tuple[int, ...], alignment: Alignment) -> tuple[tuple[str, float], ...]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.causes.find import find_causes
+from perfgate.causes.trees_of_runs import trees_of_runs
 from perfgate.core import NextStep, Run, Verdict
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import verdict_ids
@@ -25,9 +26,8 @@ def causes_of(
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
 ) -> CauseReport | None:
-    """Return the causes of the change, with the verdicts that each explains; None if a side has no call trees."""
-    sides = [[run.call_trees for run in side if run.call_trees] for side in (base, new)]
-    if not all(sides):
+    """Return the causes of the change, with the verdicts that each explains; None if the runs have no trees alike."""
+    if (sides := trees_of_runs(base, new)) is None:
         return None
     devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])

@@ -84,7 +84,8 @@ def _compared(
     verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     causes = causes_of(base_runs, new_runs, verdicts)
-    problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=causes is not None)]
+    has_traces = causes is not None and any(run.call_trees for run in new_runs)
+    problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=has_traces)]
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
@@ -98,7 +99,7 @@ def _compared(
             suite="compare",
             baseline=baseline.place,
             details=details,
-            geometric_means=() if causes else geometric_means(verdicts),
+            geometric_means=() if has_traces else geometric_means(verdicts),
             causes=causes,
         )
     )

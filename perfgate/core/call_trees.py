@@ -59,6 +59,10 @@ class CallTree:
     first: Amounts | None = None
     #: False if the trace has no steps: then all of it is one step.
     has_steps: bool = True
+    #: For a tree of metrics instead of events: the standard error of the mean in `wall`, within the run, (n,).
+    error: Amounts | None = None
+    #: The metrics that have no place in the tree, in words.
+    notes: tuple[str, ...] = ()
 
     @property
     def step_times(self) -> Amounts:

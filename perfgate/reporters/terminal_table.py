@@ -20,6 +20,8 @@ _PASSES_SHOWN = 3
 #: The largest number of verdicts, and of problems, on a screen.
 _MOST_SHOWN = 500
 _LEFT_OUT = "{}: --json FILE writes them all"
+#: A comparison with at most this many verdicts that no cause explains shows them all.
+_FEW_VERDICTS = 20
 #: The indent of the lines below a verdict.
 _INDENT = 4
 
@@ -71,7 +73,8 @@ def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
     if report.causes is not None:
         terminal_causes.write(page, report, verbose=verbose)
         verdicts = verdicts if verbose else cause_phrases.unexplained(report)
-    asked = [verdict for verdict in verdicts if verbose or report.causes is None or _is_asked(verdict)]
+    shows_all = verbose or report.causes is None or len(verdicts) <= _FEW_VERDICTS
+    asked = [verdict for verdict in verdicts if shows_all or _is_asked(verdict)]
     if asked:
         _write_verdicts(page, asked, verbose=verbose)
     if len(asked) < len(verdicts):

@@ -1,0 +1,208 @@
+"""What changed between two trees from metrics: timers, or the rows of a table.
+
+A tree of timers has few nodes and no calls. So a finding is a clear change of one node, or of the nodes that came and
+went below one timer. A timer that only one side has is no change if the timer around it took as long without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+
+from perfgate.causes.align import Alignment
+from perfgate.causes.findings import Finding
+from perfgate.causes.series_noise import SeriesNoise
+from perfgate.causes.series_ranks import find_slow_rank
+from perfgate.core.causes import CauseKind
+from perfgate.stats.distributions import t_quantile
+
+#: The probability of a finding where nothing changed, in one report.
+_FALSE = 0.004
+#: Smaller changes, as a share of the step, are not worth a line.
+_WORTH = 0.005
+#: A timer that came without this part of its time being new was not timed before.
+_NEW_TIME = 0.5
+#: A replacement takes at least this part of the time of what it replaced, and at most its inverse.
+_ALIKE = 0.25
+#: A number of calls that differs by more is a change of the program.
+_MORE_CALLS = 0.1
+#: All timers changed by one factor: at least this many, with this part of the step, and by this share.
+_FEWEST, _MOST_TIME, _LEAST_SHIFT = 3, 0.8, 0.03
+
+
+def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Finding], list[str]]:
+    """Return the findings of two trees from metrics, no node in two of them, and what is to be said of them."""
+    search = _FindingSearch(alignment, noise)
+    search.slow_rank()
+    search.edits()
+    search.calls()
+    search.all_alike()
+    search.times()
+    return search.findings, search.notes
+
+
+class _FindingSearch:
+    def __init__(self, alignment: Alignment, noise: SeriesNoise) -> None:
+        self.alignment, self.noise = alignment, noise
+        self.findings: list[Finding] = []
+        self.notes: list[str] = []
+        self.claimed: set[int] = set()
+        #: Nodes that are compared with the timer around them.
+        self.joined: dict[int, list[int]] = {}
+        self.children = alignment.children()
+        sides = (alignment.base, alignment.new)
+        self.time = [side.wall.mean(axis=1) for side in sides]
+        self.calls_of = [side.counts.mean(axis=1) for side in sides]
+
+    def add(
+        self,
+        kind: CauseKind,
+        nodes: Collection[int],
+        lead: int,
+        *,
+        gone: tuple[int, ...] = (),
+        come: tuple[int, ...] = (),
+        ranks: tuple[str, ...] = (),
+    ) -> None:
+        """Keep a finding, and claim its nodes."""
+        change, error = self.noise.change(nodes)
+        parents = (max(self.alignment.nodes[lead].parent, 0),)
+        self.findings.append(Finding(kind, frozenset(nodes), lead, parents, gone, come, ranks, change, error))
+        self.claimed |= set(nodes)
+
+    def limit(self, freedom: float, tests: int) -> float:
+        """The number of standard errors beyond which a change is not noise."""
+        return t_quantile(freedom, 1 - _FALSE / 2 / max(tests, 1))
+
+    def slow_rank(self) -> None:
+        """One rank that became slow; what the others wait is part of it."""
+        found = find_slow_rank(self.alignment, self.noise)
+        if found is not None:
+            self.add("slow rank", found.nodes, found.lead, ranks=found.ranks)
+
+    def edits(self) -> None:
+        """Timers that only one side has."""
+        for parent, below in self.children_by_parent():
+            gone = tuple(node for node in below if self.calls_of[1][node] == 0 < self.calls_of[0][node])
+            come = tuple(node for node in below if self.calls_of[0][node] == 0 < self.calls_of[1][node])
+            gone = tuple(node for node in gone if node not in self.claimed)
+            if (gone or come) and not self._was_not_timed(parent, gone, come):
+                self._edit(gone, come)
+
+    def children_by_parent(self) -> list[tuple[int, list[int]]]:
+        """The nodes below each node that both sides have, from the step down."""
+        return [
+            (parent, self.children[parent])
+            for parent in sorted(self.children)
+            if parent == 0 or min(side[parent] for side in self.calls_of) > 0
+        ]
+
+    def _inside(self, nodes: Collection[int]) -> set[int]:
+        found: set[int] = set()
+        waiting = list(nodes)
+        while waiting:
+            node = waiting.pop()
+            found.add(node)
+            waiting += self.children.get(node, [])
+        return found
+
+    def _sum(self, side: int, nodes: Collection[int]) -> float:
+        return float(self.time[side][sorted(nodes)].sum()) if nodes else 0.0
+
+    def _was_not_timed(self, parent: int, gone: tuple[int, ...], come: tuple[int, ...]) -> bool:
+        """True if the timer around them took as long without them; then they are compared as parts of it."""
+        rest = parent
+        if parent == 0:
+            named = (node for node in self.children[0] if self.alignment.nodes[node].name == "not timed")
+            rest = next(named, -1)
+        if rest < 0 or (gone and come):
+            return False
+        nodes = self._inside(gone or come)
+        time = self._sum(0 if gone else 1, nodes)
+        around = self._inside([parent]) if parent else set(range(len(self.alignment.nodes)))
+        change = self._sum(1, around) - self._sum(0, around)
+        if abs(change) >= _NEW_TIME * time:
+            return False
+        self.joined.setdefault(rest, []).extend(nodes)
+        self.claimed |= nodes
+        side = "base" if gone else "new"
+        names = ", ".join(self.alignment.nodes[node].name for node in gone or come)
+        place = self.alignment.nodes[parent].name if parent else "the step"
+        self.notes.append(f"only the {side} side times {names}: compared as a part of {place}")
+        return True
+
+    def _edit(self, gone: tuple[int, ...], come: tuple[int, ...]) -> None:
+        lost, gained = (self._sum(side, self._inside(nodes)) for side, nodes in ((0, gone), (1, come)))
+        if gone and come and _ALIKE <= lost / max(gained, 1e-15) <= 1 / _ALIKE:
+            lead = max(come, key=lambda node: self._sum(1, self._inside([node])))
+            self.add("replaced", self._inside((*gone, *come)), lead, gone=gone, come=come)
+            return
+        if gone:
+            lead = max(gone, key=lambda node: self._sum(0, self._inside([node])))
+            self.add("vanished", self._inside(gone), lead, gone=gone)
+        if come:
+            lead = max(come, key=lambda node: self._sum(1, self._inside([node])))
+            self.add("appeared", self._inside(come), lead, come=come)
+
+    def calls(self) -> None:
+        """Nodes with another number of calls in a step, which explains most of their change."""
+        before, after = self.calls_of
+        for node in range(1, len(before)):
+            if node in self.claimed or min(before[node], after[node]) <= 0:
+                continue
+            ratio = after[node] / before[node]
+            change = self.time[1][node] - self.time[0][node]
+            by_calls = self.time[0][node] * (ratio - 1)
+            if abs(ratio - 1) > _MORE_CALLS and change * by_calls > 0 and abs(by_calls) > abs(change) / 2:
+                if abs(change) < _WORTH * self.noise.step:
+                    continue
+                if ratio > 1:
+                    self.add("more calls", [node], node, come=(node,))
+                else:
+                    self.add("fewer calls", [node], node, gone=(node,))
+
+    def all_alike(self) -> None:
+        """All timers changed by one factor: the machine, or the amount of work in every step."""
+        leaves = [node for node in self._comparable() if not self.noise.is_rest(node)]
+        if len(leaves) < _FEWEST or self._sum(0, leaves) < _MOST_TIME * float(self.time[0].sum()):
+            return
+        measured = [self.noise.measured([node]) for node in leaves]
+        total, error, freedom = self.noise.measured(leaves)
+        shift = total / self._sum(0, leaves)
+        clear = self.limit(freedom, len(leaves) + 1)
+        if abs(shift) < _LEAST_SHIFT or abs(total) < clear * error:
+            return
+        apart = [
+            abs(change - shift * self.time[0][node]) / max(own, 1e-15)
+            for node, (change, own, _) in zip(leaves, measured, strict=True)
+        ]
+        moved = [change * total > 0 and abs(change) > own for change, own, _ in measured]
+        if max(apart) < 2.5 and all(moved):
+            self.notes.append("all timers changed by one factor: the machine changed, or every step has more work")
+            self.add("machine", leaves, max(leaves, key=lambda node: float(self.time[0][node])))
+
+    def _comparable(self) -> list[int]:
+        least = min(_WORTH, 1.0) * self.noise.step
+        both = np.maximum(*self.time) >= least
+        return [node for node in np.flatnonzero(both).tolist() if node not in self.claimed and node > 0]
+
+    def times(self) -> None:
+        """Nodes whose own time changed."""
+        nodes = self._comparable()
+        for node in sorted(nodes, key=lambda one: -abs(self.time[1][one] - self.time[0][one])):
+            group = [node, *self.joined.get(node, ())]
+            change, error, freedom = self.noise.measured(group)
+            clear = self.limit(freedom, len(nodes)) * error
+            if abs(change) >= max(_WORTH * self.noise.step, clear) and math.isfinite(change):
+                self.add(self._kind(node, change), group, node)
+
+    def _kind(self, node: int, change: float) -> CauseKind:
+        if change < 0:
+            return "faster"
+        chain = (node, *self.alignment.ancestors(node))
+        kinds = [self.alignment.nodes[one].kind for one in chain]
+        if kinds[0] == "communication":
+            return "exposed"
+        return "stall" if "loader" in kinds else "slower"

@@ -1,0 +1,301 @@
+"""Call trees from the timers of a run: which timer runs inside which, and the time of each that its parts leave.
+
+A tree has one column: the mean step of the run without its warm-up, and the standard error of each mean within the run.
+So a stored run with only the statistics of its metrics gives the same tree as its log. `nesting` says which timer is
+inside which. Nothing is guessed from similar numbers, with one exception: the timer of a whole step may have any name
+of `PERHAPS_WHOLE` if the other timers fit into it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfgate.causes.align import Floats
+from perfgate.causes.nesting import (
+    OUTSIDE,
+    PERHAPS_WHOLE,
+    WHOLES,
+    NestedTimers,
+    around,
+    hook_of,
+    is_known,
+    kind_of_timer,
+    nesting_of,
+)
+from perfgate.core import Run, Series
+from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+from perfgate.stats.distributions import time_constant
+from perfgate.stats.steady import steady_run
+
+#: The part of a step, or of a timer, that no timer inside it measures.
+NOT_TIMED = "not timed"
+#: Labels of timers that are the same place of the program.
+_LABELS = frozenset(("rank", "ranks", "stage"))
+#: Timers of fewer steps than this share are not parts of a usual step.
+_USUAL = 0.5
+#: Parts fit into a whole if they are not longer by more than this.
+_FITS = 1.02
+#: Formats whose `step` is the update of the optimizer, never a whole step.
+_STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
+#: A metric of another tool in the same run, which times something else.
+_OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """The steady values of one timer of one rank."""
+
+    name: str
+    #: The mean in s and its standard error; `values` are in order of time, and empty for printed or stored statistics.
+    mean: float
+    error: float
+    count: float
+    values: Floats
+
+    def per_step(self, steps: float) -> float:
+        """The mean time of a step, (s)."""
+        return self.mean * self.calls(steps)
+
+    def calls(self, steps: float) -> float:
+        """How often it ran in a step; a log that ends within a step does not count."""
+        return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
+
+
+def timer_trees(run: Run) -> tuple[CallTree, ...]:
+    """Return the tree of each rank of a run with timers of its steps; none if its metrics are not parts of a step."""
+    by_rank: dict[str, list[Series]] = defaultdict(list)
+    for series in run.series:
+        if series.unit == "s" and series.kind != "value" and _is_timer(series):
+            by_rank[series.key.label("rank") or ""].append(series)
+    memory = peak_of(run)
+    trees = (_tree(rank, series, run.format, memory) for rank, series in sorted(by_rank.items()))
+    return tuple(tree for tree in trees if tree is not None)
+
+
+def _is_timer(series: Series) -> bool:
+    labels = dict(series.key.labels)
+    if labels.get("ranks") == "min" or labels.get("stage", "fit") != "fit":
+        return False
+    return labels.keys() <= _LABELS and not series.key.metric.startswith(_OTHER_FAMILIES)
+
+
+def peak_of(run: Run) -> float | None:
+    """The largest peak of allocated memory of a run in B, or None."""
+    peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
+    values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]
+    return max((value for value in values if math.isfinite(value)), default=None)
+
+
+def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:
+    names = {one.key.metric for one in series}
+    wanted = [one for one in series if not _is_redundant(one.key.metric, names)]
+    nesting = nesting_of(format)
+    dropped = max((_dropped(one) for one in wanted if is_known(one.key.metric, nesting)), default=0)
+    timers = {one.key.metric: timer for one in wanted if (timer := _timer(one, dropped)) is not None}
+    known = [timer for name, timer in timers.items() if is_known(name, nesting) or kind_of_timer(name) == "loader"]
+    if not known:
+        return None
+    steps = _steps(timers, known)
+    usual = {name: timer for name, timer in timers.items() if timer.count >= _USUAL * steps or hook_of(name) in WHOLES}
+    whole = _whole(usual, steps, format)
+    if whole is None and len(known) < 2:
+        return None
+    return _TreeBuilder(usual, steps, whole, nesting).tree(rank, peak)
+
+
+def _is_redundant(name: str, names: set[str]) -> bool:
+    """True for setup, for micro steps whose sum is there, and for functions inside an action."""
+    if name in OUTSIDE or (name.endswith("_microstep") and name.removesuffix("_microstep") in names):
+        return True
+    parts = name.split(".")
+    return any(".".join(parts[:at]) in names for at in range(1, len(parts)) if parts[0].startswith("["))
+
+
+def _dropped(series: Series) -> int:
+    """The number of warm-up values, at most a quarter of all."""
+    if series.kind != "samples" or len(series.values) < 4:
+        return 0
+    return min(steady_run(series.values).dropped, len(series.values) // 4)
+
+
+def _timer(series: Series, dropped: int) -> Timer | None:
+    """The steady part of a timer; None if it has no mean."""
+    name, nothing = series.key.metric, np.empty(0)
+    if series.kind == "samples":
+        values = series.values[min(dropped, len(series.values) // 4) :]
+        if not len(values) or not np.isfinite(values).all():
+            return None
+        scale = (series.thinned_from or len(series.values)) / len(series.values)
+        return Timer(name, float(values.mean()), mean_error(values), len(values) * scale, values)
+    mean, total, count = (series.aggregate.get(word) for word in ("mean", "total", "count"))
+    if series.summary is not None and mean is not None:
+        row = next((row for word, row in zip(series.summary.names, series.summary.rows, strict=True) if word == "mean"))
+        error = abs(mean) * math.sqrt(row[2]) if len(row) > 2 and row[2] is not None else 0.0
+        return Timer(name, mean, error, float(series.summary.n - series.summary.dropped), nothing)
+    if count and (mean is not None or total is not None):
+        return Timer(name, mean if total is None else total / count, 0.0, count, nothing)  # type: ignore[arg-type]
+    return Timer(name, total, 0.0, 1.0, nothing) if total is not None else None
+
+
+def mean_error(values: Floats) -> float:
+    """The standard error of the mean of values in order of time, which may be correlated."""
+    if len(values) < 2:
+        return 0.0
+    return math.sqrt(float(values.var(ddof=1)) * min(time_constant(values), len(values)) / len(values))
+
+
+def _steps(timers: Mapping[str, Timer], known: Iterable[Timer]) -> float:
+    """The number of steps: the batches of Lightning, else the count of most timers that are parts of a step."""
+    batches = next((timers[name].count for name in timers if hook_of(name) == "run_training_batch"), None)
+    return max(batches or float(np.median(sorted(timer.count for timer in known))), 1.0)
+
+
+def _whole(timers: Mapping[str, Timer], steps: float, format: str) -> str | None:
+    """The timer of a whole step, if there is one."""
+    for name in WHOLES:
+        found = next((one for one in timers if hook_of(one) == name), None)
+        if found is not None:
+            return found
+    hooks = {hook_of(name) for name in timers}
+    for name, timer in timers.items():
+        tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
+        parts = sum(timers[one].per_step(steps) for one in tops)
+        can_be = PERHAPS_WHOLE.match(name) and not (name == "step" and format in _STEP_IS_UPDATE)
+        if can_be and len(tops) > 1 and parts < timer.per_step(steps) and _holds(timer, [timers[one] for one in tops]):
+            return name
+    return None
+
+
+def _holds(whole: Timer, parts: Sequence[Timer]) -> bool:
+    """True if the parts of nearly every step fit into it, and it is long when they are long."""
+    if any(len(part.values) != len(whole.values) for part in parts) or len(whole.values) < 8:
+        return False
+    inner = np.sum([part.values for part in parts], axis=0)
+    if np.mean(inner <= _FITS * whole.values) < 0.95 or min(np.ptp(inner), np.ptp(whole.values)) <= 0:
+        return False
+    return float(np.corrcoef(inner, whole.values)[0, 1]) > 0.5
+
+
+class _TreeBuilder:
+    """Puts the timers of one rank below each other."""
+
+    def __init__(
+        self, timers: Mapping[str, Timer], steps: float, whole: str | None, nesting: Sequence[NestedTimers]
+    ) -> None:
+        self.nesting = nesting
+        self.timers, self.steps, self.whole = dict(timers), steps, whole
+        self.left_out: list[str] = []
+        #: The timers beside the whole step.
+        self.outside: list[str] = []
+        self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
+        self.rows: list[tuple[float, float, float, float]] = [(1.0, 0.0, 0.0, 0.0)]
+
+    def tree(self, rank: str, peak: float | None) -> CallTree | None:
+        """The tree; None if there are no parts."""
+        self._place_tops()
+        inner = self._below(None)
+        if not inner:
+            return None
+        for name in (*inner, *self.outside):
+            self._add(name, 0)
+        if self.whole is not None:
+            self._rest(0, self.timers[self.whole], [self.timers[name] for name in inner])
+        return self._made(rank, peak)
+
+    def _made(self, rank: str, peak: float | None) -> CallTree:
+        counts, busy, wall, error = (np.array(column) for column in zip(*self.rows, strict=True))
+        memory = None
+        if peak is not None:
+            self.nodes.append(CallNode("memory.peak_allocated", "range", 0))
+            counts, busy, wall, error = (np.append(column, 0.0) for column in (counts, busy, wall, error))
+            memory = np.zeros(len(self.nodes))
+            memory[-1] = peak
+        busy[0] = wall.sum()
+        return CallTree(
+            rank,
+            tuple(self.nodes),
+            counts[:, None],
+            busy[:, None],
+            wall[:, None],
+            memory,
+            peak,
+            np.arange(len(self.nodes), dtype=np.float64),
+            self.steps > 1,
+            error,
+            tuple(f"{name} is left out: it does not fit into {self.whole}" for name in self.left_out),
+        )
+
+    def _place_tops(self) -> None:
+        """Find the timers beside the whole step, and leave out those that fit nowhere."""
+        if self.whole is None:
+            return
+        tops = self._below(None)
+        self.outside = [name for name in tops if self._is_outside(name)]
+        inside = [name for name in tops if name not in self.outside]
+        if self._fits(inside):
+            return
+        loaders = [
+            name for name in inside if kind_of_timer(name) == "loader" and around(name, WHOLES, self.nesting) is None
+        ]
+        if self._fits([name for name in inside if name not in loaders]):
+            self.outside += loaders
+            return
+        self.left_out = [name for name in inside if not is_known(name, self.nesting)]
+        for name in self.left_out:
+            del self.timers[name]
+
+    def _is_outside(self, name: str) -> bool:
+        """True for the wait between steps that perfgate's callbacks record beside `step.time`."""
+        return self.whole == "step.time" and name == "data_time"
+
+    def _fits(self, names: Sequence[str]) -> bool:
+        whole = self.timers[self.whole] if self.whole else None
+        inner = sum(self.timers[name].per_step(self.steps) for name in names)
+        return whole is None or inner <= _FITS * whole.per_step(self.steps)
+
+    def _below(self, outer: str | None) -> list[str]:
+        """The timers right below a timer, or below the step, in the order of the run."""
+        hooks = {hook_of(name) for name in self.timers if name != self.whole}
+        hosts = {hook: self._host(hook) for hook in hooks}
+        found = []
+        for name in self.timers:
+            if name == self.whole or (outer is None and name in self.outside):
+                continue
+            hook = around(name, hooks, self.nesting)
+            if (hosts[hook] if hook is not None else None) == outer:
+                found.append(name)
+        return found
+
+    def _host(self, hook: str) -> str:
+        """The timer of a hook that has others below it: the longest, if several classes have the hook."""
+        named = (name for name in self.timers if hook_of(name) == hook and name != self.whole)
+        return max(named, key=lambda name: self.timers[name].per_step(self.steps))
+
+    def _add(self, name: str, parent: int) -> None:
+        timer, at = self.timers[name], len(self.nodes)
+        kind: NodeKind = kind_of_timer(name)
+        inner = [self.timers[one] for one in self._below(name)]
+        time, error = self._own(timer, inner)
+        self.nodes.append(CallNode(name, kind, parent))
+        self.rows.append((timer.calls(self.steps), timer.per_step(self.steps), time, error))
+        for one in inner:
+            self._add(one.name, at)
+
+    def _rest(self, parent: int, whole: Timer, inner: Sequence[Timer]) -> None:
+        """Add the part of the step that no timer measures."""
+        time, error = self._own(whole, inner)
+        self.nodes.append(CallNode(NOT_TIMED, "range", parent))
+        self.rows.append((1.0, time, time, error))
+
+    def _own(self, timer: Timer, inner: Sequence[Timer]) -> tuple[float, float]:
+        """The time of a step in a timer, and in none of those inside it, with its standard error."""
+        time = timer.per_step(self.steps) - sum(one.per_step(self.steps) for one in inner)
+        sizes = {len(one.values) for one in (timer, *inner)}
+        if len(sizes) == 1 and 0 not in sizes:
+            return max(time, 0.0), mean_error(timer.values - sum((one.values for one in inner), np.zeros(1)))
+        return max(time, 0.0), math.hypot(*(one.error * one.calls(self.steps) for one in (timer, *inner)))
