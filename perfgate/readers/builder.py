@@ -212,7 +212,7 @@ class RunBuilder:
             column = self.columns[key]
             if len(column.values) == 1:
                 del self.columns[key]
-                self.one_value(key, column.unit, column.values[0], column.printed_as)
+                self.one_value(key, column.unit, in_base(column.values[0], column.per), column.printed_as)
 
     def unique(self, key: Key, at: Place) -> Key:
         """Return the key, or `NAME#2` and so on if the file has it again, with a warning for the first of them."""

@@ -5,6 +5,7 @@ Each rule returns why a document with this outline is of its format, or None. Th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +56,9 @@ def _schema(outline: JsonOutline, prefix: str) -> str | None:
 results = partial(_schema, prefix="perfgate.results/")
 #: `{"schema": "perfgate.recording/1", ...}`, and more documents on the lines after it.
 recording = partial(_schema, prefix="perfgate.recording/")
+
+#: Names of SuperBench: a benchmark and a metric, with the rank.
+_SUPERBENCH = re.compile(r"[\w.-]{1,99}(?:/[^/\s]{1,200}){1,3}$")
 
 #: What Kineto writes at the top of a trace, before or after the events, which may come last.
 _KINETO = ("schemaVersion", "deviceProperties", "distributedInfo", "traceName", "baseTimeNanoseconds", "trace_id")
@@ -109,6 +113,27 @@ nccl_tests = _rule("of nccl-tests results", "results.*.size", "results.*.out_of_
 
 #: One record of a log of Levanter, or the first of them.
 levanter = _rule("of Levanter's JSON tracker", 'tracker="json_logger"')
+
+#: `{"nvbandwidth": {"testcases": [...]}}`.
+nvbandwidth = _rule("of nvbandwidth", "nvbandwidth.testcases|nvbandwidth.version|nvbandwidth.error")
+#: `{"meta": {"version": {"nvbench": ...}}, "benchmarks": [{"states": [...]}]}`.
+nvbench = _rule("with the 'states' of nvbench", "meta.version.nvbench|devices", "benchmarks.*.states")
+#: `{"rocprofiler-sdk-tool": [...]}`.
+rocprof = _rule("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=[")
+#: One record of `perf stat -j`, or the first of them.
+perf_stat = _rule("with the 'counter-value' of perf stat", "counter-value", "event")
+
+
+def superbench(outline: JsonOutline) -> str | None:
+    """Results of one rank, or a summary: names with `/` and `return_code`."""
+    if all(outline.has("*", name) for name in ("name", "return_code", "result", "reduce_op")):
+        return "a JSON list with the 'reduce_op' of SuperBench"
+    codes = (path[0] for path in outline.tokens if len(path) == 1 and "/return_code" in path[0])
+    found = next(codes, None)
+    if found is None and outline.text("node") is not None:
+        names = (path[0] for path in outline.tokens if len(path) == 1 and _SUPERBENCH.match(path[0]))
+        found = next(names, None)
+    return f"a JSON document of SuperBench with {found!r}" if found else None
 
 
 def nsys(outline: JsonOutline) -> str | None:

@@ -177,6 +177,39 @@ FORMATS: tuple[Format, ...] = (
         outline=json_outline.nccl_tests,
     ),
     Format(
+        "nvbandwidth",
+        ".nvidia.nvbandwidth",
+        markers={
+            "nvbandwidth Version: ": "",
+            "bandwidth (GB/s)": r"^(?:\[[\d,]+\]<stdout>:)?(?:memcpy|multicast) .{1,80} bandwidth \(GB/s\)",
+        },
+        outline=json_outline.nvbandwidth,
+    ),
+    Format("nvbench", ".nvidia.nvbench", outline=json_outline.nvbench),
+    Format(
+        "rocprof",
+        ".rocprof",
+        markers={
+            "TotalDurationNs": r"^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs\"?,",
+            "Start_Timestamp": r"^\"?(?:Kind|Domain)\"?,.{0,300}\"?Start_Timestamp\"?,\"?End_Timestamp\b",
+            "Counter_Name": r"^\"?Correlation_Id\"?,.{0,400}\"?Counter_Name\"?,\"?Counter_Value\b",
+        },
+        outline=json_outline.rocprof,
+    ),
+    Format(
+        "perf-stat",
+        ".system.perf_stat",
+        markers={
+            "Performance counter stats for": "",
+            "-clock": r"^(?:[^,;|\t\n]{0,60}[,;|\t]){0,3}[\d.]{1,30}([,;|\t])msec\1(?:task|cpu)-clock(?::\w{1,9})?\1\d",
+            '"counter-value" : ': "",
+            "#           time": r"^#           time +(?:CPU +|socket +|.{0,30})?counts +(?:unit )?events",
+        },
+        hints={",,": r"^[\d.]{1,30},,[a-zA-Z][\w.:/=-]{1,99},\d{1,20},\d{1,3}\.\d\d,"},
+        outline=json_outline.perf_stat,
+    ),
+    Format("superbench", ".system.superbench", outline=json_outline.superbench),
+    Format(
         "nanogpt",
         ".training_logs.nanogpt",
         markers={"iter ": r"\biter \d{1,18}: loss \S{1,40}, (?:\S.{0,200}, )?time \S{1,40}?ms\b"},

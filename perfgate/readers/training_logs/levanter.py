@@ -41,7 +41,7 @@ METRICS = (
     "`iteration_time`, `tokens_per_second`, `throughput`, `mfu`, `hook_time`, `loading_time`, `loss`, `eval.loss`, "
     "...; of progress lines `progress.iterations_per_second`"
 )
-CHECKED = "Levanter 1.2's sources: generated logs; progress lines printed by tqdm-loggable 0.2"
+CHECKED = "Levanter 1.2's sources: generated logs; progress lines in the form of tqdm-loggable 0.2"
 
 WORD = '"tracker": "json_logger"'
 _PROGRESS_WORD = "Progress on:train "

@@ -34,7 +34,7 @@ METRICS = (
     "`iteration_time`, `throughput_per_gpu`, `tokens_per_second_per_gpu`, `loss`, `perplexity`, `eval.iteration_time`, "
     "`eval.loss`, ..."
 )
-CHECKED = "MaxText 0.2.4's `metric_logger.py`: generated logs; logs in public repositories (2023 to 2026)"
+CHECKED = "MaxText 0.2.4's `metric_logger.py`: generated logs, and lines of public logs (2023 to 2026)"
 
 _STEP = re.compile(r"\bcompleted step: (\d{1,18}), (seconds: .*)")
 _EVAL_STEP = re.compile(r"\bCompleted eval step: (\d{1,18}), seconds: ([^\s,]{1,40})")

@@ -29,7 +29,7 @@ from perfgate.readers.training_logs.step_lines import StepLog
 NAME = "nanogpt"
 TITLE = "a log of nanoGPT (`iter N: loss .., time ..ms, mfu ..%`)"
 METRICS = "`iteration_time`, `mfu`, `loss`, `grad_norm`, `train_loss`, `val_loss`"
-CHECKED = "nanoGPT's `train.py` of 2025-11: generated logs; logs in public repositories"
+CHECKED = "nanoGPT's `train.py` of 2025-11: generated logs, and lines of public logs"
 
 _ITERATION = re.compile(r"\biter (\d{1,18}): (loss \S.*)")
 _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val loss ([^\s,]{1,40})")

@@ -35,7 +35,7 @@ METRICS = (
     "`iteration_time`, `throughput_per_gpu`, `tokens_per_second_per_gpu`, `memory.peak_allocated`, "
     "`reduced_train_loss`, `val_loss`, ..."
 )
-CHECKED = "NeMo 2.5's callbacks: generated logs; logs in public repositories (2024 to 2025)"
+CHECKED = "NeMo 2.5's callbacks: generated logs, and lines of public logs (2024 to 2025)"
 
 _LINE = re.compile(r"\bTraining epoch \d{1,9}, iteration (\d{1,18})/\d{1,18} \| (.*)")
 _FIELD = re.compile(r"\s*([\w /.-]{1,80}): ([^\s|]{1,40})\s*")

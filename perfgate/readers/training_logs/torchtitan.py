@@ -34,7 +34,7 @@ METRICS = (
     "`tokens_per_second_per_gpu`, `throughput_per_gpu`, `mfu`, `memory.peak_reserved`, `loss`, `grad_norm`, "
     "`validation.NAME`; label rank if the launcher prints it"
 )
-CHECKED = "torchtitan's `metrics.py` of 2026-08: generated logs; logs in public repositories (2024 to 2026)"
+CHECKED = "torchtitan's `metrics.py` of 2026-08: generated logs, and lines of public logs (2024 to 2026)"
 
 _RECORD = re.compile(r"\b(validate )?step: {0,20}(\d{1,18}) {1,9}((?:loss|memory|tps|wps): .*)")
 _FIELD = re.compile(r"(\w{1,40}): {0,20}([^\s(]{1,40})")

@@ -1,0 +1,202 @@
+"""nvbandwidth: what it prints, and its JSON (`--json`).
+
+    Device 0: NVIDIA H100 80GB HBM3 (00000000:1b:00)
+    Running host_to_device_memcpy_ce.
+    memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+               0         1
+     0     55.63     55.64
+
+    SUM host_to_device_memcpy_ce 111.27              or, with a formatter: &&&& PERF host_to_device_memcpy_ce 111.27 ...
+
+    {"nvbandwidth": {"version": "v0.8", "GPU Device list": ["0: NVIDIA H100 80GB HBM3 (..): (host)"], "testcases": [
+      {"name": "host_to_device_memcpy_ce", "status": "Passed", "bandwidth_matrix": [["55.63", "55.64"]], "sum": 111.27,
+       "bandwidth_description": "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)"}]}}
+
+Source: NVIDIA/nvbandwidth 0.8 `output.cpp`, `json_output.cpp`, `inline_common.h`, `testcases_*.cpp`.
+
+The metric is the test case, with the labels `row` and `column` as numbered in the matrix: B/s (GB are 10**9 bytes),
+or s for latencies. A cell is the median (or mean) of the tool's samples, so a single value; `N/A` is a pair that was
+not measured. `TEST.sum` is the printed sum. A bidirectional test has three matrices: `TEST_read1`, `TEST_read2` and
+`TEST_total`, or `write`; its JSON has their rows one after another. It is an error if the rows of a matrix do not add
+up to its sum, or if a test begins and has no matrix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.documents.json import Path
+from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
+from perfgate.readers.builder import Place, RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping, number, shown
+
+NAME = "nvbandwidth"
+TITLE = "nvbandwidth: what it prints, or its JSON (`--json`)"
+METRICS = "the test case, labelled with `row` and `column`, and `TEST.sum`"
+CHECKED = "nvbandwidth 0.8's sources: generated tables and files; a log of a GH200"
+
+_LAUNCHER = re.compile(r"\[\d{1,6},\d{1,6}\]<std(?:out|err)>:\s?")
+_RUNNING = re.compile(r"Running (\w{1,99})\.\s*")
+_SUM = re.compile(r"(?:SUM|&&&& PERF) (\S{1,120}) (\S{1,40})(?: .*)?")
+_FAILED = re.compile(r"(?:Error|ERROR): (.{0,300})")
+_DEVICE = re.compile(
+    r"(?:Device|Process) +\d{1,6}(?: \([^()]{1,99}\): device \d{1,6})?: (\S.{0,99}?) \([0-9a-f:]{8,20}\)"
+)
+_LISTED = re.compile(r"\d{1,6}: (\S.{0,99}?) \([0-9a-f:]{8,20}\): .*")
+_DRIVER = re.compile(r"Driver Version: (\S{1,40})")
+_NOT_MEASURED = "N/A"
+
+
+@dataclass(slots=True)
+class _Matrix:
+    """The matrix of a test while it is read."""
+
+    test: str
+    line: int
+    description: str = ""
+    columns: list[str] = field(default_factory=list)
+    #: Of each cell that was measured: the labels of its row and its column, its text, and its place.
+    cells: list[tuple[str, str, str, Place]] = field(default_factory=list)
+
+    @property
+    def unit(self) -> tuple[str, float]:
+        """The base unit of the cells, and how many printed units are one base unit."""
+        return ("s", 1e9) if "(ns)" in self.description else ("B/s", 1e-9)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    if file.is_json():
+        return (_json(file),)
+    run = RunBuilder(file, NAME)
+    text = _Text(run)
+    for line_number, line, _, ended in file.lines():
+        text.line(line_number, _LAUNCHER.sub("", line).rstrip(), ended)
+    text.finish()
+    return (run.run(),)
+
+
+class _Text:
+    def __init__(self, run: RunBuilder) -> None:
+        self.run = run
+        self.matrix: _Matrix | None = None
+        #: Whether the test that runs has a matrix already.
+        self.has_result = False
+        self.gpus: list[str] = []
+
+    def line(self, at: int, line: str, ended: bool) -> None:
+        """Read one line of the output."""
+        if found := _RUNNING.fullmatch(line):
+            self.finish()
+            self.matrix, self.has_result = _Matrix(found[1], at), False
+        elif device := _DEVICE.match(line):
+            self.gpus.append(device[1])
+            self.run.facts |= {"gpu_count": len(self.gpus)} | (
+                {"gpu": self.gpus[0]} if len(set(self.gpus)) == 1 else {"gpu": " + ".join(sorted(set(self.gpus)))}
+            )
+        elif driver := _DRIVER.match(line):
+            self.run.fact("driver", driver[1], at)
+        elif self.matrix:
+            self._result(self.matrix, at, line, ended)
+
+    def finish(self) -> None:
+        """End the test that runs; one without a matrix is an error."""
+        if self.matrix and (self.matrix.cells or not self.has_result):
+            what = "its matrix has no sum, so it may be cut off" if self.matrix.cells else "there is no result of it"
+            self.run.refuse(Key(self.matrix.test), f"this test began, but {what}", self.matrix.line)
+        self.matrix = None
+
+    def _result(self, matrix: _Matrix, at: int, line: str, ended: bool) -> None:
+        words = line.split()
+        if found := _SUM.fullmatch(line):
+            if ended:
+                _add(self.run, found[1], matrix, found[2], at)
+                self.matrix, self.has_result = _Matrix(matrix.test, at), True
+        elif found := _FAILED.match(line):
+            self.run.refuse(Key(matrix.test), f"the test failed: {found[1].strip() or 'without a message'}", at)
+            self.has_result = True
+        elif not matrix.columns and matrix.description and line.startswith("  ") and words:
+            matrix.columns = words
+        elif matrix.columns and len(words) > 1 and all(_is_cell(word) for word in words[1:]):
+            if len(words) - 1 != len(matrix.columns):
+                message = f"a row has {len(words) - 1} cells, and its header has {len(matrix.columns)}"
+                self.run.refuse(Key(matrix.test), message, at)
+            cells = zip(matrix.columns, words[1:], strict=False)
+            matrix.cells += [(words[0], column, text, at) for column, text in cells if text != _NOT_MEASURED]
+        elif words and not matrix.columns:
+            matrix.description = line
+
+
+def _is_cell(word: str) -> bool:
+    return word == _NOT_MEASURED or number(word) is not None
+
+
+def _add(run: RunBuilder, name: str, matrix: _Matrix, total: str | float, at: Place) -> None:
+    """Add the cells of a matrix and its sum."""
+    unit, per = matrix.unit
+    printed, digits = 0.0, 0.005
+    for row, column, text, place in matrix.cells:
+        value = number(text)
+        if row == column and value == 0:  # a GPU and itself, in older versions
+            continue
+        printed += value or 0.0
+        digits += 0.005 + abs(value or 0.0) * 1e-5
+        run.value(Key.of(name, row=row, column=column), unit, text, place, per=per)
+    run.value(Key(f"{name}.sum"), unit, total, at, per=per)
+    expected = number(total) if isinstance(total, str) else total
+    if expected is not None and abs(expected - printed) > digits + abs(expected) * 1e-5:
+        message = f"the sum is {expected:g}, but the rows add up to {printed:g}: a row is missing"
+        run.refuse(Key(f"{name}.sum"), message, at)
+
+
+def _json(file: InputFile) -> Run:
+    data, run = load(file, NAME)
+    root = mapping(data.get("nvbandwidth"))
+    listed = root.get("GPU Device list")
+    names = [found[1] for one in (listed if isinstance(listed, list) else ()) if (found := _LISTED.match(str(one)))]
+    if names:
+        run.facts |= {"gpu": " + ".join(sorted(set(names))), "gpu_count": len(names)}
+    if isinstance(driver := root.get("Driver Version"), str):
+        run.facts["driver"] = driver[:40]
+    if isinstance(error := root.get("error"), str):
+        run.say("error", f"the tool failed: {error[:300]}", ("nvbandwidth", "error"))
+    for place, test in rows(run, root, "nvbandwidth", "testcases"):
+        if (name := name_of(run, test, place, "name")) is not None:
+            _test(run, name, test, place)
+    return run.run()
+
+
+def _test(run: RunBuilder, name: str, test: Mapping[str, Any], place: Path) -> None:
+    if test.get("status") != "Passed":
+        if test.get("status") not in ("Waived", "Not Found"):
+            why = test.get("error") or test.get("status")
+            Target(run, Key(name)).refuse(f"the test failed: {shown(why)[:300]}", place)
+        return
+    listed = test.get("bandwidth_matrix")
+    matrix: list[Any] = listed if isinstance(listed, list) else []
+    description = str(test.get("bandwidth_description", ""))
+    parts = [""]
+    if direction := re.search(r" (Read|Write)[12] | Total ", description):
+        # Multinode write tests are described as `Read1` too; the name of a test is right.
+        kind = "write" if "write" in name else "read" if "read" in name else (direction[1] or "").lower()
+        parts = [f"_{kind}1", f"_{kind}2", "_total"]
+    if not matrix or len(matrix) % len(parts):
+        Target(run, Key(name)).refuse("the matrix of this test is empty or has a wrong number of rows", place)
+        return
+    height = len(matrix) // len(parts)
+    for index, part in enumerate(parts):
+        one = _Matrix(name + part, 0, description)
+        for row in range(height):
+            cells = matrix[index * height + row]
+            for column, text in enumerate(cells if isinstance(cells, list) else ()):
+                if text != _NOT_MEASURED:
+                    at = (*place, "bandwidth_matrix", index * height + row, column)
+                    one.cells.append((str(row), str(column), str(text), at))
+        last = index == len(parts) - 1
+        total = test.get("sum") if last else sum(number(cell[2]) or 0.0 for cell in one.cells)
+        _add(run, one.test, one, total if isinstance(total, int | float) else str(total), (*place, "sum"))

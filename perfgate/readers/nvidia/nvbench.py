@@ -1,0 +1,133 @@
+"""JSON of nvbench: `BENCHMARK --json FILE`.
+
+    {"meta": {...}, "devices": [{"id": 0, "name": "Quadro GV100"}], "benchmarks": [{"name": "copy", "states": [
+      {"name": "Device=0 T=I32", "device": 0, "axis_values": [{"name": "T", "type": "string", "value": "I32"}],
+       "summaries": [{"tag": "nv/cold/time/gpu/mean", "hint": "duration",
+                      "data": [{"name": "value", "type": "float64", "value": "0.0010034"}]}],
+       "is_skipped": false}]}]}
+
+Source: NVIDIA/nvbench `nvbench/json_printer.cu`, `detail/measure_*.cu` (files of version 1.0.0, 2021 to 2026).
+
+The metric is the benchmark, labelled with its axes and its device. Statistics of a measurement are one aggregate:
+`NAME` is the GPU time of isolated runs (`nv/cold/time/gpu/*`), `NAME.cpu_time` its CPU time, `NAME.batch_time` the time
+in a batch; of benchmarks of the CPU alone (`nv/cpu_only`) `NAME.cpu_time`. `NAME.bandwidth` (B/s), `NAME.item_rate`
+(1/s), `NAME.bandwidth_utilization` (a share) and other summaries (`NAME.cupti.NAME`, `NAME.TAG`) are one value each;
+their hint tells the unit. Times of the tool itself (`walltime`), counts and sizes are not read. A state that was
+skipped is a warning. The files with all samples, which `--jsonbin` writes beside the document, are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.documents.json import Path
+from perfgate.readers.benchmarks.benchmark_json import Target, load, name_of, rows
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping, number, shown
+
+NAME = "nvbench"
+TITLE = "JSON of nvbench (`--json FILE`)"
+METRICS = (
+    "the benchmark, labelled with its axes and `device`; `NAME.cpu_time`, `.batch_time`, `.bandwidth`, `.item_rate`, "
+    "`.bandwidth_utilization`"
+)
+CHECKED = "nvbench's sources of 2026-08: generated files; the result files in its repository"
+
+_TIME = re.compile(r"nv/(cold|cpu_only|batch)/(?:time/)?(gpu|cpu)/(?:time/)?(mean|median|min|max|stdev|iqr)(/\w+)?")
+_PARTS = {("cold", "gpu"): "", ("cold", "cpu"): "cpu_time", ("batch", "gpu"): "batch_time"}
+_STATISTICS = {"mean": "mean", "median": "median", "min": "min", "max": "max", "stdev": "stddev"}
+_NAMES = {
+    "bw/global/bytes_per_second": "bandwidth",
+    "bw/global/utilization": "bandwidth_utilization",
+    "bw/item_rate": "item_rate",
+    "sm_clock_rate/mean": "sm_clock_rate",
+}
+_HINTS = {
+    "duration": ("s", 1.0),
+    "byte_rate": ("B/s", 1.0),
+    "item_rate": ("1/s", 1.0),
+    "frequency": ("1/s", 1.0),
+    "bytes": ("B", 1.0),
+    "percentage": ("1", 1.0),
+}
+#: Ends of tags that are no measurements.
+_OTHER = ("/walltime", "/sample_size", "/sample_times", "/sample_freqs")
+#: Begins of tags that are sizes of the input.
+_INPUTS = ("nv/element_count/", "nv/gmem/")
+
+#: A statistic and its place.
+Printed = dict[str, tuple[object, Path]]
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    data, run = load(file, NAME)
+    devices = [row for _, row in rows(run, data, "devices")] if "devices" in data else []
+    names = sorted({str(device.get("name"))[:99] for device in devices if device.get("name")})
+    if names:
+        run.facts |= {"gpu": " + ".join(names), "gpu_count": len(devices)}
+    for place, benchmark in rows(run, data, "benchmarks"):
+        name = name_of(run, benchmark, place, "name")
+        states = rows(run, benchmark, *place, "states") if name is not None and "states" in benchmark else ()
+        for at, state in states:
+            _state(run, str(name), state, at)
+    return (run.run(),)
+
+
+def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) -> None:
+    labels = {str(key): str(value) for key, value in _pairs(state.get("axis_values"))}
+    if type(device := state.get("device")) is int:
+        labels["device"] = str(device)
+    to = Target(run, run.unique(Key.of(name, **labels), place))
+    if state.get("is_skipped") is True:
+        run.say("warning", f"{to.key} was skipped: {shown(state.get('skip_reason'))[:300]}", place)
+        return
+    times: dict[str, Printed] = {}
+    for at, summary in rows(run, state, *place, "summaries"):
+        tag, value = summary.get("tag"), next((one for key, one in _pairs(summary.get("data")) if key == "value"), None)
+        if not isinstance(tag, str) or value is None or tag.endswith(_OTHER):
+            continue
+        if found := _TIME.fullmatch(tag):
+            part = _PARTS.get((found[1], found[2]), "cpu_time")
+            times.setdefault(part, {})[found[3] + (found[4] or "")] = (_plain(value), at)
+        else:
+            _summary(to, tag, summary.get("hint"), value, at)
+    for part, statistics in times.items():
+        _time(to.part(part) if part else to, statistics)
+
+
+def _pairs(values: object) -> Iterator[tuple[object, object]]:
+    """Yield the names and values of `[{"name": ..., "type": ..., "value": ...}]`; it is null if there are none."""
+    for one in values if isinstance(values, list) else ():
+        if "name" in mapping(one) and "value" in mapping(one):
+            yield one["name"], one["value"]
+
+
+def _plain(value: object) -> object:
+    """Return a number that was written as a string."""
+    parsed = number(value) if isinstance(value, str) else None
+    return value if parsed is None else parsed
+
+
+def _time(to: Target, printed: Printed) -> None:
+    """Add the statistics of one kind of time."""
+    statistics = {name: printed[tag] for tag, name in _STATISTICS.items() if tag in printed}
+    mean, relative = printed.get("mean", (None, ()))[0], printed.get("stdev/relative", (None, ()))
+    if "stdev/absolute" in printed:
+        statistics["stddev"] = printed["stdev/absolute"]
+    elif isinstance(mean, float | int) and isinstance(relative[0], float | int):
+        statistics["stddev"] = (mean * relative[0], relative[1])
+    to.aggregate(statistics)
+
+
+def _summary(to: Target, tag: str, hint: object, value: object, place: Path) -> None:
+    """Add one summary with a value."""
+    if tag.startswith(_INPUTS):
+        return
+    unit, per = _HINTS.get(str(hint), ("1", 1.0))
+    short = re.sub(r"^nv/(?:cold/|cpu_only/)?", "", tag)
+    to.part(_NAMES.get(short, short.replace("/", ".")), unit, per).value(_plain(value), place)

@@ -1,0 +1,1 @@
+"""Tools that measure a machine or a process, not only a GPU."""

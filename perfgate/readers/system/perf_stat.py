@@ -1,0 +1,178 @@
+"""`perf stat` of Linux: what it prints, `-x SEPARATOR` (CSV) and `-j` (JSON), also with `-I`, `-A`, `--per-socket`.
+
+     Performance counter stats for './train':
+               542.98 msec task-clock            #    0.990 CPUs utilized            ( +-  1.20% )
+            1,234,567      cycles                #    2.274 GHz
+      <not supported>      branches
+          0.548 seconds time elapsed
+
+    542.98,msec,task-clock,542978000,100.00,0.990,CPUs utilized
+    {"counter-value" : "542.98", "unit" : "msec", "event" : "task-clock", "event-runtime" : 542978000, ...}
+
+Source: Linux `tools/perf/util/stat-display.c` (5.10 to 6.12), and the section CSV FORMAT of perf-stat(1).
+
+| metric | unit | from |
+|---|---|---|
+| events by their names: `task-clock`, `duration_time`, ... | s | counts in msec or ns |
+| `cycles`, `instructions`, `cache-misses`, `power/energy-pkg/`, ... | 1 | counts; energy in J |
+| `time_elapsed`, `time_user`, `time_sys` | s | the last lines of the printed form |
+
+What is behind `#` follows from other numbers and is not read: a derived metric of a rule file does the same
+(`instructions / cycles`), and perf 6.1 divides by a wrong time in CSV and JSON.
+
+With `-r N` perf prints means: single values. With `-I` each interval is a sample. The labels `cpu`, `socket`, `die`,
+`core` and `node` are those of `-A`, `--per-socket` and so on. One warning names the events that were not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping, number
+
+NAME = "perf-stat"
+TITLE = "`perf stat` of Linux: what it prints, CSV (`-x`) or JSON (`-j`)"
+METRICS = (
+    "the event: `task-clock`, `cycles`, `instructions`, `cache-misses`, ...; `time_elapsed`, `time_user`, `time_sys`"
+)
+CHECKED = "perf 6.1: text, CSV and JSON that it wrote, of a machine without hardware counters; generated files"
+
+_TITLE = re.compile(r"Performance counter stats for .{0,4000}:\s*$")
+_PLACE = r"(?:(?P<place>(?:CPU|S|N|D|C)\d[\w-]{0,40}) +(?:\d{1,9} +)?)?"
+_COUNT = r"(?P<count><not (?:counted|supported)>|-?[\d.,']{1,40})"
+_ROW = re.compile(
+    rf"\s*(?:(?P<time>\d{{1,12}}\.\d{{6,9}}) +)?{_PLACE}{_COUNT}"
+    r"(?: +(?P<unit>msec|nsec|ns|usec|sec|Joules|MiB|KiB|Bytes))?"
+    r" +(?P<event>[A-Za-z][\w.:/=,@{}+-]{0,199})(?:\s+(?:#|\().*)?\s*"
+)
+_TIME = re.compile(r"\s*([\d.,]{1,40})(?: \+- [\d.,]{1,40})? seconds (time elapsed|user|sys)\b.*")
+_INTERVAL = re.compile(r"\s*\d{1,12}\.\d{6,9}")
+_CSV_PLACE = re.compile(r"(?:CPU|S|N|D|C)\d[\w-]{0,40}")
+_EVENT = re.compile(r"[A-Za-z][\w.:/=,@{}+-]{0,199}")
+_UNITS = {
+    "msec": ("s", 1e3),
+    "nsec": ("s", 1e9),
+    "ns": ("s", 1e9),
+    "usec": ("s", 1e6),
+    "sec": ("s", 1.0),
+    "MiB": ("B", 2.0**-20),
+    "KiB": ("B", 2.0**-10),
+    "Bytes": ("B", 1.0),
+}
+_LABELS = (("CPU", "cpu"), ("S", "socket"), ("D", "die"), ("C", "core"), ("N", "node"))
+_SEPARATORS = ",;|\t:"
+
+
+class _StatRun(RunBuilder):
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file, NAME)
+        #: Events that were not counted, and the line of the first of them.
+        self.not_counted: dict[str, int] = {}
+        self.is_interval = False
+
+    def run(self, part: int | None = None) -> Run:
+        if self.not_counted:
+            names, line = ", ".join([*self.not_counted][:20]), next(iter(self.not_counted.values()))
+            self.say("warning", f"perf did not count {len(self.not_counted)} events: {names}", line)
+        if not self.is_interval:
+            self.single_values(re.compile(""))
+        return super().run(part)
+
+    def count(self, labels: Mapping[str, str], event: str, text: str, unit: str, line: int) -> None:
+        """Add the count of an event."""
+        if text.startswith("<not"):
+            self.not_counted.setdefault(event, line)
+            return
+        base, per = _UNITS.get(unit, ("1", 1.0))
+        self.sample(Key.of(event, **labels), base, text, line, per=per)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a file, one for each program that was measured."""
+    runs = Runs(lambda: _StatRun(file))
+    for line_number, line, _, ended in file.lines():
+        text = line.strip()
+        if _TITLE.search(line):
+            runs.banner(line_number)
+        elif text.startswith('{"') and text.endswith("}"):
+            _json(runs.run, text, line_number)
+        elif not (_text(runs.run, line, line_number) or _csv(runs.run, text, line_number) or ended):
+            runs.run.say("warning", "the last record is cut off; left out", line_number)
+    return runs.finish()
+
+
+def _text(run: _StatRun, line: str, at: int) -> bool:
+    """Read a printed row, and return whether the line is one."""
+    if time := _TIME.fullmatch(line):
+        name = "time_elapsed" if time[2] == "time elapsed" else f"time_{time[2]}"
+        run.sample(Key(name), "s", time[1].replace(",", ""), at)
+        return True
+    found = _ROW.fullmatch(line)
+    if found is None:
+        return False
+    run.is_interval = run.is_interval or found["time"] is not None
+    run.count(_labels(found["place"]), found["event"], _plain(found["count"]), found["unit"] or "", at)
+    return True
+
+
+def _plain(text: str) -> str:
+    """Return a printed number without the separators of thousands."""
+    return text if text.startswith("<") else text.replace(",", "").replace("'", "")
+
+
+def _labels(place: str | None) -> dict[str, str]:
+    """Return the labels of `CPU3` or `S0-D0-C1`."""
+    labels = {}
+    for part in (place or "").split("-"):
+        name = next((name for letters, name in _LABELS if part.startswith(letters) and part[len(letters) :]), None)
+        if name:
+            labels[name] = part.lstrip("CPUSDN")
+    return labels
+
+
+def _csv(run: _StatRun, line: str, at: int) -> bool:
+    """Read a row of CSV, and return whether the line is one.
+
+    Its cells are `[time,][place,[CPUs,]]count,unit,event,[variance%,]run time,share,...`.
+    """
+    for separator in _SEPARATORS:
+        cells = [cell.strip() for cell in line.split(separator)]
+        if len(cells) >= 5 and _csv_row(run, cells, at):
+            return True
+    return False
+
+
+def _csv_row(run: _StatRun, cells: list[str], at: int) -> bool:
+    """Read the cells of a row; which of the optional ones it has is known from where the count and the event are."""
+    for skipped in range(min(4, len(cells) - 4)):
+        rest, before = cells[skipped:], cells[:skipped]
+        if len(rest) > 5 and rest[3].endswith("%"):
+            del rest[3]  # the variance of -r
+        is_count = rest[0].startswith("<not") or number(rest[0]) is not None
+        if is_count and _EVENT.fullmatch(rest[2]) and rest[3].isdigit() and number(rest[4].rstrip("%")) is not None:
+            run.is_interval = run.is_interval or any(_INTERVAL.fullmatch(cell) for cell in before)
+            place = next((cell for cell in before if _CSV_PLACE.fullmatch(cell)), None)
+            run.count(_labels(place), rest[2], rest[0], rest[1], at)
+            return True
+    return False
+
+
+def _json(run: _StatRun, text: str, at: int) -> None:
+    try:
+        row = mapping(json.loads(text))
+    except (ValueError, RecursionError):
+        row = {}
+    event, count = row.get("event"), row.get("counter-value")
+    places = {key: str(row[key]) for key in ("cpu", "socket", "die", "core", "node") if key in row}
+    labels = {name: one for key, text in places.items() for name, one in (_labels(text) or {key: text}).items()}
+    run.is_interval = run.is_interval or "interval" in row
+    if isinstance(event, str) and isinstance(count, str):
+        run.count(labels, event, count, str(row.get("unit", "")), at)
+    elif "metric-value" not in row:
+        run.say("error", "a record cannot be read", at, f": {text[:80]!r}")

@@ -1,0 +1,146 @@
+"""SuperBench: `results-summary.jsonl` and `results-summary.json`, and the `results.json` of one rank.
+
+    {"nccl-bw/allreduce_8589934592_busbw:0": 186.4, "kernel-launch/event_time:0": 0.0059, "node": "sb-01"}
+    [{"name": "model-benchmarks/pytorch-gpt2", "run_count": 1, "return_code": 0, "raw_data": {...},
+      "result": {"return_code": [0], "fp32_train_step_time": [83.8]}, "reduce_op": {...}}]
+
+Source: microsoft/superbenchmark 0.12 `superbench/runner/runner.py`, `benchmarks/result.py`, and the tables of units in
+`docs/user-tutorial/benchmarks`. The metric is the printed name, with the rank behind `:` as label, and the label `node`
+if the file has several nodes. A benchmark that ran several times has the number of the run in its name.
+
+| names | unit |
+|---|---|
+| `kernel-launch`, model benchmarks, inference: `*_time`, `*steptime*`; `nccl-bw`, `rccl-bw`, functions: `*_time` | s |
+| `*_bw`, `*_busbw`, `*_algbw` (GB/s; MB/s of `cpu-*`) | B/s |
+| `*_throughput*` of models | 1/s |
+| `gemm-flops/*` (GFLOPS), `cublaslt-gemm/*_flops`, `hipblaslt-gemm/*_flops`, `*_tflops` (TFLOPS) | FLOP/s |
+| all others | 1 |
+
+Each number is a single value: an average of the tool, if it made several. Steps of `raw_data` are samples instead.
+A return code other than 0 is an error of its benchmark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.documents.json import Path, load_json
+from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping
+
+NAME = "superbench"
+TITLE = "SuperBench: `results-summary.jsonl`, or the `results.json` of a rank"
+METRICS = "the names as printed: `nccl-bw/allreduce_8589934592_busbw`, ..., with the labels `rank` and `node`"
+CHECKED = "SuperBench 0.12's sources: generated files; the files of its own tests"
+
+_RANK = re.compile(r"(.{1,400}):(\d{1,6})")
+_CODE = re.compile(r"(.{1,400})/return_code")
+#: Which names have which unit, and how many printed units are one base unit; the first that matches counts.
+_UNITS = (
+    (re.compile(r"(?:nccl|rccl)-bw\b.*_time|(?:cublas|cudnn)-function/.*_time|ib-traffic.*_lat_.*"), "s", 1e6),
+    (re.compile(r"cpu-memory-bw-latency.*_lat"), "s", 1e9),
+    (re.compile(r"(?:cpu-hpl|cpu-stream|gpu-burn)\b.*time\w*"), "s", 1.0),
+    (re.compile(r"(?:cpu-stream.*_throughput|cpu-memory-bw-latency.*_bw)"), "B/s", 1e-6),
+    (re.compile(r"cpu-hpl\b.*throughput|gemm-flops\b.*"), "FLOP/s", 1e-9),
+    (re.compile(r"(?:cublaslt|hipblaslt)-gemm\b.*_flops|.*_tflops"), "FLOP/s", 1e-12),
+    (re.compile(r"gpcnet.*"), "1", 1.0),
+    (re.compile(r".*_mem_allocated"), "B", 1e-9),
+    (re.compile(r".*_(?:bw|busbw|algbw)|ib-(?:loopback|traffic)\b.*_bw_.*"), "B/s", 1e-9),
+    (re.compile(r".*(?:_|/)throughput(?:_\w+)?"), "1/s", 1.0),
+    (
+        re.compile(
+            r"(?:kernel-launch|sharding-matmul|pytorch-matmul|matmul|tensorrt-inference|ort-inference|tcp-connectivity)"
+            r"\b.*time(?:_\w+)?|.*(?:step_time|steptime)(?:_\w+)?"
+        ),
+        "s",
+        1e3,
+    ),
+)
+
+
+def unit_of(name: str) -> tuple[str, float]:
+    """Return the base unit of a metric, and how many printed units are one base unit."""
+    return next(((unit, per) for pattern, unit, per in _UNITS if pattern.fullmatch(name)), ("1", 1.0))
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file: the results of all its nodes or benchmarks."""
+    run = RunBuilder(file, NAME)
+    documents: list[tuple[Any, int, JsonSource]] = []
+    for line, text in _documents(file):
+        loaded = load_json(text, file.name, file.limits, finite=False)
+        source = JsonSource(loaded, line)
+        for problem in loaded.problems:
+            run.say(problem.severity, problem.message, source.moved(problem.at))
+        if not loaded.problems:
+            documents.append((loaded.data, line, source))
+    nodes = {str(mapping(data).get("node")) for data, _, _ in documents if "node" in mapping(data)}
+    for data, _, source in documents:
+        run.json = source
+        if isinstance(data, list):
+            _rank(run, data)
+        else:
+            _summary(run, mapping(data), several=len(nodes) > 1)
+        source.report_waiting()
+    return (run.run(),)
+
+
+def _documents(file: InputFile) -> Iterator[tuple[int, str]]:
+    """Yield the documents of a file, each with its first line: one, or one on each line."""
+    text = file.whole() or ""
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if lines and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for _, line in lines[:-1]):
+        yield from lines
+    else:
+        yield 1, text
+
+
+def _summary(run: RunBuilder, data: Mapping[str, Any], *, several: bool) -> None:
+    """Add the results of one node."""
+    labels = {"node": str(data["node"])} if several and "node" in data else {}
+    for name, value in data.items():
+        if name != "node":
+            found = _RANK.fullmatch(name)
+            plain, more = (found[1], labels | {"rank": found[2]}) if found else (name, labels)
+            _add(run, Key.of(plain, **more), value, (name,))
+
+
+def _add(run: RunBuilder, key: Key, value: object, place: Path) -> None:
+    """Add one number, or the error of a benchmark that failed."""
+    if code := _CODE.fullmatch(key.metric):
+        if value != 0:
+            run.say("error", f"{Key(code[1], key.labels)} failed with the return code {str(value)[:20]}", place)
+    elif value is not None:
+        unit, per = unit_of(key.metric)
+        run.value(run.unique(key, place), unit, value, place, per=per)
+
+
+def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
+    """Add the results of the benchmarks of one rank."""
+    for index, benchmark in enumerate(benchmarks):
+        name = mapping(benchmark).get("name")
+        if not isinstance(name, str):
+            run.say("error", "a benchmark has no 'name'; left out", (index,))
+            continue
+        raw = mapping(benchmark.get("raw_data"))
+        for metric, values in mapping(benchmark.get("result")).items():
+            each = values if isinstance(values, list) else [values]
+            for number, value in enumerate(each):
+                key = Key(f"{name}/{number}/{metric}" if len(each) > 1 else f"{name}/{metric}")
+                steps = _steps(raw.get(metric), number)
+                if steps:
+                    unit, per = unit_of(key.metric)
+                    at = (index, "raw_data", metric, number)
+                    run.samples(run.unique(key, at), unit, steps, lambda step, at=at: (*at, step), per=per)  # type: ignore[misc]
+                else:
+                    _add(run, key, value, (index, "result", metric, number))
+
+
+def _steps(raw: object, run: int) -> list[Any]:
+    """Return the values of single steps of a run, as the benchmarks of models keep them."""
+    steps = raw[run] if isinstance(raw, list) and run < len(raw) else None
+    return steps if isinstance(steps, list) and len(steps) > 1 else []
