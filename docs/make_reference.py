@@ -250,13 +250,13 @@ def signs() -> str:
 
 def _sign(found: Format) -> str:
     text = ", ".join(f"`{words.strip()}`" for words in (*found.markers, *found.hints))
-    return " or ".join(
-        part for part in (text, "the keys of its JSON" if found.outline else "", _magic(found.magic)) if part
-    )
+    return " or ".join(part for part in (text, "the keys of its JSON" if found.outline else "", _magic(found)) if part)
 
 
-def _magic(magic: bytes | None) -> str:
-    return f"its first bytes, `{magic.rstrip(bytes(1)).decode()}`" if magic else ""
+def _magic(found: Format) -> str:
+    if found.magic:
+        return f"its first bytes, `{found.magic.rstrip(bytes(1)).decode()}`"
+    return "its first bytes" if found.signature else ""
 
 
 def reading_limits() -> str:

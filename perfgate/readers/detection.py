@@ -20,6 +20,8 @@ from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: How much of a file is examined: a little first, because most files show their format at once.
 _WINDOWS = (1 << 16, 1 << 20, 8 << 20)
+#: No signature of a binary format is longer.
+_SIGNATURE_LENGTH = 64
 #: No marker is longer.
 _MARKER_LENGTH = 4096
 
@@ -136,6 +138,8 @@ def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | 
     for known in formats:
         if known.magic and file.head(len(known.magic)) == known.magic:
             return known, f"the file begins with {known.magic.decode('latin-1').rstrip(chr(0))!r}"
+        if known.signature and re.match(known.signature[0], file.head(_SIGNATURE_LENGTH), re.DOTALL):
+            return known, f"the file begins {known.signature[1]}"
     text = ""
     for window in _WINDOWS if formats else ():
         head = file.head(window)

@@ -55,6 +55,8 @@ class Format:
     hints: Mapping[str, str] = field(default_factory=dict)
     #: Binary formats: the first bytes.
     magic: bytes | None = None
+    #: Binary formats whose first bytes vary: their pattern, and what to say of a file that begins so.
+    signature: tuple[bytes, str] | None = None
     #: JSON formats: returns why a document with this outline has the format, or None.
     outline: Callable[[JsonOutline], str | None] | None = None
     #: JSON formats: the pattern of a key that proves the format, however far behind it is; empty for none.
@@ -207,6 +209,12 @@ FORMATS: tuple[Format, ...] = (
         },
         hints={",,": r"^[\d.]{1,30},,[a-zA-Z][\w.:/=-]{1,99},\d{1,20},\d{1,3}\.\d\d,"},
         outline=json_outline.perf_stat,
+    ),
+    Format(
+        "pstats",
+        ".python_profile",
+        markers={"ncalls  tottime  percall  cumtime": ""},
+        signature=(rb"[{\xfb](?:[)\xa9]\x03|[(\xa8]\x03\0\0\0)", "as a profile of Python does"),
     ),
     Format("superbench", ".system.superbench", outline=json_outline.superbench),
     Format(
