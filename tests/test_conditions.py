@@ -197,3 +197,74 @@ def test_a_record_for_the_dashboard_has_the_conditions_of_its_benchmark(perfgate
         'avg_latency{batch_size="8", dtype="bfloat16", model="m"}',
         'latency_p50{batch_size="1", dtype="bfloat16", model="m"}',
     ]
+
+
+TABLE_OF_SWEEPS = [
+    ("the largest request_rate with median_ttft under 500 ms at least 6", 0, "pass", 12.0),
+    ("the largest request_rate with median_ttft under 140 ms at least 6", 1, "fail", 4.0),
+    ("the largest request_rate with median_ttft under 1 ms at least 1", 1, "fail", 0.0),
+    ("the largest request_rate with median_ttft under 500 ms and duration under 1 min at least 1", 1, "fail", 0.0),
+    ("the largest request_rate with median_ttft under 5 s at least 16", 0, "pass", 16.0),
+    ("the largest request_rate with median_ttft under 5 s at least 20", 3, "error", None),
+    ('the largest request_rate{request_rate!="16"} with median_ttft under 5 s at least 16', 3, "error", None),
+    ("request_throughput with median_ttft under 500 ms at least 3 /s", 0, "pass", 3.9),
+    ("request_throughput with median_ttft under 1 ms at least 3 /s", 1, "fail", 0.0),
+    ("the largest request_rate with median_ttft under 500 MB at least 6", 3, "error", None),
+    ("the largest batch_size with median_ttft under 500 ms at least 6", 3, "error", None),
+    ("the largest request_rate with p42_ttft under 500 ms at least 6", 3, "error", None),
+]
+
+
+@pytest.mark.parametrize(("rule", "code", "outcome", "value"), TABLE_OF_SWEEPS, ids=[row[0] for row in TABLE_OF_SWEEPS])
+def test_the_largest_load_that_keeps_its_limits(
+    perfgate: Command, folder: Path, rule: str, code: int, outcome: str, value: float | None
+) -> None:
+    write_rules(folder, rule)
+    done = perfgate("check", sweep(folder / "sweep.jsonl"), "--json", "report.json")
+    (verdict,) = json.loads((folder / "report.json").read_text())["verdicts"]
+    assert (done.code, verdict["outcome"]) == (code, outcome), done.said
+    assert (verdict["new"] or {}).get("estimate") == value
+
+
+def test_a_lucky_load_beyond_a_slow_one_does_not_count(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "the largest request_rate with median_ttft under 500 ms at least 8")
+    done = perfgate("check", sweep(folder / "s.jsonl", loads=[(4, 90.0), (8, 700.0), (16, 80.0), ("inf", 10.0)]))
+    assert done.code == 1
+    assert "is 4" in done.out
+
+
+def test_a_sweep_over_two_conditions_asks_for_one(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "request_throughput with median_ttft under 500 ms at least 1 /s")
+    records = [record(rate, 80.0, max_concurrency=limit) for rate in (1, 2) for limit in (4, 8)]
+    done = perfgate("check", write(folder / "s.jsonl", *records))
+    assert done.code == 3
+    assert "concurrency and request_rate both change" in " ".join(done.said.split())
+
+
+def test_a_shorter_sweep_is_not_a_regression(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "the largest request_rate with median_ttft under 500 ms within 5% of baseline")
+    assert perfgate("baseline", "approve", sweep(folder / "base.jsonl"), "--reason", "first").code == 0
+    done = perfgate("check", sweep(folder / "new.jsonl", 1.01, loads=LOADS[:4]))
+    assert done.code == 3
+    assert "every load of new.jsonl keeps the limits" in " ".join(done.said.split())
+
+
+def test_one_run_of_a_sweep_is_not_proof(perfgate: Command, folder: Path) -> None:
+    """2 % more latency can move the answer by a whole step of the sweep."""
+    write_rules(folder, "the largest request_rate with median_ttft under 150 ms within 5% of baseline")
+    assert perfgate("baseline", "approve", sweep(folder / "base.jsonl"), "--reason", "first").code == 0
+    assert perfgate("check", sweep(folder / "new.jsonl", 1.02)).code == 3
+
+
+def test_the_page_shows_the_curves_of_both_sides(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "the largest request_rate with median_ttft under 500 ms at least 6")
+    assert perfgate("baseline", "approve", sweep(folder / "base.jsonl"), "--reason", "first").code == 0
+    perfgate("check", sweep(folder / "new.jsonl", 1.25), "--html", "page.html", "--json", "report.json")
+    page = (folder / "page.html").read_text()
+    section = page.partition("<h2>Load sweeps</h2>")[2].partition("</section>")[0]
+    assert section.count("<svg") == 1
+    assert '<td class="n">16</td><td class="n">614.5 ms</td><td class="n">768.1 ms</td>' in section
+    (curve,) = json.loads((folder / "report.json").read_text())["evidence"]["sweeps"]
+    assert curve["base"] == [[rate, pytest.approx(ttft / 1000)] for rate, ttft in LOADS]
+    perfgate("report", "report.json", "--html", "again.html")
+    assert section in (folder / "again.html").read_text()

@@ -148,7 +148,8 @@ def _judged(
     if not with_details:
         return judge(case, runs), drifting, ReportDetails()
     verdicts, found = judge_with_details(case, runs)
-    return verdicts, drifting, collected(verdicts, found, case.baseline.runs, case.new, levels(loaded))
+    metrics = {name for rule in case.ruleset.rules for name in component_names(rule.sentence.subject, runs.metrics)}
+    return verdicts, drifting, collected(verdicts, found, base.runs, case.new, levels(loaded), metrics)
 
 
 def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:

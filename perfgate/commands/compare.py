@@ -88,7 +88,7 @@ def _compared(
     problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=has_traces)]
     nothing = hashlib.sha256().hexdigest()
     files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
-    policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs)
+    policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs, (), shared)
     return with_outcome(
         Report(
             verdicts=verdicts,

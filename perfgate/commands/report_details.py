@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from perfgate.baselines.repository import LoadedBaseline
 from perfgate.core import Fact, Run, Verdict, fact_text
 from perfgate.core.details import LevelDetails, ReportDetails, VerdictDetails
 from perfgate.judge.breakdown import breakdown, movers
 from perfgate.judge.details import within_budget
+from perfgate.judge.sweeps import sweep_curves
 
 #: How many older runs, and how many levels, a report shows.
 MOST_PAST = 50
@@ -20,11 +21,18 @@ def collected(
     base: Sequence[Run],
     new: Sequence[Run],
     history: Sequence[LevelDetails] = (),
+    metrics: Collection[str] = (),
 ) -> ReportDetails:
-    """Return the details of a report, within its size limit."""
+    """Return the details of a report, within its size limit.
+
+    Parameters
+    ----------
+    metrics: the metrics whose curves are kept, if the runs are a load sweep.
+    """
     kept, left_out = within_budget(verdicts, found)
     facts = merged_facts(run.environment for run in base)
-    return ReportDetails(kept, left_out, tuple(history), facts, breakdown(base, new), movers(base, new))
+    curves = sweep_curves(metrics, base, new)
+    return ReportDetails(kept, left_out, tuple(history), facts, breakdown(base, new), movers(base, new), curves)
 
 
 def merged_facts(environments: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:

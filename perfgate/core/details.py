@@ -83,6 +83,21 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepCurve:
+    """A metric along a load sweep: points of load and value, by load; the value is in the base unit."""
+
+    metric: str
+    #: The labels that do not change along the sweep.
+    labels: Mapping[str, str]
+    #: The condition that changes, such as `request_rate`.
+    condition: str
+    unit: str
+    #: Empty if the base has no such sweep.
+    base: tuple[tuple[float, float], ...]
+    new: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReportDetails:
     """The runs behind a report's verdicts and their context; empty in a report without runs."""
 
@@ -97,3 +112,5 @@ class ReportDetails:
     #: The parts of a step (`step.*`), and the kernels and operators with the largest change per step.
     breakdown: tuple[Part, ...] = ()
     movers: tuple[Part, ...] = ()
+    #: The curves of the metrics that rules name, if the runs are a load sweep.
+    sweeps: tuple[SweepCurve, ...] = ()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from perfgate.core.conditions import CONDITIONS
 from perfgate.core.units import NUMBER, UNITS
 from perfgate.core.wording import STATISTICS
 from perfgate.editor.marks import StoredMetrics
@@ -64,6 +65,8 @@ _WORDS: tuple[tuple[str, OfferKind, str], ...] = (
     ),
     ("rank", "rank", "one of the ranks of a run"),
     ("and", "word", "a second tolerance, or a second clause"),
+    ("largest", "word", "the largest load of a sweep that keeps a limit"),
+    ("with", "word", "limits that the largest load of a sweep has to keep"),
 )
 
 
@@ -101,10 +104,14 @@ def offers(text: str, line: int, column: int, stored: StoredMetrics | None = Non
 
 def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[tuple[str, OfferKind, str]]:
     """Yield the words that can follow."""
+    if before.split() == ["the", "largest"]:
+        yield from ((name, "word", "a condition of the sweep") for name in sorted(CONDITIONS))
+        return
     if can_begin(written, f"{before}{_ANY_METRIC}"):
         for name, meaning in metrics.items():
             yield (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"'), "metric", meaning
         if not before.strip():
+            yield "the largest", "word", "the largest load of a sweep that keeps a limit"
             yield from ((f"{name} of", "statistic", meaning) for name, meaning in _MEANINGS.items())
         return
     if written.kind == "expression":

@@ -24,7 +24,8 @@ from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import PICKS_EXTREME, Members, choose
 from perfgate.judge.messages import make_baseline
 from perfgate.judge.pairs import paired_ratios
-from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, RankChoice
+from perfgate.judge.short_sweep import refuse_short_sweep
+from perfgate.rules.syntax.sentence import ChangeClause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.sequential import nominal_levels
 from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import steady_run
@@ -128,6 +129,8 @@ def _check_run_count(inquiry: Inquiry, runs: int, side: str) -> None:
 def _limit(inquiry: Inquiry, asks: LimitClause) -> LimitQuestion:
     _check_run_count(inquiry, len(inquiry.new), "new")
     new = inquiry.measured(inquiry.new, inquiry.subject.new_views)
+    if isinstance(inquiry.subject.expression, LargestLoad):
+        refuse_short_sweep(inquiry, new, -math.inf if asks.upper else asks.bound.value)
     terms = LimitTerms(
         statistic=inquiry.method.statistic,
         bound=asks.bound.value,
@@ -200,6 +203,8 @@ def change_question(inquiry: Inquiry, asks: ChangeClause) -> ChangeQuestion:
     anchored, subject = asks.reference == "anchor", inquiry.subject
     base = inquiry.measured(inquiry.base, subject.anchor_views if anchored else subject.base_views)
     new = _latest(inquiry, new) if anchored else new
+    if isinstance(subject.expression, LargestLoad):
+        refuse_short_sweep(inquiry, new, max(run.value or 0.0 for run in base.measures))
     terms = change_terms(inquiry, asks, [*base.measures, *new.measures])
     pairing = inquiry.case.baseline.pairing
     ratios = None if pairing is None or anchored else tuple(paired_ratios(base, new, terms.statistic, pairing))
@@ -259,7 +264,8 @@ def change_terms(inquiry: Inquiry, asks: ChangeClause, runs: Sequence[RunMeasure
         warmup=settings.warmup,
         prior=inquiry.prior(pairing),
         strict=inquiry.case.strict and not anchored,
-        exact=is_exact(inquiry.unit, statistic, runs),
+        # A small change of the latencies can move the answer by a whole step of the sweep.
+        exact=is_exact(inquiry.unit, statistic, runs) and not isinstance(inquiry.subject.expression, LargestLoad),
         min_samples=settings.min_samples,
     )
 

@@ -17,7 +17,7 @@ from perfgate.core.wording import synonyms
 from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, single_number, statistic_unit
 from perfgate.judge.warmup import WARMUP_METRICS, warmup_series
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.syntax.sentence import Arithmetic, Expression, Number, Selector, StatisticOf, selectors
+from perfgate.rules.syntax.sentence import Arithmetic, Expression, LargestLoad, Number, Selector, StatisticOf, selectors
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Kind, Steps, Values
@@ -87,6 +87,8 @@ class RunView:
         if isinstance(expression, StatisticOf):
             statistic, inner = expression.statistic, self.evaluate(expression.of)
             return {labels: _statistic_series(series, statistic) for labels, series in inner.items()}
+        if isinstance(expression, LargestLoad):
+            return self._largest_load(expression)
         if isinstance(expression, Number):
             return {(): _constant(expression.value)}
         chain = []  # a + b + c leans to the left: evaluated from its first operand, without recursion
@@ -100,6 +102,11 @@ class RunView:
                 left, right = _means(left), _means(right)
             left = _arithmetic(arithmetic, left, right)
         return left
+
+    def _largest_load(self, expression: LargestLoad) -> SeriesByLabels:
+        from perfgate.judge.largest_load import largest_load
+
+        return largest_load(expression, self.evaluate)
 
     def _of(self, name: str) -> SeriesByLabels:
         """The series of one metric by labels, printed or derived."""

@@ -12,7 +12,7 @@ from perfgate.core.units import format_value
 from perfgate.judge.decisions import ChangeDecision, Decision, NotJudged
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measured_alike import gains
-from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, Number, StatisticOf
+from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, Number, StatisticOf
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
 _SIGNED = re.compile(r".*_delta|.*\.(self_)?[a-z]+_memory")
@@ -67,6 +67,8 @@ def _may_be_negative(inquiry: Inquiry) -> bool:
         elif isinstance(expression, Number):
             if expression.value < 0:
                 return True
+        elif isinstance(expression, LargestLoad):
+            return False
         elif expression.pattern not in seen:
             seen.add(expression.pattern)
             if _SIGNED.fullmatch(expression.pattern):

@@ -18,7 +18,7 @@ from perfgate.judge.pairs import PRIORS
 from perfgate.judge.subjects import JudgedRuns, Subject
 from perfgate.judge.warmup import WARMUP_METRICS
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Clause, LimitClause, RankChoice
+from perfgate.rules.syntax.sentence import Clause, LargestLoad, LimitClause, RankChoice
 from perfgate.stats.history import DEFAULT
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
@@ -104,7 +104,9 @@ class Inquiry:
         if isinstance(asks, LimitClause):
             better: Better = "lower" if asks.upper else "higher"
         else:
-            known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), self.rule.better)
+            is_load = isinstance(self.subject.expression, LargestLoad)
+            own = self.rule.better or ("higher" if is_load else None)
+            known = direction(self.subject.key.metric, statistic_unit(self.series, statistic), own)
             better = known or ("lower" if asks.side == "both" else "neither")
             if asks.side in ("upper", "lower"):
                 better = "lower" if asks.side == "upper" else "higher"

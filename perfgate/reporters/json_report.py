@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from perfgate.core import NO_STEP, Policy, Report, Verdict
+from perfgate.core.details import ReportDetails
 from perfgate.core.verdicts import verdict_ids
 from perfgate.reporters import causes, phrases
 from perfgate.reporters.plain_json import encode, in_order, problem
@@ -52,7 +53,7 @@ def render(report: Report) -> str:
         "suite": report.suite,
         "baseline": report.baseline,
         "approve_command": report.accept.command,
-        "evidence": report.details,
+        "evidence": _evidence(report.details),
     }
     if report.accept != NO_STEP and report.accept.action != "other":
         document["accept"] = report.accept
@@ -67,6 +68,12 @@ def render(report: Report) -> str:
     if report.unruled:
         document |= {"unruled": report.unruled, "unruled_count": report.unruled_count}
     return encode(document)
+
+
+def _evidence(details: ReportDetails) -> dict[str, Any]:
+    """Return the details; only a report about a load sweep has curves."""
+    names = (field.name for field in fields(details) if field.name != "sweeps" or details.sweeps)
+    return {name: getattr(details, name) for name in names}
 
 
 def _policy(policy: Policy) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import math
 from perfgate.core.units import format_confidence
 from perfgate.core.wording import STATISTICS, percent_of
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, is_narrower
-from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, Selector, is_per_run, selectors
+from perfgate.rules.syntax.sentence import ChangeClause, LargestLoad, LimitClause, Selector, is_per_run, selectors
 
 #: Every choice of a rank, in words.
 RANKS = {
@@ -36,6 +36,8 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
 
 def _subject(rule: Rule, ruleset: Ruleset) -> str:
     sentence = rule.sentence
+    if isinstance(sentence.subject, LargestLoad):
+        return _largest_load(sentence.subject)
     if is_per_run(sentence.subject):
         return f"computes {sentence.subject_text} once for each run, after its warm-up"
     statistic = sentence.statistic
@@ -48,6 +50,13 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
     each = " for every metric that matches" if is_glob else ""
     ranks = RANKS[sentence.rank or "worst"]
     return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks: {ranks}"
+
+
+def _largest_load(load: LargestLoad) -> str:
+    words = [(one.of.pattern, one.statistic, one.limit.comparator, str(one.limit.bound)) for one in load.limits]
+    limits = " and ".join(" ".join(word for word in each if word) for each in words)
+    what = f"the largest {load.of.pattern}" if load.is_condition else f"{load.of.pattern} at the largest load"
+    return f"finds {what} of each run that keeps {limits}, and so does every smaller measured load; 0 if none does"
 
 
 def _limit(rule: Rule, limit: LimitClause) -> str:

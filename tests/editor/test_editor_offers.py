@@ -43,6 +43,12 @@ PLACES = [
     ("- forward within 5% of |", ["baseline", "anchor", "the median rank"], ["of baseline", "ms"]),
     ("- forward at most 3% |", ["above baseline", "and"], ["under", "of baseline"]),
     ("- forward at most 105% |", ["above baseline", "of baseline", "baseline"], ["under"]),
+    ("- the |", ["largest"], ["forward"]),
+    ("- the largest |", ["request_rate", "concurrency"], ["forward", "under"]),
+    ("- the largest request_rate |", ["with"], ["under", "forward"]),
+    ("- the largest request_rate with |", ["forward"], ["under"]),
+    ("- the largest request_rate with forward under 5 |", ["ms", "s"], ["forward"]),
+    ("- the largest request_rate with forward under 5 ms |", ["at least", "within", "and"], ["forward"]),
     ("- forward under 5 ms and |", ["over", "within"], ["forward", "ms"]),
 ]
 

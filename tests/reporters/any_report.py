@@ -24,7 +24,7 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.causes import Cause, CauseKind, CauseReport, PlaceTime, RankTime
-from perfgate.core.details import QUANTILES, LevelDetails, Part, ReportDetails, RunDetails, VerdictDetails
+from perfgate.core.details import QUANTILES, LevelDetails, Part, ReportDetails, RunDetails, SweepCurve, VerdictDetails
 from perfgate.core.verdicts import verdict_ids
 
 #: Reports have so many fields that making one takes longer than rendering it.
@@ -146,6 +146,7 @@ run_evidences = st.builds(
 run_lists = st.lists(run_evidences, max_size=2).map(
     lambda runs: (RunDetails("x", "new", judged=True, estimate=1.0), *runs)
 )
+points = st.lists(st.tuples(number, number), max_size=3).map(tuple)
 parts = st.lists(st.builds(Part, text, labels, maybe_number, maybe_number), max_size=2).map(tuple)
 evidences = st.builds(
     ReportDetails,
@@ -160,6 +161,18 @@ evidences = st.builds(
     base_environment=st.dictionaries(text, text | st.integers(-(2**53), 2**53) | st.booleans() | number, max_size=2),
     breakdown=parts,
     movers=parts,
+    sweeps=st.lists(
+        st.builds(
+            SweepCurve,
+            metric=text,
+            labels=st.dictionaries(text, text, max_size=2),
+            condition=text,
+            unit=st.sampled_from(("s", "B", "1/s", "1")),
+            base=points,
+            new=points,
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 paths = st.lists(text, max_size=3).map(tuple)
 calls = st.lists(st.tuples(text, number), max_size=2).map(tuple)

@@ -10,7 +10,9 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import (
     Arithmetic,
     ChangeClause,
+    KeptLimit,
     LabelTest,
+    LargestLoad,
     LimitClause,
     Number,
     Selector,
@@ -32,6 +34,10 @@ def short(asks):
     if isinstance(asks, LimitClause):
         return asks.comparator, asks.bound.value, asks.bound.unit and asks.bound.unit.symbol
     return asks.reference, asks.side, asks.relative, asks.absolute and str(asks.absolute)
+
+
+def kept(metric, limit, statistic=None):
+    return KeptLimit(name(metric), statistic, parse_sentence(f"x {limit}").clauses[0].asks)
 
 
 def over(left, right, operator="/"):
@@ -81,6 +87,32 @@ CONTRACT = [
         None,
         None,
         ("baseline", "worse", 0.05, None),
+    ),
+    (
+        "the largest request_rate with p99_ttft under 500 ms at least 6",
+        LargestLoad(name("request_rate"), True, (kept("p99_ttft", "under 500 ms"),)),
+        None,
+        None,
+        ("at least", 6, None),
+    ),
+    (
+        'the largest concurrency{model="*8B"} with ttft p99 < 0.5 s and p99_itl at most 20 ms within 5% of baseline',
+        LargestLoad(
+            name("concurrency", ("model", "*8B", False)),
+            True,
+            (kept("ttft", "under 0.5 s", "p99"), kept("p99_itl", "at most 20 ms")),
+        ),
+        None,
+        None,
+        ("baseline", "worse", 0.05, None),
+    ),
+    (
+        "request_throughput with p99_ttft under 500 ms at least 6 /s and within 10% of anchor",
+        LargestLoad(name("request_throughput"), False, (kept("p99_ttft", "under 500 ms"),)),
+        None,
+        None,
+        ("at least", 6, "/s"),
+        ("anchor", "worse", 0.1, None),
     ),
     (
         'backward_allreduce{rank="0"} p99 under 1 s',

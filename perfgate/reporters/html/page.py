@@ -17,6 +17,7 @@ from perfgate.core.units import format_change, format_confidence, format_number,
 from perfgate.core.wording import clip, one_line, plural
 from perfgate.reporters import cause_phrases, phrases
 from perfgate.reporters.html import sections, what_changed
+from perfgate.reporters.html.sweeps import sweeps
 
 #: The longest name, path or message, in characters.
 _LONGEST_TEXT = 2_000
@@ -30,6 +31,7 @@ def render(report: Report) -> str:
         verdicts=verdicts,
         groups=sections.groups(verdicts),
         steps=sections.steps(report),
+        sweeps=sweeps(report),
         cause_groups=cause_phrases.groups(report),
         places={id(verdict): place for place, verdict in enumerate(report.verdicts)},
     )

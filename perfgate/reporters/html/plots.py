@@ -134,6 +134,32 @@ def _colour(run: RunDetails) -> str:
     return "base" if run.standing == "base" else "muted"
 
 
+def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str, condition: str) -> str:
+    """Return a curve per side, `base` and `new`, over the loads; a side without points is not named.
+
+    Parameters:
+        sides: the name and the points of each side, by load.
+        scale: one `unit` in base units.
+        unit: the unit of the y axis.
+        condition: the label of the x axis.
+    """
+    points = [point for _, side in sides for point in side]
+    loads, ends = _ends([x for x, _ in points]), _ends([0.0, *(y / scale for _, y in points)])
+    if loads is None or ends is None:
+        return ""
+    across = loads[1] - loads[0]
+
+    def draw(on: Canvas) -> None:
+        on.axes(loads, ends, condition, unit)
+        for place, (name, side) in enumerate((name, side) for name, side in sides if side):
+            scaled = [(x, y / scale) for x, y in side]
+            on.lines([scaled], name, 1.6)
+            on.dots(scaled, name, 6)
+            on.word(loads[0] + across * (0.06 + 0.12 * place), name, name)
+
+    return canvas(220).picture(draw)
+
+
 def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) -> str:
     """Return a stacked bar per side; part i has the colour `part{i % 8}`."""
     ends = _ends([0.0, *(sum(parts) / scale for _, parts in sides)], room=0.02)

@@ -14,7 +14,7 @@ from perfgate.core.wording import is_statistic
 MAX_LENGTH = 2000
 KEYWORDS = (
     *("under", "below", "over", "above", "at", "most", "least", "within", "of", "and"),
-    *("baseline", "anchor", "on", "each", "across", "rank", "ranks"),
+    *("baseline", "anchor", "on", "each", "across", "rank", "ranks", "with", "largest"),
 )
 #: Words that may follow a number without a unit.
 _AFTER_NUMBERS = (*KEYWORDS, "the", "median", "fastest", "slowest")

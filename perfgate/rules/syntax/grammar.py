@@ -1,7 +1,9 @@
 """The grammar of a sentence: text in, `Sentence` out, or a SentenceError with the wrong word and the reason.
 
 sentence   = subject [STAT] [rank] clause { "and" clause } [rank]
-subject    = STAT "of" sum | sum
+subject    = STAT "of" sum | sum | ["the" "largest"] load
+load       = NAME [ "{" labels "}" ] "with" kept { "and" kept }           the largest load that keeps limits
+kept       = NAME [ "{" labels "}" ] [STAT] comparator QUANTITY
 sum        = product { ("+" | "-") product }            operators have blanks on both sides
 product    = operand { ("*" | "/") operand }
 operand    = NUMBER | STAT "(" sum ")" | "(" sum ")" | NAME [ "{" labels "}" ]
@@ -29,7 +31,9 @@ from perfgate.rules.syntax.sentence import (
     ChangeClause,
     Clause,
     Expression,
+    KeptLimit,
     LabelTest,
+    LargestLoad,
     LimitClause,
     Number,
     RankChoice,
@@ -52,6 +56,7 @@ COMPARATORS: dict[tuple[str, ...], Comparator] = {
 }
 #: The choices of one rank.
 RANKS = ("worst", "each", "slowest", "fastest", "median")
+_CLAUSE_STARTS = {"within", *(words[0] for words in COMPARATORS)}
 _LABEL = re.compile(r"""\s*([A-Za-z_][\w.-]*)\s*(!?=)\s*("[^"]*"|`[^`]*`|[^\s,{}="`']+)\s*(,|$)""")
 _CONSTANT = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 #: More than a readable expression has. Expressions are evaluated by recursion.
@@ -66,7 +71,9 @@ def parse_sentence(text: str) -> Sentence:
         statistic = parser.take().text
         parser.take()
     start = parser.token.start
-    subject = parser.sum()
+    subject = parser.largest_load() if parser.accept("the", "largest") else parser.sum()
+    if parser.at("with") and isinstance(subject, Selector):
+        subject = parser.with_limits(subject, is_condition=False)
     subject_text = text[start : parser.tokens[parser.position - 1].end]
     statistic = statistic or parser.statistic()
     rank = parser.rank()
@@ -185,6 +192,46 @@ class _Parser(Cursor):
             tests.append(LabelTest(found[1], found[3][1:-1] if found[3][0] in '"`' else found[3], found[2] == "!="))
             position = found.end()
         return tuple(tests)
+
+    # --- the largest load of a sweep -----------------------------------------------------------------------------
+
+    def largest_load(self) -> LargestLoad:
+        """Read `request_rate with p99_ttft under 500 ms` after `the largest`."""
+        of = self.name("a condition, such as request_rate, after `the largest`")
+        if not self.at("with"):
+            self.fail("expected `with` and a limit, such as `with p99_ttft under 500 ms`")
+        return self.with_limits(of, is_condition=True)
+
+    def with_limits(self, of: Selector, *, is_condition: bool) -> LargestLoad:
+        if NUMBER.match(self.peek().text):
+            self.fail("expected a metric after `with`; did you mean 'within'?", self.take())
+        if of.is_glob:
+            self.fail(f"{of.pattern!r} may match several metrics: write the name of one")
+        self.take()
+        limits = [self.kept_limit()]
+        while self.at("and") and not self.begins_clause(1):
+            self.take()
+            limits.append(self.kept_limit())
+        return LargestLoad(of, is_condition, tuple(limits))
+
+    def kept_limit(self) -> KeptLimit:
+        of = self.name("a metric after `with`")
+        statistic = self.statistic()
+        comparator = next((found for words, found in COMPARATORS.items() if self.accept(*words)), None)
+        return KeptLimit(of, statistic, LimitClause(comparator or self.refuse_comparator(), self.quantity()))
+
+    def name(self, what: str) -> Selector:
+        """Read the name of one metric or condition, with its labels."""
+        start = self.token
+        found = self.operand(0) if start.kind in ("word", "quoted") else None
+        if not isinstance(found, Selector) or found.is_glob:
+            self.fail(f"expected {what}", start)
+        return found
+
+    def begins_clause(self, ahead: int) -> bool:
+        """Return whether a clause or a number begins after so many tokens, and not a name."""
+        token = self.peek(ahead)
+        return token.text in _CLAUSE_STARTS or bool(NUMBER.match(token.text))
 
     # --- the clauses ---------------------------------------------------------------------------------------------
 

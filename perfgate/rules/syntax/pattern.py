@@ -32,23 +32,34 @@ def sentence_pattern() -> str:
     statistic = f"(?:{_any(STATISTICS)}|p[0-9]{{1,3}}(?:\\.[0-9]+)?)"
     operand = rf"(?:(?:{statistic})?\(\s*)*(?:{_NAME}|{_QUOTED})\s*(?:{_LABELS}\s*)?(?:\)\s*)*"
     subject = rf"(?:{statistic}{_END}\s*of{_END}\s*)?{operand}(?:[-+*/]{_END}\s*{operand})*"
+    labelled = rf"(?:{_NAME}|{_QUOTED})\s*(?:{_LABELS}\s*)?"
+    kept = rf"{labelled}(?:{statistic}{_END}\s*)?(?:{_comparators()}){_quantity()}"
+    load = rf"(?:the{_END}\s*largest{_END}\s*)?{labelled}with{_END}\s*{kept}(?:and{_END}\s*{kept})*"
     rank = rf"(?:across{_END}\s*ranks{_END}|on{_END}\s*(?:the{_END}\s*)?(?:{_any(RANKS)}){_END}\s*rank{_END})\s*"
     given = rf"{statistic}{_END}\s*"
+    judged = rf"{load}|{subject}(?:{given}(?:{rank})?|{rank}(?:{given})?)?"
     clause = _clause()
-    return rf"^\s*{subject}(?:{given}(?:{rank})?|{rank}(?:{given})?)?{clause}(?:and{_END}\s*{clause})*(?:{rank})?$"
+    return rf"^\s*(?:{judged}){clause}(?:and{_END}\s*{clause})*(?:{rank})?$"
 
 
 def _clause() -> str:
     """Return the expression of a clause, with the blanks after it."""
-    number = NUMBER.pattern
-    quantity = rf"{number}(?:\s*(?:{_any(UNITS)}))?{_END}\s*"
+    quantity = _quantity()
     tolerance = rf"{quantity}(?:and{_END}\s*{quantity})?"
-    comparator = "|".join(_words(words) for words in sorted(COMPARATORS, key=lambda words: (-len(words), words)))
     reference = rf"(?:the{_END}\s*)?(?:{'|'.join(_words(name.split()) for name in get_args(Reference))})"
     change = rf"{tolerance}(?:above|below){_END}\s*{reference}"
     part = rf"{quantity}(?:of{_END}\s*)?{reference}"
     within = rf"within{_END}\s*(?:±\s*){{0,2}}{tolerance}of{_END}\s*{reference}"
-    return rf"(?:{within}|(?:{comparator})(?:{change}|{part}|{quantity}))"
+    return rf"(?:{within}|(?:{_comparators()})(?:{change}|{part}|{quantity}))"
+
+
+def _comparators() -> str:
+    return "|".join(_words(words) for words in sorted(COMPARATORS, key=lambda words: (-len(words), words)))
+
+
+def _quantity() -> str:
+    """Return the expression of a number with its unit, with the blanks after it."""
+    return rf"{NUMBER.pattern}(?:\s*(?:{_any(UNITS)}))?{_END}\s*"
 
 
 def _words(words: Iterable[str]) -> str:

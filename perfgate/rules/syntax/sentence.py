@@ -97,7 +97,36 @@ class StatisticOf:
     of: Expression
 
 
-Expression = Selector | Number | Arithmetic | StatisticOf
+@dataclass(frozen=True, slots=True)
+class KeptLimit:
+    """`p99_ttft under 500 ms` after `with`: a limit that a load has to keep."""
+
+    of: Selector
+    statistic: str | None
+    limit: LimitClause
+
+    def keeps(self, value: float) -> bool:
+        """Return whether a value, in base units, is on the good side; NaN is not."""
+        bound, comparator = self.limit.bound.value, self.limit.comparator
+        return {"under": value < bound, "at most": value <= bound, "over": value > bound, "at least": value >= bound}[
+            comparator
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class LargestLoad:
+    """`the largest request_rate with p99_ttft under 500 ms`: one number per run, from the loads of a sweep.
+
+    With `is_condition`, `of` names a condition, and the number is its value at the largest load that keeps the limits.
+    Otherwise `of` names a metric, and the number is the value of the metric at that load.
+    """
+
+    of: Selector
+    is_condition: bool
+    limits: tuple[KeptLimit, ...]
+
+
+Expression = Selector | Number | Arithmetic | StatisticOf | LargestLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +190,8 @@ def selectors(expression: Expression) -> tuple[Selector, ...]:
         return selectors(expression.of)
     if isinstance(expression, Arithmetic):
         return selectors(expression.left) + selectors(expression.right)
+    if isinstance(expression, LargestLoad):
+        return (*(() if expression.is_condition else (expression.of,)), *(kept.of for kept in expression.limits))
     return ()
 
 
@@ -168,4 +199,4 @@ def is_per_run(expression: Expression) -> bool:
     """Return whether an expression gives one number per run, because it contains statistics: `p99(x) / p50(x)`."""
     if isinstance(expression, Arithmetic):
         return is_per_run(expression.left) or is_per_run(expression.right)
-    return isinstance(expression, StatisticOf)
+    return isinstance(expression, StatisticOf | LargestLoad)

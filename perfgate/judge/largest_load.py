@@ -1,0 +1,149 @@
+"""The largest load of a sweep that keeps its limits: `the largest request_rate with p99_ttft under 500 ms`.
+
+The loads of a run are series that differ in one condition. A load counts if it and every smaller measured load keep all
+limits, so that one lucky load beyond a slow one is not the answer. The number is 0 if no load keeps them. A load that
+is no finite number, such as the rate `inf`, is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from perfgate.core import Key, Series, read_only, show_labels
+from perfgate.core.runs import MEMBER_LABELS
+from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, statistic_unit
+from perfgate.rules.syntax.sentence import KeptLimit, LabelTest, LargestLoad, Selector
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+SeriesByLabels: TypeAlias = dict[Labels, Series]
+#: The statistics of a series: the load that it is the answer for, and the largest load that was measured.
+LOAD, MEASURED = "load", "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One load of a sweep: its size, its labels, and whether it keeps the limits."""
+
+    size: float
+    labels: Labels
+    is_kept: bool
+
+
+def largest_load(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabels]) -> SeriesByLabels:
+    """Return the number of one run, by the labels that do not change along the sweep.
+
+    Each series is a single value; its aggregate has the statistics LOAD and MEASURED.
+
+    Parameters
+    ----------
+    series_of: returns the series of a selector by their labels.
+
+    Raises NotAvailable for a load without one of the metrics, and for a sweep over several conditions.
+    """
+    kept = _kept(expression, series_of)
+    if not kept:
+        return {}
+    condition = expression.of.pattern if expression.is_condition else _swept(expression, kept)
+    found: SeriesByLabels = {}
+    for rest, loads in _sweeps(condition, kept).items():
+        best = _best(loads)
+        size = best.size if best else 0.0
+        series = _number(rest, "1", size) if expression.is_condition else _metric(expression.of, series_of, best, rest)
+        found[rest] = replace(series, aggregate={LOAD: size, MEASURED: max(one.size for one in loads)})
+    return found
+
+
+def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabels]) -> dict[Labels, bool]:
+    """Whether each load keeps all limits, by its labels; on every rank."""
+    tests = expression.of.labels
+    each = [_limit(limit, series_of, tests) for limit in expression.limits]
+    every = {labels for one in each for labels in one}
+    for limit, one in zip(expression.limits, each, strict=True):
+        if one and (lacking := sorted(every - one.keys())):
+            raise NotAvailable(f"{limit.of.pattern} is missing for {show_labels(lacking[0])}")
+    return {labels: all(one[labels] for one in each) for labels in every} if all(each) else {}
+
+
+def _limit(
+    kept: KeptLimit, series_of: Callable[[Selector], SeriesByLabels], tests: Iterable[LabelTest]
+) -> dict[Labels, bool]:
+    found: dict[Labels, bool] = {}
+    for labels, series in series_of(kept.of).items():
+        if all(test.accepts(series.key) for test in tests):
+            statistic, bound = kept.statistic or default_statistic(series), kept.limit.bound
+            unit = statistic_unit(series, statistic)
+            if bound.base != unit or (bound.unit is None and unit != "1"):
+                raise NotAvailable(f"{bound} does not fit {kept.of.pattern}, which is measured in {unit}")
+            own = _without(labels, MEMBER_LABELS)
+            found[own] = found.get(own, True) and kept.keeps(number_of_run(series, statistic))
+    return found
+
+
+def _swept(expression: LargestLoad, loads: Collection[Labels]) -> str:
+    """The one condition that is a number and changes along the sweep. Raises NotAvailable for several."""
+    values: dict[str, set[str]] = {}
+    for labels in loads:
+        for name, value in labels:
+            values.setdefault(name, set()).add(value)
+    swept = [name for name, own in values.items() if len(own) > 1 and sum(map(_is_size, own)) > 1]
+    if len(swept) > 1:
+        names = " and ".join(sorted(swept))
+        step = f'write `{expression.of.pattern}{{{swept[0]}="..."}} with ...`'
+        raise NotAvailable(f"{names} both change in this sweep: {step}")
+    return swept[0] if swept else ""
+
+
+def _sweeps(condition: str, kept: dict[Labels, bool]) -> dict[Labels, list[Load]]:
+    """The loads of each sweep, by the labels that do not change along it. Raises NotAvailable without any."""
+    found: dict[Labels, list[Load]] = {}
+    for labels, is_kept in kept.items():
+        text = dict(labels).get(condition, "")
+        if not condition or _is_size(text):
+            load = Load(float(text) if condition else 1.0, labels, is_kept)
+            found.setdefault(_without(labels, (condition,)), []).append(load)
+    if not found:
+        known = sorted({name for labels in kept for name, _ in labels})
+        raise NotAvailable(f"no load has a number as its {condition}; the conditions are {', '.join(known) or 'none'}")
+    return found
+
+
+def _best(loads: list[Load]) -> Load | None:
+    """The largest load that keeps the limits, as every smaller one does; None if the smallest breaks them."""
+    best = None
+    for load in sorted(loads, key=lambda one: one.size):
+        if not load.is_kept:
+            break
+        best = load
+    return best
+
+
+def _metric(of: Selector, series_of: Callable[[Selector], SeriesByLabels], best: Load | None, rest: Labels) -> Series:
+    """The value of a metric at a load; 0 without one."""
+    own = {_without(labels, MEMBER_LABELS): series for labels, series in series_of(of).items()}
+    if not own:
+        raise NotAvailable(f"no load has {of.pattern}")
+    if best is not None and best.labels not in own:
+        raise NotAvailable(f"{of.pattern} is missing for {show_labels(best.labels)}")
+    series = own[best.labels] if best else next(iter(own.values()))
+    statistic = default_statistic(series)
+    return _number(rest, statistic_unit(series, statistic), number_of_run(series, statistic) if best else 0.0)
+
+
+def _number(labels: Labels, unit: str, value: float) -> Series:
+    return Series(Key("", labels), unit, "value", read_only(np.array([value])))
+
+
+def _without(labels: Labels, names: Collection[str]) -> Labels:
+    return tuple(pair for pair in labels if pair[0] not in names)
+
+
+def _is_size(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
