@@ -58,6 +58,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patch.setenv("SOURCE_DATE_EPOCH", str(1767225600 + 86400 * day))
             logs = [f"main-{number}.log" for number in range(first, first + 3)]
             assert run(["baseline", "approve", *logs, "--reason", f"level {day}"]) == 0
+            assert run(["history", "add", *logs]) == 0
         train = "import os; print(open(f'main-{int(os.environ[\"PERFGATE_RUN\"]) + 6}.log').read())"
         train += "; open('results.json', 'w').close()"
         (folder / "train.py").write_text(train)

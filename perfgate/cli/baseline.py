@@ -154,16 +154,18 @@ def diff(old: str | None, new: str | None, verbose: bool, baselines: str) -> int
 @baseline.command()
 @baselines_option
 def verify(baselines: str) -> int:
-    """Check everything that is stored: hashes, schemas, duplicates, misplaced files.
+    """Check everything that is stored, with the history: hashes, schemas, duplicates, misplaced files.
 
     \b
     Example: perfgate baseline verify
     """
     from perfgate.baselines.listing import verify as command
+    from perfgate.commands.history import verify_store
 
     lines, problems = command(baselines)
-    say(lines)
-    return complain(problems)
+    remembered, damaged = verify_store(baselines)
+    say([*lines, *remembered])
+    return complain([*problems, *damaged])
 
 
 @baseline.command()

@@ -33,6 +33,7 @@ _COMMANDS = {
     "compare": "Compare two sets of runs, without rules.",
     "completion": "Print the script that completes words in a shell.",
     "env": "Print the facts of this machine as JSON.",
+    "history": "Remember every run of main, and show what changed.",
     "init": "Write rules, baselines and a workflow from first runs.",
     "inspect": "Show what was read: every metric, every problem.",
     "lsp": "Check rules while they are typed in an editor.",

@@ -220,6 +220,8 @@ class HistorySeries:
     changes: tuple[HistoryChange, ...]
     #: The number of newer runs that do not have the metric.
     missing_since: int
+    #: The relative standard deviation of a run around its level, 1.4826 times the median deviation; NaN if unknown.
+    noise: float
 
     def levels(self) -> Iterator[tuple[int, int, float]]:
         """Yield each level: its first run, the run after its last, and its value."""

@@ -6,10 +6,13 @@ without a commit, and histories without a repository, are ordered by time.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
+
+import numpy as np
 
 from perfgate.core import Problem, fact_text
 from perfgate.core.run_history import ApprovedLevel, ChangePoint, CommitLine, HistoryChange, HistoryRun, HistorySeries
@@ -84,12 +87,25 @@ def _ordered(
     )
     points = find_change_points(values, errors=errors, better=column.better)
     newest = rank[column.at[rows[-1]]] if rows else -1
-    return HistorySeries(
+    found = HistorySeries(
         *(history.suite, history.environment, column.name, column.unit, column.better, column.kind),
         *(runs, values, errors, n_effective, n),
         tuple(_changes(points, runs, column.name.key.metric, line, levels)),
         len(rank) - 1 - newest,
+        math.nan,
     )
+    return replace(found, noise=_noise(found))
+
+
+def _noise(series: HistorySeries) -> float:
+    """Return the relative standard deviation of a run around its level."""
+    levels = np.empty(len(series.values))
+    for start, end, level in series.levels():
+        levels[start:end] = level
+    known = levels != 0
+    if not known.any():
+        return math.nan
+    return float(1.4826 * np.median(np.abs(series.values[known] / levels[known] - 1)))
 
 
 def _changes(

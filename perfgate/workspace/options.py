@@ -40,6 +40,17 @@ class CommandOptions:
     policy_commit: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryPlace:
+    """The part of a history that a command is about, as the user gave it; None means all."""
+
+    baselines: str = "baselines"
+    suite: str | None = None
+    environment: str | None = None
+    #: The branch whose first parents order the runs.
+    ref: str | None = None
+
+
 def acceptance(options: CommandOptions) -> Acceptance:
     """Return how these runs can be accepted, in words as the user would type them, without absolute paths."""
     reading = ["--trace-mode", options.trace_mode] if options.trace_mode != "corrected" else []
