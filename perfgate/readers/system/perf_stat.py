@@ -14,7 +14,8 @@ Source: Linux `tools/perf/util/stat-display.c` (5.10 to 6.12), and the section C
 | metric | unit | from |
 |---|---|---|
 | events by their names: `task-clock`, `duration_time`, ... | s | counts in msec or ns |
-| `cycles`, `instructions`, `cache-misses`, `power/energy-pkg/`, ... | 1 | counts; energy in J |
+| `power/energy-pkg/`, ... | J | energy |
+| `cycles`, `instructions`, `cache-misses`, ... | 1 | counts |
 | `time_elapsed`, `time_user`, `time_sys` | s | the last lines of the printed form |
 
 What is behind `#` follows from other numbers and is not read: a derived metric of a rule file does the same
@@ -61,6 +62,7 @@ _UNITS = {
     "ns": ("s", 1e9),
     "usec": ("s", 1e6),
     "sec": ("s", 1.0),
+    "Joules": ("J", 1.0),
     "MiB": ("B", 2.0**-20),
     "KiB": ("B", 2.0**-10),
     "Bytes": ("B", 1.0),

@@ -1,0 +1,125 @@
+"""Event files of TensorBoard (`events.out.tfevents.*`), as TensorFlow, PyTorch, tensorboardX and JAX write them.
+
+A file is a sequence of records: the length (8 bytes), its masked CRC32C (4), an `Event`, and the CRC32C of that (4).
+All numbers are little-endian. An `Event` is a protocol buffer:
+
+    Event: 1 wall_time (double), 2 step (int64), 3 file_version (`brain.Event:2`, the first record), 5 summary
+    Summary: 1 value (repeated);    Value: 1 tag, 2 simple_value (float), 8 tensor (since TensorFlow 2)
+    TensorProto: 1 dtype, 2 shape, 4 tensor_content, 5 float_val, 6 double_val, 7 int_val, 10 int64_val
+
+Source: tensorflow/tensorboard 2.21 `tensorboard/compat/proto/event.proto`, `summary.proto`, `tensor.proto`,
+`tensorboard/compat/tensorflow_stub/pywrap_tensorflow.py`. These few fields need no package: they are read by `wire`.
+
+Each scalar is a sample of the metric with its tag as name, at its step. The unit is what the end of the tag tells
+(see `scalars`), otherwise 1. Histograms, images, texts and graphs are not metrics. A record whose checksum is wrong is
+an error, and nothing behind a damaged length can be read. A last record that is cut off is a warning, because a program
+that was killed leaves one.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from perfgate.core import Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.trackers.scalars import Scalars
+from perfgate.readers.trackers.wire import (
+    ByteStream,
+    DamagedError,
+    fields,
+    masked_crc32c,
+    message_of,
+    number_of_bytes,
+    signed,
+    text_of,
+)
+
+NAME = "tensorboard"
+TITLE = "an event file of TensorBoard (`events.out.tfevents.*`)"
+METRICS = "the tag of each scalar, with its steps"
+CHECKED = "tensorboardX 2.6.5: a file that it wrote; generated files"
+
+_FLOAT, _DOUBLE, _INT32, _INT64 = 1, 2, 3, 9
+_CONTENT = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}
+_LISTS = {5: "<f", 6: "<d"}
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    run, stream, number = RunBuilder(file, NAME), ByteStream(file), 0
+    scalars = Scalars(run)
+    while head := stream.take(12):
+        number += 1
+        length, check = struct.unpack("<QI", head) if len(head) == 12 else (0, 0)
+        if len(head) == 12 and masked_crc32c(head[:8]) != check:
+            run.say("error", f"the length of record {number} is damaged; everything behind it is missing")
+            break
+        if length > file.limits.document_bytes:
+            run.say("error", file.limits.beyond("document_bytes", f"record {number} is larger"))
+            break
+        body = stream.take(length + 4)
+        if len(head) < 12 or len(body) < length + 4:
+            run.say("warning", f"the last record ({number}) is cut off; left out")
+            break
+        try:
+            scalar = _has_scalar(body[:-4])
+            if scalar and masked_crc32c(body[:-4]) != int.from_bytes(body[-4:], "little"):
+                run.say("error", f"record {number} is damaged: its checksum is wrong; left out")
+            elif scalar:
+                _event(scalars, body[:-4], number)
+        except DamagedError as damage:
+            run.say("error", f"record {number} is damaged: {damage}; left out")
+    return (run.run(),)
+
+
+def _has_scalar(event: bytes) -> bool:
+    """Return whether an event has a summary; the checksum of graphs and the like costs time for nothing."""
+    return any(number == 5 for number, _ in fields(event))
+
+
+def _event(scalars: Scalars, event: bytes, number: int) -> None:
+    step, summaries = 0, []
+    for field, value in fields(event):
+        if field == 2 and isinstance(value, int):
+            step = signed(value)
+        elif field == 5:
+            summaries.append(message_of(value))
+    for summary in summaries:
+        for field, value in fields(summary):
+            if field == 1:
+                _value(scalars, message_of(value), step, number)
+
+
+def _value(scalars: Scalars, message: bytes, step: int, number: int) -> None:
+    tag, found = "", None
+    for field, value in fields(message):
+        if field == 1:
+            tag = text_of(value)
+        elif field == 2:
+            found = number_of_bytes(value)
+        elif field == 8:
+            found = _tensor(message_of(value))
+    if found is not None and tag:
+        scalars.add(tag, found, step, f"record {number}")
+
+
+def _tensor(message: bytes) -> float | None:
+    """Return the number of a tensor without dimensions; None for every other tensor."""
+    kind, content, listed, dimensions = 0, b"", None, 0
+    for field, value in fields(message):
+        if field == 1 and isinstance(value, int):
+            kind = value
+        elif field == 2:
+            dimensions = sum(number == 2 for number, _ in fields(message_of(value)))
+        elif field == 4:
+            content = message_of(value)
+        elif field in _LISTS and len(message_of(value)) == struct.calcsize(_LISTS[field]):
+            listed = float(struct.unpack(_LISTS[field], message_of(value))[0])
+        elif field in (7, 10):
+            packed = value if isinstance(value, int) else next((one for _, one in fields(b"\0" + value)), None)
+            listed = float(signed(packed)) if isinstance(packed, int) else None
+    layout = _CONTENT.get(kind)
+    if layout is None or dimensions:
+        return None
+    return float(struct.unpack(layout, content)[0]) if len(content) == struct.calcsize(layout) else listed

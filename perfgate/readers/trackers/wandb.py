@@ -1,0 +1,147 @@
+"""The log of a run of Weights & Biases (`wandb/run-*/run-*.wandb`, also of `WANDB_MODE=offline`).
+
+A file begins with `:W&B`, 0xBEE1 and a version, and is a log of LevelDB: blocks of 32 KiB with pieces of records, each
+with a CRC32 (4 bytes), its length (2) and its kind (whole, first, middle, last). A record is a protocol buffer:
+
+    Record: 2 history;     HistoryRecord: 1 item (repeated), 2 step {1 num}
+    HistoryItem: 1 key, 2 nested_key (repeated), 5 integer (sint64), 6 number (double), 16 value_json
+
+Source: wandb 0.31 `wandb/proto/v6/wandb_internal_pb2.py`; google/leveldb `doc/log_format.md`, with CRC32 of zlib.
+
+Each number of the history is a sample of the metric with its key, nested keys joined by `.`; the unit is what the end
+of the key tells (see `scalars`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read. Words,
+images and tables are not metrics. Metrics of the system are not read.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+
+from perfgate.core import Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.trackers.scalars import Scalars
+from perfgate.readers.trackers.wire import (
+    ByteStream,
+    DamagedError,
+    fields,
+    message_of,
+    number_of_bytes,
+    signed,
+    text_of,
+)
+
+NAME = "wandb"
+TITLE = "the log of a run of Weights & Biases (`run-*.wandb`)"
+METRICS = "the key of each number of the history, with its steps"
+CHECKED = "wandb 0.31.0: a file that it wrote offline; generated files"
+
+MAGIC = b":W&B\xe1\xbe"
+_BLOCK, _HEAD = 1 << 15, 7
+_WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    run = RunBuilder(file, NAME)
+    scalars = Scalars(run)
+    for number, record in enumerate(_records(run, ByteStream(file)), 1):
+        try:
+            for field, value in fields(record):
+                if field == 2:
+                    _history(scalars, message_of(value), f"record {number}")
+        except DamagedError as damage:
+            run.say("error", f"record {number} is damaged: {damage}; left out")
+    return (run.run(),)
+
+
+def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
+    """Yield the records; a damaged piece is an error, and its record is left out."""
+    stream.take(len(MAGIC) + 1)
+    begun: list[bytes] | None = None
+    size = 0
+    while True:
+        left = _BLOCK - stream.at % _BLOCK
+        if left < _HEAD:
+            stream.take(left)  # the end of a block is padded
+            continue
+        head = stream.take(_HEAD)
+        if len(head) < _HEAD:
+            if head or begun:
+                run.say("warning", "the last record is cut off; left out")
+            return
+        check, length, kind = struct.unpack("<IHB", head)
+        if not kind and not length:
+            stream.take(left - _HEAD)
+            continue
+        data = stream.take(length)
+        if len(data) < length:
+            run.say("warning", "the last record is cut off; left out")
+            return
+        if (
+            kind not in (_WHOLE, _FIRST, _MIDDLE, _LAST)
+            or length > left - _HEAD
+            or zlib.crc32(head[6:] + data) != check
+        ):
+            run.say("error", f"a record before byte {stream.at} is damaged; everything behind it is missing")
+            return
+        size = length if kind in (_WHOLE, _FIRST) else size + length
+        if size > run.file.limits.document_bytes:
+            run.say("error", run.file.limits.beyond("document_bytes", "a record is larger"))
+            return
+        if kind in (_WHOLE, _FIRST):
+            begun = [data]
+        elif begun is not None:
+            begun.append(data)
+        if kind in (_WHOLE, _LAST) and begun is not None:
+            yield b"".join(begun)
+            begun = None
+
+
+def _history(scalars: Scalars, record: bytes, where: str) -> None:
+    """Add the numbers of one step."""
+    found: dict[str, float | int] = {}
+    step = 0
+    for field, value in fields(record):
+        if field == 1:
+            key, number = _item(message_of(value))
+            if number is not None:
+                found[key] = number
+        elif field == 2:
+            numbers = [one for name, one in fields(message_of(value)) if name == 1 and isinstance(one, int)]
+            step = signed(numbers[0]) if numbers else 0
+    step = int(found.get("_step", step))
+    for key, number in found.items():
+        if not key.startswith("_"):
+            scalars.add(key, number, step, where)
+
+
+def _item(item: bytes) -> tuple[str, float | int | None]:
+    """Return the key of an item, and its number; None for words, lists and the like."""
+    key, nested = "", []
+    number: float | int | None = None
+    for field, value in fields(item):
+        if field == 1:
+            key = text_of(value)
+        elif field == 2:
+            nested.append(text_of(value))
+        elif field == 5 and isinstance(value, int):
+            number = value >> 1 ^ -(value & 1)  # zigzag
+        elif field == 6:
+            number = number_of_bytes(value)
+        elif field in (8, 16):
+            number = _json_number(text_of(value))
+    return key or ".".join(nested), number
+
+
+def _json_number(text: str) -> float | int | None:
+    if text.strip('"') in ("NaN", "Infinity", "-Infinity"):  # as W&B writes what JSON cannot
+        return float(text.strip('"'))
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if type(value) in (int, float) else None
