@@ -123,6 +123,31 @@ rocprof = _rule("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=[")
 #: One record of `perf stat -j`, or the first of them.
 perf_stat = _rule("with the 'counter-value' of perf stat", "counter-value", "event")
 
+#: `[{"name": ..., "unit": ..., "value": ...}]`.
+benchmark_action = _rule("with the 'unit' and 'value' of github-action-benchmark", "*.name", "*.unit", "*.value")
+#: `{"name": ..., "environ": {...}, "metrics": {...}}`.
+torchbench = _rule("with the 'metrics' of TorchBench", "environ.pytorch_git_version", "metrics={")
+
+#: Measures that Bencher knows.
+_BENCHER = ("latency", "throughput", "build-time", "file-size", "instructions", "estimated-cycles", "allocated")
+
+
+def bencher(outline: JsonOutline) -> str | None:
+    """Benchmarks with measures, each with a value: `latency`, `throughput`, ..., or bounds of the value."""
+    measures = [path[:2] for path, token in outline.tokens.items() if len(path) == 3 and path[2] == "value"]
+    known = any(measure in _BENCHER or outline.has(name, measure, "lower_value") for name, measure in measures)
+    whole = all(token == "{" for path, token in outline.tokens.items() if len(path) < 3)
+    return "a JSON document of Bencher's measures" if known and whole and ("*",) not in outline.tokens else None
+
+
+def pytorch_hud(outline: JsonOutline) -> str | None:
+    """Records for PyTorch's dashboard, except those of vLLM."""
+    for top in ((), ("*",)):
+        name = outline.text(*top, "benchmark", "name")
+        if outline.has(*top, "metric", "benchmark_values") and outline.has(*top, "benchmark"):
+            return None if name and name.lower().startswith("vllm") else "a JSON document with 'benchmark_values'"
+    return None
+
 
 def superbench(outline: JsonOutline) -> str | None:
     """Results of one rank, or a summary: names with `/` and `return_code`."""

@@ -167,6 +167,7 @@ FORMATS: tuple[Format, ...] = (
         },
         outline=json_outline.trainer,
     ),
+    Format("pytorch-hud", ".benchmarks.pytorch_hud", outline=json_outline.pytorch_hud),
     Format("vllm", ".vllm", outline=json_outline.vllm),
     Format("mlperf", ".mlperf", markers={":::MLLOG": ""}),
     Format(
@@ -178,6 +179,22 @@ FORMATS: tuple[Format, ...] = (
         },
         outline=json_outline.nccl_tests,
     ),
+    Format(
+        "torchbench",
+        ".benchmarks.torchbench",
+        markers={"dev,name,batch_size,": r"^dev,name,batch_size,"},
+        outline=json_outline.torchbench,
+    ),
+    Format(
+        "tritonbench",
+        ".benchmarks.tritonbench",
+        markers={
+            f"-{metric}": rf"^[^;\n]{{1,200}};(?:[^;\n]{{1,200}};){{0,200}}?[^;\n]{{1,200}}-{metric}(?:;|\r?$)"
+            for metric in ("latency", "tflops", "walltime", "gbps")
+        },
+    ),
+    Format("benchmark-action", ".benchmarks.benchmark_action", outline=json_outline.benchmark_action),
+    Format("bencher", ".benchmarks.bencher", outline=json_outline.bencher),
     Format(
         "nvbandwidth",
         ".nvidia.nvbandwidth",

@@ -32,6 +32,23 @@ def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuild
     return mapping(loaded.data), run
 
 
+def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple[Path, dict[str, Any]]]]:
+    """Return a run, and the objects of the JSON array in a file with their paths; anything else in it is an error."""
+    text, loaded = file.whole(), JsonDocument(file.name, "", None)
+    if text is not None:
+        loaded = load_json(text, file.name, file.limits, finite=False)
+    run = RunBuilder(file, format_name, JsonSource(loaded))
+    for problem in loaded.problems:
+        run.say(problem.severity, problem.message, problem.at)
+    found: list[tuple[Path, dict[str, Any]]] = []
+    for index, row in enumerate(loaded.data if isinstance(loaded.data, list) else ()):
+        if isinstance(row, dict):
+            found.append(((index,), row))
+        else:
+            run.say("error", f"{shown(row)} is not an object; left out", (index,))
+    return run, found
+
+
 def rows(run: RunBuilder, data: Mapping[str, Any], *path: str | int) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the objects in a list of the document and their paths; anything else in it is an error.
 

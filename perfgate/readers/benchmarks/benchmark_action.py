@@ -1,0 +1,35 @@
+"""The array of github-action-benchmark: input of its tools `customSmallerIsBetter` and `customBiggerIsBetter`.
+
+    [{"name": "Request latency", "unit": "ms", "value": 12.5, "range": "± 3%", "extra": "100 samples"}]
+
+Source: benchmark-action/github-action-benchmark `src/extract.ts` (2026-03). The metric is the name, one value; the unit
+is what `unit` says (`ms`, `ns/iter`, `ops/sec`, `MB/s`, ...), otherwise 1. Which direction is better is in the workflow
+and not in the file: it follows from the unit, or the rule says it. `range` and `extra` are texts, and not read.
+"""
+
+from __future__ import annotations
+
+from perfgate.core import Key, Run
+from perfgate.readers.benchmarks.benchmark_json import Target, load_rows, name_of
+from perfgate.readers.printed_units import unit_of_text
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import number
+
+NAME = "benchmark-action"
+TITLE = "the array of github-action-benchmark (customSmallerIsBetter, customBiggerIsBetter)"
+METRICS = "the benchmark's name"
+CHECKED = "github-action-benchmark's sources of 2026-03: generated files"
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    run, found = load_rows(file, NAME)
+    for path, row in found:
+        if (name := name_of(run, row, path, "name")) is not None:
+            unit, per = unit_of_text(str(row.get("unit", ""))) or ("1", 1.0)
+            value = row.get("value")
+            parsed = number(value) if isinstance(value, str) else None  # the action takes numbers in quotes
+            Target(run, run.unique(Key(name), path), unit, per).value(
+                value if parsed is None else parsed, (*path, "value")
+            )
+    return (run.run(),)

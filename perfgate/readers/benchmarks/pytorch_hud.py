@@ -1,0 +1,100 @@
+"""Records of PyTorch's benchmark database, which the HUD shows (schema v3): a list, one record, or one on each line.
+
+    [{"benchmark": {"name": "TorchAO benchmark", "mode": "inference", "dtype": "int8wo", "extra_info": {...}},
+      "model": {"name": "llama", "type": "model", "backend": "triton"},
+      "metric": {"name": "latency(ms)", "unit": "ms", "benchmark_values": [12.5, 12.75], "target_value": 0},
+      "runners": [{"name": "H100", "gpu_name": "NVIDIA H100"}]}]
+
+Source: pytorch/ao `benchmarks/_models/utils.py`, and vllm-project/vllm `vllm/benchmarks/lib/utils.py`.
+Records of vLLM are read as in the format vllm. The metric is the name, labelled with what was measured: `benchmark`,
+`model`, `backend`, `mode`, `dtype`, `device`, `arch` and `compile`. Several values are samples, one is a value. The
+unit is `unit`, or what the end of the name tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.readers.benchmarks.benchmark_json import Target
+from perfgate.readers.builder import JsonSource
+from perfgate.readers.printed_units import unit_of_name, unit_of_text
+from perfgate.readers.records import RecordRuns
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping, shown
+
+NAME = "pytorch-hud"
+TITLE = "records of PyTorch's benchmark database (HUD, schema v3)"
+METRICS = "the metric's name, labelled with `benchmark`, `model`, `backend`, `mode`, `dtype`, `device`, `arch`"
+CHECKED = "the writers of pytorch/ao (2026): generated files"
+
+_LONGEST_LABEL = 200
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a file: records that are equal but for their values belong to different runs."""
+    text = file.whole()
+    runs = RecordRuns(file, NAME)
+    for loaded, line in _documents("{}" if text is None else text, file.name):
+        source = JsonSource(loaded, line)
+        data = loaded.data
+        several: list[tuple[Path, Any]] = [((), data)]
+        if isinstance(data, list) and data:
+            several = [((index,), record) for index, record in enumerate(data)]
+        for path, record in several:
+            _record(runs, source, path, mapping(record))
+        source.report_waiting()
+    return runs.finish()
+
+
+def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
+    """Yield the JSON documents of a file and the line of each: one, or one on each line."""
+    whole = load_json(text, name, finite=False)
+    if any("Extra data" in problem.message for problem in whole.problems):
+        lines = [(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        yield from ((load_json(line, name, finite=False), number) for line, number in lines)
+    else:
+        yield whole, 1
+
+
+def _record(runs: RecordRuns, source: JsonSource, path: Path, record: Mapping[str, Any]) -> None:
+    metric = mapping(record.get("metric"))
+    name, values = metric.get("name"), metric.get("benchmark_values")
+    if not isinstance(name, str) or not name or source.loaded.problems:
+        run = runs.run_of(None, source)
+        for problem in source.loaded.problems:
+            run.say(problem.severity, problem.message, source.moved(problem.at))
+        if not source.loaded.problems:
+            run.say("error", "a record has no metric with a name; left out", path)
+        return
+    key = Key.of(name, **_labels(record))
+    run = runs.run_of(key, source)
+    runners = record.get("runners")
+    for runner in runners if isinstance(runners, list) else ():
+        if isinstance(gpu := mapping(runner).get("gpu_name") or mapping(runner).get("gpu_info"), str):
+            run.facts.setdefault("gpu", gpu[:_LONGEST_LABEL])
+    unit, per = unit_of_text(str(metric.get("unit") or "")) or unit_of_name(name)
+    to = Target(run, key, unit, per)
+    if isinstance(values, list) and values:
+        to.samples(values, (*path, "metric", "benchmark_values"))
+    else:
+        to.refuse(f"{shown(values)} is no list of values; left out", (*path, "metric"))
+
+
+def _labels(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a record measured."""
+    benchmark, model = mapping(record.get("benchmark")), mapping(record.get("model"))
+    extra = mapping(benchmark.get("extra_info"))
+    found = {
+        "benchmark": benchmark.get("name"),
+        "mode": benchmark.get("mode"),
+        "dtype": benchmark.get("dtype"),
+        "model": model.get("name") or record.get("model"),
+        "backend": model.get("backend"),
+        "device": extra.get("device"),
+        "arch": extra.get("arch"),
+        "compile": str(extra["compile"]).lower() if isinstance(extra.get("compile"), bool) else extra.get("compile"),
+    }
+    return {name: value[:_LONGEST_LABEL] for name, value in found.items() if isinstance(value, str) and value}

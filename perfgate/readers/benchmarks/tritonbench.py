@@ -1,0 +1,65 @@
+"""TritonBench: the CSV of an operator (`--output FILE`, `--csv`), with semicolons.
+
+    (M, N, K);aten_matmul-latency;triton_matmul-latency;triton_matmul-speedup
+    (1024, 1024, 1024);0.025;0.02;1.25
+    average;0.025;0.02;1.25
+
+Source: meta-pytorch/tritonbench `tritonbench/utils/triton_op.py`, `components/do_bench/run.py` (2025-08).
+
+The metric is `BACKEND.METRIC`, labelled with the input, whose name is the first cell of the header: `x="1024"`. Each is
+one value, the median of the tool. `latency` and `walltime` are printed in ms, `compile_time` in s, `tflops` in TFLOP/s,
+`gbps` in GB/s, `cpu_peak_mem` and `gpu_peak_mem` in GB; all others are 1, and `True` is 1. The row of averages is not
+read. A cell that is a text is the error of a backend that failed.
+"""
+
+from __future__ import annotations
+
+from perfgate.core import Key, Run
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.csv_rows import csv_rows
+from perfgate.readers.printed_units import unit_of_name
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import number
+
+NAME = "tritonbench"
+TITLE = "TritonBench: the CSV of an operator"
+METRICS = "`BACKEND.latency`, `.tflops`, `.speedup`, `.gbps`, ..., labelled with the input `x`"
+CHECKED = "TritonBench's sources of 2025-08: generated files"
+
+_UNITS = {
+    "latency": ("s", 1e3),
+    "walltime": ("s", 1e3),
+    "compile_time": ("s", 1.0),
+    "tflops": ("FLOP/s", 1e-12),
+    "gbps": ("B/s", 1e-9),
+    "cpu_peak_mem": ("B", 1e-9),
+    "gpu_peak_mem": ("B", 1e-9),
+}
+_TRUTH = {"True": "1", "False": "0"}
+_SKIPPED = ("average", "hashes")
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    run = RunBuilder(file, NAME)
+    for line, row in csv_rows(run, ";", is_header):
+        (_, x), *cells = row.items()
+        if x not in _SKIPPED:
+            for name, text in cells:
+                _cell(run, name, _TRUTH.get(text, text), x, line)
+    return (run.run(),)
+
+
+def is_header(cells: list[str]) -> bool:
+    """Return whether a row is a header: a name, and columns `BACKEND-METRIC`."""
+    return len(cells) > 1 and any(cell.rpartition("-")[2] in _UNITS for cell in cells[1:] if "-" in cell)
+
+
+def _cell(run: RunBuilder, name: str, text: str, x: str, line: int) -> None:
+    backend, _, metric = name.rpartition("-")
+    key = Key.of(f"{backend}.{metric}" if backend else metric, x=x)
+    unit, per = _UNITS.get(metric) or unit_of_name(metric)
+    if number(text) is not None:
+        run.value(key, unit, text, line, per=per)
+    elif text and metric in (*_UNITS, "speedup", "accuracy"):
+        run.refuse(key, f"the backend failed: {text[:200]!r}", line)
