@@ -1,10 +1,12 @@
 """Score the causes of changes: the rate of pairs of traces whose one known cause comes first.
 
-    python benchmarks/causes.py [FOLDER...] [--verbose]
+    python benchmarks/causes.py [FOLDER...] [--verbose] [--stored]
 
 A folder contains pairs: `NAME/base/` and `NAME/new/` with one folder a run and one trace a rank, and `NAME/truth.json`
 with `kind`, `where` (for each place, words; the named path must contain one of them), `change_per_step` in s,
 and `ranks` (the culprits of a slow rank). The default is `../shared/score/causes/pairs`.
+
+With `--stored` the base runs are approved, and the new runs are checked against them by a rule on the step.
 
 Prints a line for each pair and a table by kind. Exits with 1 if a goal is missed.
 """
@@ -14,15 +16,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from perfgate.baselines.approvals import Approval, approve
 from perfgate.causes.find import find_causes
+from perfgate.commands.check import CheckRequest, check
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.workspace.inputs import read_runs
+from perfgate.workspace.options import CommandOptions
 
+#: So strict that no pair passes: causes are only looked for if something did not.
+_RULES = "version: 1\nrules:\n  - step.time within 0.01% of baseline\n  - step.time under 1 ns\n"
 PAIRS = Path(__file__).resolve().parent.parent.parent / "shared" / "score" / "causes" / "pairs"
 
 
@@ -67,13 +75,26 @@ class Score:
         return abs(change - times - self.report.rest) / max(abs(change), 1e-12)
 
 
-def score(folder: Path) -> Score:
+def score(folder: Path, *, stored: bool) -> Score:
     """Read one pair, and find its causes."""
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
-    paths = ([str(run) for run in sorted((folder / side).iterdir())] for side in ("base", "new"))
-    base, new = (read_runs(side, None, "corrected") for side in paths)
-    report = find_causes([run.call_trees for run in base], [run.call_trees for run in new])
-    return Score(folder.name, truth, report)
+    base, new = ([str(run) for run in sorted((folder / side).iterdir())] for side in ("base", "new"))
+    if stored:
+        return Score(folder.name, truth, checked(base, new))
+    sides = [[run.call_trees for run in read_runs(side)] for side in (base, new)]
+    return Score(folder.name, truth, find_causes(*sides))
+
+
+def checked(base: list[str], new: list[str]) -> CauseReport:
+    """The causes that `check` finds with a stored base."""
+    with tempfile.TemporaryDirectory() as folder:
+        rules, baselines = Path(folder) / "rules.yaml", f"{folder}/baselines"
+        rules.write_text(_RULES, encoding="utf-8")
+        options = CommandOptions(runs=tuple(base), rules=(str(rules),), baselines=baselines)
+        approve(options, Approval("the base"))
+        found = check(CheckRequest(replace(options, runs=tuple(new)))).causes
+    assert found is not None, "every verdict passed"
+    return found
 
 
 def show(found: Score, *, verbose: bool) -> None:
@@ -90,8 +111,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folders", nargs="*", type=Path, default=[PAIRS])
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--stored", action="store_true")
     options = parser.parse_args()
-    scores = [score(path.parent) for folder in options.folders for path in sorted(folder.glob("*/truth.json"))]
+    scores = [
+        score(path.parent, stored=options.stored)
+        for folder in options.folders
+        for path in sorted(folder.glob("*/truth.json"))
+    ]
     by_kind: dict[str, list[Score]] = defaultdict(list)
     for found in scores:
         by_kind[found.truth["kind"]].append(found)

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "editor": {"core", "documents", "rules"},
     "analysis": {"core", "rules", "stats", "judge"},
     "workspace": {"core", "documents", "rules", "readers"},
-    "baselines": {"core", "documents", "stats", "rules", "judge", "workspace"},
+    "baselines": {"core", "documents", "stats", "rules", "judge", "workspace", "causes"},
     "history": {"core", "documents", "stats", "rules", "judge", "workspace", "baselines"},
     "recorder": {"core"},
     "machine": {"core", "recorder"},

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 
 import perfgate
-from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile, utf8_text
+from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
 from perfgate.baselines.places import ALLOWANCES
 from perfgate.baselines.stores import locked, open_store, write_file
+from perfgate.core.wording import utf8_text
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from perfgate.baselines.candidates import Candidates, read_candidates
-from perfgate.baselines.files import StoredLevel, utf8_text
+from perfgate.baselines.files import StoredLevel
 from perfgate.baselines.fill_in import fill_in
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.core.runs import unhealthy
+from perfgate.core.wording import utf8_text
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches

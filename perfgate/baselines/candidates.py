@@ -12,14 +12,14 @@ import msgspec
 
 import perfgate
 from perfgate.baselines.contents import MOST_BYTES, Contents, TooLarge, Wanted, contents
-from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource, utf8_text
+from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource
 from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
 from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
-from perfgate.core.wording import listed, plural
+from perfgate.core.wording import listed, plural, utf8_text
 from perfgate.judge.pairs import is_paired
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
@@ -164,7 +164,13 @@ class Candidates:
             step = "name fewer metrics in the rules; the others are stored as far as there is room"
             raise Refused(f"{run.name} cannot be stored: {error}: {step}", 1) from None
         left_out = len(rows.left_out) or msgspec.UNSET
-        file = msgspec.structs.replace(file, series=rows.series, summaries=rows.summaries, left_out=left_out)
+        file = msgspec.structs.replace(
+            file,
+            series=rows.series,
+            summaries=rows.summaries,
+            left_out=left_out,
+            call_tree=rows.call_tree or msgspec.UNSET,
+        )
         return file, _not_stored(rows)
 
 
@@ -191,7 +197,8 @@ def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: b
 
 def head_bytes(file: BaselineFile) -> int:
     """Return the bytes that a stored run has beside its rows, and some for the names of their lists."""
-    return len(STORED_RUN.encode(msgspec.structs.replace(file, series=[], summaries=[], left_out=0))) + 256
+    empty = msgspec.structs.replace(file, series=[], summaries=[], left_out=0, call_tree="")
+    return len(STORED_RUN.encode(empty)) + 256
 
 
 def _is_by_rank(sentence: Sentence) -> bool:

@@ -1,9 +1,10 @@
-"""The content of a stored run: samples of the metrics that rules name, and a summary of everything else.
+"""The content of a stored run: samples of the metrics that rules name, a call tree, and a summary of everything else.
 
 A stored run is at most MOST_BYTES long. If the samples of the named metrics do not fit, the largest metrics have
 samples only of the ranks that represent the run (the slowest, the median and the fastest), and then summaries alone.
-The other metrics get what is left of USUAL_BYTES (of MOST_BYTES if the named ones need more than half of that), the
-largest times first; the file says how many were left out.
+The call tree of a trace is next: it shrinks until it fits. The other metrics get what is left of USUAL_BYTES (of
+MOST_BYTES if the named ones need more than half of that), the largest times first. The file has the number of those
+that were left out.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from perfgate.stats.steady import WarmUpRule
 #: The most bytes of a stored run, and of one whose named metrics leave room for others.
 MOST_BYTES = 1 << 20
 USUAL_BYTES = 512 << 10
+#: The most bytes of a call tree, and those that it may have beyond USUAL_BYTES if the named metrics need those.
+_TREE_BYTES = 256 << 10
+_LEAST_TREE = 96 << 10
 #: Less room than this is left empty: hardly a summary is shorter.
 _LEAST_ROOM = 512
 #: With no more values than this, the samples are shorter than a summary of them.
@@ -42,6 +46,8 @@ class Contents:
     left_out: tuple[str, ...] = ()
     #: The named metrics whose samples do not all fit.
     shortened: tuple[str, ...] = ()
+    #: The calls of a trace; None if there are none, or no room at all.
+    call_tree: str | None = None
 
 
 class TooLarge(Exception):
@@ -175,7 +181,8 @@ def contents(run: Run, wanted: Wanted) -> Contents:
         others += [_Metric(key, rest, wanted)] if rest else []
     chosen, shortened = _fitting(named, wanted.most_bytes - wanted.head_bytes)
     used = sum(rows.size for rows in chosen)
-    filled, left_out = _filled(others, wanted, used)
+    tree = _call_tree(run, wanted, used)
+    filled, left_out = _filled(others, wanted, used, len(msgspec.json.encode(tree)))
     rows = [*chosen, *filled]
     return Contents(
         sorted((row for one in rows for row in one.series), key=lambda row: row.key),
@@ -184,7 +191,19 @@ def contents(run: Run, wanted: Wanted) -> Contents:
         ),
         left_out,
         shortened,
+        tree,
     )
+
+
+def _call_tree(run: Run, wanted: Wanted, used: int) -> str | None:
+    """Return the call tree of a trace, as much of it as fits beside the named metrics."""
+    if not run.call_trees:
+        return None
+    from perfgate.baselines.stored_trees import write_tree
+
+    most = min(_TREE_BYTES, wanted.most_bytes - wanted.head_bytes - used)
+    usual = USUAL_BYTES - wanted.head_bytes - used
+    return write_tree(run.call_trees, min(most, max(usual, _LEAST_TREE)))
 
 
 def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[str, ...]]:
@@ -210,10 +229,15 @@ def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[st
     return chosen, tuple(sorted(shortened))
 
 
-def _filled(others: Sequence[_Metric], wanted: Wanted, used: int) -> tuple[list[_Rows], tuple[str, ...]]:
-    """Return the rows of the metrics that no rule names, as far as there is room, and the names of the others."""
+def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) -> tuple[list[_Rows], tuple[str, ...]]:
+    """Return the rows of the metrics that no rule names, as far as there is room, and the names of the others.
+
+    Parameters
+    ----------
+    named, tree : the bytes of the named metrics and of the call tree.
+    """
     chosen: dict[Key, _Rows] = {}
-    usual = USUAL_BYTES if used < USUAL_BYTES // 2 else MOST_BYTES
+    used, usual = named + tree, USUAL_BYTES if named < USUAL_BYTES // 2 else MOST_BYTES
     room = min(wanted.most_bytes, usual) - wanted.head_bytes - used
     ordered = _by_time(others)
     for metric in ordered:

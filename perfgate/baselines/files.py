@@ -4,8 +4,8 @@
 metrics that rules name, up to KEEP_WHOLE values of each. A longer series is thinned: one value is kept of each of
 KEEP_WHOLE equal stretches, at positions of a low-discrepancy sequence, so that no period in the data can hide from it.
 The smallest and the largest value are always kept. `thinned_from` is the number of values before. `summaries` has the
-statistics of all other metrics with their noise, so that a rule of tomorrow can be judged against this run; `contents`
-decides what fits.
+statistics of all other metrics with their noise, so that a rule of tomorrow can be judged against this run. `call_tree`
+has the calls of a trace, so that causes can be found. `contents` decides what fits.
 
 `perfgate.prior/1` is the noise that `perfgate calibrate` measured. It belongs to a machine and not to a level.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any, Literal
 
@@ -143,6 +144,8 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     summaries: list[StoredSummary] | msgspec.UnsetType = msgspec.UNSET
     #: The number of metrics that did not fit: those with the least time.
     left_out: int | msgspec.UnsetType = msgspec.UNSET
+    #: The calls of a trace: see `stored_trees`. Other runs have none.
+    call_tree: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def summarised(self) -> list[StoredSummary]:
@@ -179,7 +182,12 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         series += [one for row in self.summarised for one in row.series(sources)]
         facts: dict[str, Fact] = {**self.context, **{k: v for k, v in self.identity.items() if v is not None}}
         files = tuple(SourceFile(source.path, source.format, source.sha256) for source in self.sources)
-        return Run(name, self.format, tuple(series), environment=facts, files=files, commit=self.commit)
+        run = Run(name, self.format, tuple(series), environment=facts, files=files, commit=self.commit)
+        if not self.call_tree:
+            return run
+        from perfgate.baselines.stored_trees import StoredTrees
+
+        return replace(run, call_trees=StoredTrees(self.call_tree))
 
 
 class StoredPrior(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -298,8 +306,3 @@ def kept_positions(values: Any) -> Any:
     for extreme in (int(np.argmin(values)), int(np.argmax(values))):
         chosen[np.searchsorted(edges, extreme, side="right") - 1] = extreme
     return np.unique(chosen)
-
-
-def utf8_text(text: str) -> str:
-    """Return text that can be written as UTF-8: other bytes of the command line become visible escapes."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -78,7 +78,10 @@ def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool
     if not before <= {row.key for row in rows.series}:
         raise Refused(f"{at} cannot be completed: it has no room for more metrics", 1)
     left_out = len(rows.left_out) or msgspec.UNSET
-    whole = msgspec.structs.replace(file, series=rows.series, summaries=rows.summaries, left_out=left_out)
+    tree = rows.call_tree or file.call_tree
+    whole = msgspec.structs.replace(
+        file, series=rows.series, summaries=rows.summaries, left_out=left_out, call_tree=tree
+    )
     old = STORED_RUN.encode(file)
     if (data := STORED_RUN.encode(whole)) == old:
         return None
@@ -94,4 +97,5 @@ def _gained(file: BaselineFile, rows: Contents) -> str:
     summaries = {row.metric for row in rows.summaries} - known
     parts = [f"values of {listed(samples)}"] if samples else []
     parts += [f"summaries of {plural(len(summaries), 'metric')}"] if summaries else []
+    parts += ["the call tree"] if rows.call_tree and not file.call_tree else []
     return " and ".join(parts) or "newer summaries"

@@ -1,9 +1,10 @@
 """The causes of a change between two sides of traces, or of timers. Pure functions from call trees to causes.
 
-    call trees -> align -> Alignment -> edits, slowdowns, ranks, memory -> Finding -> group -> close -> CauseReport
+    call trees -> merge -> align -> Alignment -> edits, slowdowns, ranks, memory -> Finding -> group -> CauseReport
 
 | module | contents |
 |---|---|
+| `merged` | one tree of several: the ranks of a run, or all runs |
 | `align` | one tree of all runs and ranks of both sides |
 | `noise` | how much a node's time varies without a cause |
 | `edits` | calls that came, went, or were made more often |

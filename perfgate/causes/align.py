@@ -11,15 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, merged
 from perfgate.core.call_trees import CallNode, CallTree
 
-Floats = npt.NDArray[np.float64]
-Masks = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.int64]
-#: The call trees of one run, one for each rank.
-RunTrees = Sequence[CallTree]
 #: Sides with a smaller share of their calls in common are different programs.
 _LEAST_SHARED = 0.1
 
@@ -93,10 +88,12 @@ def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str
     notes = list(dict.fromkeys(note for tree in trees for note in tree.notes))
     if not all(tree.has_steps for tree in trees if tree.error is None):
         notes.append("traces without steps (profiler.step() is not called): each counts as one step")
-    ranks = [{tree.rank for run in side for tree in run} for side in (base, new)]
-    for side, alone in (("base", ranks[0] - ranks[1]), ("new", ranks[1] - ranks[0])):
+    ranks = [_ranks(side) for side in (base, new)]
+    for side, runs, alone in (("base", base, ranks[0] - ranks[1]), ("new", new, ranks[1] - ranks[0])):
         if alone and ranks[0] & ranks[1]:
-            notes.append(f"only the {side} side has rank {', '.join(sorted(alone))}: left out")
+            is_mean = any(tree.rank_wall is not None for run in runs for tree in run)
+            what = "but it is stored as the mean of all its ranks" if is_mean else "left out"
+            notes.append(f"only the {side} side has rank {', '.join(sorted(alone))}: {what}")
     return tuple(notes)
 
 
@@ -106,45 +103,34 @@ def is_of_metrics(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> bool:
 
 
 def same_ranks(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[list[RunTrees], list[RunTrees]]:
-    """Only the ranks of both sides; all of them if they share none."""
-    shared = {tree.rank for run in base for tree in run} & {tree.rank for run in new for tree in run}
+    """Only the ranks of both sides; all of them if they share none. A mean of several ranks stays as it is."""
+    shared = _ranks(base) & _ranks(new)
     if not shared:
         return list(base), list(new)
-    kept = [[[tree for tree in run if tree.rank in shared] for run in side] for side in (base, new)]
+    kept = [[[tree for tree in run if shared.intersection(tree.ranks)] for run in side] for side in (base, new)]
     return [run for run in kept[0] if run], [run for run in kept[1] if run]
 
 
-class _Union:
-    """The nodes of several trees, by path."""
-
-    def __init__(self) -> None:
-        self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
-        self._known: dict[tuple[int, str, str], int] = {}
-
-    def add(self, tree: CallTree) -> Numbers:
-        """Add a tree; return where its nodes are, (nodes of the tree,)."""
-        at = np.zeros(len(tree.nodes), np.int64)
-        for index, node in enumerate(tree.nodes[1:], 1):
-            parent = int(at[node.parent])
-            key = (parent, node.name, node.kind)
-            if key not in self._known:
-                self._known[key] = len(self.nodes)
-                self.nodes.append(CallNode(node.name, node.kind, parent, node.source))
-            at[index] = self._known[key]
-        return at
+def _ranks(side: Sequence[RunTrees]) -> set[str]:
+    return {rank for run in side for tree in run for rank in tree.ranks}
 
 
 def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     """Return both sides on one tree. Each run has at least one tree, with at least one step."""
-    union = _Union()
-    placed = [[[(tree, union.add(tree)) for tree in run] for run in side] for side in (base, new)]
-    first = np.full(len(union.nodes), np.inf)
-    for tree, at in (pair for side in placed for run in side for pair in run):
-        if tree.first is not None:
-            np.minimum.at(first, at, tree.first)
-    sides = [_side(runs, len(union.nodes)) for runs in placed]
-    marked = [{tree.has_steps for run in side for tree in run} for side in (base, new)]
-    return Alignment(tuple(union.nodes), sides[0], sides[1], first, marked[0] == marked[1])
+    runs = _alike([merged(run) for run in (*base, *new)])
+    union = Union(runs)
+    count = len(union.nodes)
+    sides = [_side(placed, count) for placed in (union.placed[: len(base)], union.placed[len(base) :])]
+    marked = [{tree.has_steps for tree in side} for side in (runs[: len(base)], runs[len(base) :])]
+    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first(), marked[0] == marked[1])
+
+
+def _alike(runs: list[CallTree]) -> list[CallTree]:
+    """The trees of runs of as many steps, all in as many groups: then steps with the same input can be paired."""
+    if len({run.steps for run in runs}) > 1:
+        return runs
+    groups = min(run.wall.shape[1] for run in runs)
+    return [in_groups(run, groups) for run in runs]
 
 
 def obstacle_to_causes(alignment: Alignment) -> str | None:
@@ -159,35 +145,22 @@ def obstacle_to_causes(alignment: Alignment) -> str | None:
     return None
 
 
-def _side(runs: Sequence[Sequence[tuple[CallTree, Numbers]]], count: int) -> TreeSide:
-    number: list[int] = []
-    by_rank: dict[str, list[Floats]] = defaultdict(list)
-    tables: list[tuple[Floats, Floats, Floats]] = []
-    memory: list[Floats] = []
-    errors = np.zeros((count, len(runs)))
-    for index, run in enumerate(runs):
-        steps = min(tree.wall.shape[1] for tree, _ in run)
-        number += [index] * steps
-        sums = tuple(np.zeros((count, steps)) for _ in range(3))
-        for tree, at in run:
-            for total, values in zip(sums, (tree.counts, tree.busy, tree.wall), strict=True):
-                np.add.at(total, at, values[:, :steps] / len(run))
-            by_rank[tree.rank].append(np.bincount(at, tree.wall.mean(axis=1), count).astype(np.float64))
-            if tree.error is not None:
-                errors[:, index] += np.bincount(at, np.square(tree.error / len(run)), count)
-            if tree.memory is not None:
-                memory.append(np.bincount(at, tree.memory, count).astype(np.float64))
-        tables.append((sums[0], sums[1], sums[2]))
-    counts, busy, wall = (np.concatenate(parts, axis=1) for parts in zip(*tables, strict=True))
-    peaks = [tree.peak for run in runs for tree, _ in run if tree.peak is not None]
+def _side(runs: Sequence[Placed], count: int) -> TreeSide:
+    number = [index for index, run in enumerate(runs) for _ in range(run.tree.wall.shape[1])]
+    walls: dict[str, list[Floats]] = defaultdict(list)
+    for run in runs:
+        for rank, wall in (run.tree.rank_wall or {}).items():
+            walls[rank].append(run.wall(wall, count))
+    memory = [run.wall(run.tree.memory, count) for run in runs if run.tree.memory is not None]
+    peaks = [run.tree.peak for run in runs if run.tree.peak is not None]
     return TreeSide(
-        counts,
-        busy,
-        wall,
+        np.concatenate([run.sums(run.tree.counts, count) for run in runs], axis=1),
+        np.concatenate([run.sums(run.tree.busy, count) for run in runs], axis=1),
+        np.concatenate([run.wall(run.tree.wall, count) for run in runs], axis=1),
         np.array(number, np.int64),
-        {rank: np.mean(found, axis=0) for rank, found in by_rank.items()},
-        {rank: np.stack(found, axis=1) for rank, found in by_rank.items()},
-        np.sqrt(errors),
+        {rank: np.mean(found, axis=0) for rank, found in walls.items()},
+        {rank: np.stack(found, axis=1) for rank, found in walls.items()},
+        np.stack([run.error(count) for run in runs], axis=1),
         np.mean(memory, axis=0) if memory else None,
         float(np.mean(peaks)) if peaks else None,
     )

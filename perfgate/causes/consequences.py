@@ -14,7 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Floats, Masks
+from perfgate.causes.align import Alignment
+from perfgate.causes.merged import Floats, Masks
 from perfgate.core.call_names import stable_name
 from perfgate.core.call_trees import DEVICE_KINDS
 from perfgate.core.causes import Cause

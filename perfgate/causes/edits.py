@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Floats
+from perfgate.causes.align import Alignment
+from perfgate.causes.merged import Floats
 from perfgate.causes.noise import standard_errors
 from perfgate.core.causes import CauseKind
 

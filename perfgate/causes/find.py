@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.causes.align import (
-    Alignment,
-    RunTrees,
-    align,
-    incomparable,
-    is_of_metrics,
-    obstacle_to_causes,
-    same_ranks,
-)
+from perfgate.causes.align import Alignment, align, incomparable, is_of_metrics, obstacle_to_causes, same_ranks
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
 from perfgate.causes.findings import Finding, busy_change
 from perfgate.causes.grouping import grouped
 from perfgate.causes.machine import find_machine, many_swaps
 from perfgate.causes.memory import find_memory
+from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, measure_noise
 from perfgate.causes.ranks import find_slow_ranks
 from perfgate.causes.series_findings import find_in_series

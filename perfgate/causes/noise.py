@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Floats, Masks, Numbers, TreeSide
+from perfgate.causes.align import Alignment, TreeSide
+from perfgate.causes.merged import Floats, Masks, Numbers
 from perfgate.core.call_trees import DEVICE_KINDS
 from perfgate.stats.distributions import t_quantile
 

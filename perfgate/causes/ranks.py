@@ -10,8 +10,9 @@ import math
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Floats, Masks
+from perfgate.causes.align import Alignment
 from perfgate.causes.findings import Finding
+from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import Noise, difference_errors
 
 #: The distance of a culprit from the other ranks: in standard errors, and at least this share of the step.

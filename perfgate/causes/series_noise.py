@@ -17,7 +17,8 @@ from functools import cached_property
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Floats, Masks, TreeSide
+from perfgate.causes.align import Alignment, TreeSide
+from perfgate.causes.merged import Floats, Masks
 from perfgate.core.call_trees import DEVICE_KINDS
 from perfgate.stats.distributions import t_quantile
 

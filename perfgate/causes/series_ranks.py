@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Floats
+from perfgate.causes.align import Alignment
+from perfgate.causes.merged import Floats
 from perfgate.causes.series_noise import SeriesNoise
 from perfgate.stats.distributions import t_quantile
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.causes.align import Floats
+from perfgate.causes.merged import Floats
 from perfgate.causes.nesting import (
     OUTSIDE,
     PERHAPS_WHOLE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perfgate.causes.align import RunTrees
+from perfgate.causes.merged import RunTrees
 from perfgate.causes.series_trees import timer_trees
 from perfgate.core import Run
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import perfgate
 from perfgate.analysis.calibrate import calibrate
 from perfgate.baselines.candidates import read_candidates
-from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource, utf8_text
+from perfgate.baselines.files import NO_PAIRS, PRIOR, PriorFile, StoredPrior, StoredSource
 from perfgate.baselines.levels import History, StoredRun
 from perfgate.baselines.places import identity_of, prior_path
 from perfgate.baselines.repository import environments, find_environment, read_stored_runs
 from perfgate.baselines.stores import WritableStore, locked, open_store, write_file
 from perfgate.commands.check import with_pairs
 from perfgate.core import Baseline, CalibratedPrior, Fact
-from perfgate.core.wording import plural
+from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.case import Case
 from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from perfgate.causes.find import find_causes
 from perfgate.causes.trees_of_runs import trees_of_runs
-from perfgate.core import NextStep, Run, Verdict
+from perfgate.core import Location, NextStep, Problem, Run, Verdict
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import clip
+from perfgate.judge.case import Case
+from perfgate.judge.cures import complete_base, sources_of
 from perfgate.judge.derived import component_names
 from perfgate.judge.subjects import name_of
 from perfgate.rules.ruleset import Ruleset
@@ -26,12 +28,29 @@ def causes_of(
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
 ) -> CauseReport | None:
-    """Return the causes of the change, with the verdicts that each explains; None if the runs have no trees alike."""
-    if (sides := trees_of_runs(base, new)) is None:
+    """Return the causes of the change, with the verdicts that each explains; None if the runs have no trees alike.
+
+    A base run that is compared in some metrics only counts if the time of the step is one of them.
+    """
+    whole = [run for run in base if not run.partial or any(one.key.metric == "step.time" for one in run.series)]
+    if (sides := trees_of_runs(whole, new)) is None:
         return None
     devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])
     return find_causes(*sides, other_device=other, verdicts=verdicts, components=components)
+
+
+def explained(
+    case: Case, verdicts: tuple[Verdict, ...]
+) -> tuple[CauseReport | None, tuple[Verdict, ...], list[Problem]]:
+    """Return the causes of a case, its verdicts with steps that name them, and a warning if its base has no trees."""
+    base = case.baseline
+    found = causes_of(base.runs, case.new, verdicts, components_of(case.ruleset))
+    if found is not None or base.place is None or not any("torch-trace" in run.format for run in base.runs):
+        return found, advised(verdicts, found), []
+    step = complete_base(case.accept, sources_of(base.runs))
+    message = f"no causes: the stored runs have no call tree; to give them one, {step.text}: {step.command}"
+    return None, verdicts, [Problem("warning", message, Location(base.place))]
 
 
 def components_of(ruleset: Ruleset) -> dict[str, Collection[str]]:

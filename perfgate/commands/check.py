@@ -101,6 +101,12 @@ def check(request: CheckRequest) -> Report:
     problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += [*_measured_twice(case, loaded, verdicts), *_only_problems(request, case, verdicts), *drifting]
     unruled, count = _unruled(case, is_named)
+    causes = None
+    if any(one.exit_code or one.outcome == "fail" for one in verdicts):
+        from perfgate.commands.causes import explained
+
+        causes, verdicts, unexplained = explained(case, verdicts)
+        problems += unexplained
     changes, own = policy_changes(source, options, ruleset, case, verdicts) if source.ref else ((), None)
     found = Report(
         verdicts=verdicts,
@@ -115,6 +121,7 @@ def check(request: CheckRequest) -> Report:
         unruled=unruled,
         unruled_count=count,
         unknown_facts=baseline.unknown_facts if baseline.runs else (),
+        causes=causes,
     )
     return with_outcome(found)
 

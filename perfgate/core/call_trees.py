@@ -1,7 +1,8 @@
-"""The call tree of one rank: what was called, from where, how often, and how the time of each step was spent."""
+"""The call tree of a rank or a job: what was called, from where, how often, and how the time of steps was spent."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -36,7 +37,7 @@ class CallNode:
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """The calls of one rank in n nodes and s steps; node 0 is the step.
+    """The calls of one rank, or the mean of several, in n nodes and s steps; node 0 is the step.
 
     Long traces have groups of steps instead of steps: the values are means over the steps of a group.
     """
@@ -63,6 +64,17 @@ class CallTree:
     error: Amounts | None = None
     #: The metrics that have no place in the tree, in words.
     notes: tuple[str, ...] = ()
+    #: The number of steps behind the columns; 0 if each column is one step.
+    steps: int = 0
+    #: If the tree is the mean of several ranks: the wall time of each, means over steps, (n,); `rank` is then empty.
+    rank_wall: Mapping[str, Amounts] | None = None
+    #: The nodes that have the wall time and memory of small calls below them, which are no nodes of their own.
+    pooled: frozenset[int] = frozenset()
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """The ranks of the tree; one, which may be empty, if it is not a mean."""
+        return (self.rank,) if self.rank_wall is None else tuple(self.rank_wall)
 
     @property
     def step_times(self) -> Amounts:

@@ -208,8 +208,8 @@ class Run:
     recognised_by: str | None = None
     #: True for a stored run with some of the metrics, if the level adopts the others from another level.
     partial: bool = False
-    #: The calls of each rank, from traces.
-    call_trees: tuple[CallTree, ...] = ()
+    #: The calls of each rank, from traces; of a stored run the mean of its ranks.
+    call_trees: Sequence[CallTree] = ()
 
     @property
     def name(self) -> str:

@@ -51,6 +51,11 @@ def escaped(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
+def utf8_text(text: str) -> str:
+    """Return text that can be written as UTF-8: other bytes of the command line become visible escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def without_commands(text: str) -> str:
     r"""Return the text without commands for GitHub Actions: `::stop::` becomes `\:stop::`, `##[x]` becomes `#\[x]`.
 

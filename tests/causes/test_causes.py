@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Job, Job]] = {
 }
 
 
-def _runs(job: Job, folder: Path, runs: int = 1, first_seed: int = 1, shuffle: int | None = None) -> tuple[Run, ...]:
+def runs_of(job: Job, folder: Path, runs: int = 1, first_seed: int = 1, shuffle: int | None = None) -> tuple[Run, ...]:
     places = [folder / f"run{at}" for at in range(runs)]
     for at, place in enumerate(places):
         write(job.but(seed=first_seed + at), place, shuffle=shuffle)
@@ -77,7 +77,7 @@ def _causes(base: tuple[Run, ...], new: tuple[Run, ...]) -> CauseReport:
     return find_causes([run.call_trees for run in base], [run.call_trees for run in new], other_device=len(gpus) > 1)
 
 
-def _shown(report: CauseReport) -> str:
+def shown(report: CauseReport) -> str:
     """A report as a person reads it, in whole microseconds and MiB."""
     change = report.new_step - report.base_step
     lines = [f"step {report.base_step * 1e6:.0f} us, {change * 1e6:+.0f} us"]
@@ -98,8 +98,8 @@ def _shown(report: CauseReport) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_causes(name: str, tmp_path: Path) -> None:
     base, new = CASES[name]
-    report = _causes(_runs(base, tmp_path / "base"), _runs(new, tmp_path / "new", first_seed=101))
-    path, text = GOLDEN / f"{name}.txt", _shown(report)
+    report = _causes(runs_of(base, tmp_path / "base"), runs_of(new, tmp_path / "new", first_seed=101))
+    path, text = GOLDEN / f"{name}.txt", shown(report)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it anew"
@@ -110,15 +110,15 @@ def test_every_golden_file_has_a_case() -> None:
 
 
 def test_a_copy_has_no_causes_and_no_rest(tmp_path: Path) -> None:
-    runs = _runs(GPU_JOB.but(ranks=2), tmp_path / "base")
+    runs = runs_of(GPU_JOB.but(ranks=2), tmp_path / "base")
     report = _causes(runs, runs)
     assert (report.causes, report.rest, report.notes) == ((), 0.0, ())
 
 
 def test_several_runs_a_side_narrow_the_interval(tmp_path: Path) -> None:
     base, new = CPU_JOB.but(noise=0.05), CPU_JOB.edited("aten::gelu", us=1900).but(noise=0.05)
-    one = _causes(_runs(base, tmp_path / "b1"), _runs(new, tmp_path / "n1", first_seed=50))
-    five = _causes(_runs(base, tmp_path / "b5", 5), _runs(new, tmp_path / "n5", 5, first_seed=50))
+    one = _causes(runs_of(base, tmp_path / "b1"), runs_of(new, tmp_path / "n1", first_seed=50))
+    five = _causes(runs_of(base, tmp_path / "b5", 5), runs_of(new, tmp_path / "n5", 5, first_seed=50))
     assert [cause.kind for cause in (*one.causes, *five.causes)] == ["slower", "slower"]
     widths = [cause.high - cause.low for cause in (one.causes[0], five.causes[0])]
     assert widths[1] < widths[0] / 1.5
@@ -139,7 +139,7 @@ _JOBS = st.builds(
 @given(base=_JOBS, new=_JOBS)
 def test_causes_close_and_negate(base: Job, new: Job, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("jobs")
-    runs = _runs(base, folder / "base", first_seed=base.seed), _runs(new, folder / "new", first_seed=new.seed)
+    runs = runs_of(base, folder / "base", first_seed=base.seed), runs_of(new, folder / "new", first_seed=new.seed)
     report, swapped = _causes(*runs), _causes(*reversed(runs))
     for found in (report, swapped):
         times = [cause.change_per_step for cause in found.causes if cause.metric == "time"]
@@ -155,14 +155,14 @@ def test_causes_close_and_negate(base: Job, new: Job, tmp_path_factory: pytest.T
 @given(shuffle=st.integers(0, 10_000))
 def test_the_order_of_events_changes_nothing(shuffle: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder, job = tmp_path_factory.mktemp("order"), GPU_JOB.but(ranks=2)
-    base = _runs(job, folder / "base")
-    plain = _causes(base, _runs(job.edited("aten::mm", us=5000), folder / "new"))
-    mixed = _causes(base, _runs(job.edited("aten::mm", us=5000), folder / "mixed", shuffle=shuffle))
+    base = runs_of(job, folder / "base")
+    plain = _causes(base, runs_of(job.edited("aten::mm", us=5000), folder / "new"))
+    mixed = _causes(base, runs_of(job.edited("aten::mm", us=5000), folder / "mixed", shuffle=shuffle))
     assert mixed == plain
 
 
 def test_the_times_of_a_tree_are_those_of_its_steps(tmp_path: Path) -> None:
-    (run,) = _runs(GPU_JOB.but(ranks=2), tmp_path / "base")
+    (run,) = runs_of(GPU_JOB.but(ranks=2), tmp_path / "base")
     times = {series.key.label("rank"): series.values for series in run.series if series.key.metric == "step.time"}
     assert len(run.call_trees) == 2
     for tree in run.call_trees:

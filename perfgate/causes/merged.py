@@ -1,0 +1,205 @@
+"""One call tree of several: of the ranks of a run, or of the runs of two sides.
+
+Nodes are the same if their paths are. A stored tree may have pooled small calls into the node that made them. Then no
+other tree may have them as nodes, or they would seem to have appeared: they count for that node, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+
+Floats = npt.NDArray[np.float64]
+Masks = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+#: The call trees of one run, one for each rank, or one for all.
+RunTrees = Sequence[CallTree]
+#: A child of a node.
+_Child = tuple[str, NodeKind]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A tree in a union: where each of its nodes is, and which of them are pooled there; (nodes of the tree,)."""
+
+    tree: CallTree
+    at: Numbers
+    is_pooled: Masks
+
+    def sums(self, values: Floats, count: int) -> Floats:
+        """The counts or durations of the nodes of the union, (count, s): without those of pooled calls."""
+        found = np.zeros((count, values.shape[1]))
+        own = ~self.is_pooled
+        found[self.at[own]] = values[own]
+        return found
+
+    def wall(self, values: Floats, count: int) -> Floats:
+        """The wall time or memory of the nodes of the union, (count, ...); a node has that of its pooled calls."""
+        found, own = np.zeros((count, *values.shape[1:])), ~self.is_pooled
+        found[self.at[own]] = values[own]
+        np.add.at(found, self.at[self.is_pooled], values[self.is_pooled])
+        return found
+
+    def error(self, count: int) -> Floats:
+        """The standard error of the mean of each node of the union, (count,); zeros for a tree of events."""
+        found = np.zeros(count)
+        if self.tree.error is not None:
+            found[self.at] = self.tree.error
+        return found
+
+
+class Union:
+    """The nodes of several trees, by path."""
+
+    def __init__(self, trees: Iterable[CallTree]) -> None:
+        trees = list(trees)
+        self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
+        self._known: dict[tuple[int, str, str], int] = {}
+        #: By path: the children of a node whose other children are pooled.
+        self._own = _own_children(trees)
+        self._paths: list[tuple[_Child, ...]] = [()]
+        self.placed = [self._place(tree) for tree in trees]
+
+    def first(self) -> Floats:
+        """The time of the first call of each node in s, (n,)."""
+        found = np.full(len(self.nodes), np.inf)
+        for one in self.placed:
+            if one.tree.first is not None:
+                np.minimum.at(found, one.at, one.tree.first)
+        return found
+
+    def _place(self, tree: CallTree) -> Placed:
+        at, is_pooled = np.zeros(len(tree.nodes), np.int64), np.zeros(len(tree.nodes), bool)
+        for index, node in enumerate(tree.nodes[1:], 1):
+            parent = int(at[node.parent])
+            if self._own and (is_pooled[node.parent] or self._pools(parent, (node.name, node.kind))):
+                at[index], is_pooled[index] = parent, True
+                continue
+            key = (parent, node.name, node.kind)
+            if key not in self._known:
+                self._known[key] = len(self.nodes)
+                self.nodes.append(replace(node, parent=parent))
+                if self._own:
+                    self._paths.append((*self._paths[parent], (node.name, node.kind)))
+            at[index] = self._known[key]
+        return Placed(tree, at, is_pooled)
+
+    def _pools(self, parent: int, child: _Child) -> bool:
+        own = self._own.get(self._paths[parent])
+        return own is not None and child not in own
+
+
+def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Child]]:
+    """By the path of each node that pools calls in some tree: the children that all such trees keep."""
+    found: dict[tuple[_Child, ...], set[_Child]] = {}
+    for tree in trees:
+        if not tree.pooled:
+            continue
+        paths: list[tuple[_Child, ...]] = [()]
+        children: dict[int, set[_Child]] = defaultdict(set)
+        for node in tree.nodes[1:]:
+            paths.append((*paths[node.parent], (node.name, node.kind)))
+            children[node.parent].add((node.name, node.kind))
+        for node_index in tree.pooled:
+            path, own = paths[node_index], children[node_index]
+            found[path] = found[path] & own if path in found else own
+    return found
+
+
+def merged(trees: RunTrees) -> CallTree:
+    """Return the mean of the ranks of a run, at least one, with the wall time of each rank."""
+    if len(trees) == 1 and trees[0].rank_wall is not None:
+        return trees[0]
+    union = Union(trees)
+    count, steps = len(union.nodes), min(tree.wall.shape[1] for tree in trees)
+    counts, busy, wall = (np.zeros((count, steps)) for _ in range(3))
+    walls: dict[str, list[Floats]] = defaultdict(list)
+    memory: list[Floats] = []
+    errors = [one.error(count) / len(trees) for one in union.placed if one.tree.error is not None]
+    for one in union.placed:
+        tree = one.tree
+        counts += one.sums(tree.counts[:, :steps], count) / len(trees)
+        busy += one.sums(tree.busy[:, :steps], count) / len(trees)
+        wall += one.wall(tree.wall[:, :steps], count) / len(trees)
+        walls[tree.rank].append(one.wall(tree.wall.mean(axis=1), count))
+        if tree.memory is not None:
+            memory.append(one.wall(tree.memory, count))
+    peaks = [tree.peak for tree in trees if tree.peak is not None]
+    return CallTree(
+        "",
+        tuple(union.nodes),
+        counts,
+        busy,
+        wall,
+        memory=np.mean(memory, axis=0) if memory else None,
+        peak=float(np.mean(peaks)) if peaks else None,
+        first=union.first(),
+        has_steps=all(tree.has_steps for tree in trees),
+        error=np.sqrt(np.square(errors).sum(axis=0)) if errors else None,
+        steps=min(tree.steps or tree.wall.shape[1] for tree in trees),
+        rank_wall={rank: np.mean(found, axis=0) for rank, found in walls.items()},
+    )
+
+
+def in_groups(tree: CallTree, groups: int) -> CallTree:
+    """Return a tree whose steps are joined to a number of groups, each with the means of its steps.
+
+    Groups of one step more count as much as the others; the rows are scaled to have the mean of all steps again.
+    """
+    steps = tree.wall.shape[1]
+    if steps <= groups:
+        return tree
+    group = np.arange(steps) * groups // steps
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    sizes = np.diff(begins, append=steps)
+
+    def joined(values: Floats) -> Floats:
+        means = np.add.reduceat(values, begins, axis=1) / sizes
+        whole, found = values.mean(axis=1, keepdims=True), means.mean(axis=1, keepdims=True)
+        scaled: Floats = means * np.divide(whole, found, out=np.ones_like(found), where=found > 0)
+        return scaled
+
+    counts, busy, wall = map(joined, (tree.counts, tree.busy, tree.wall))
+    return replace(tree, counts=counts, busy=busy, wall=wall, steps=tree.steps or steps)
+
+
+def with_pools(tree: CallTree, share: float) -> CallTree:
+    """Return a tree in which calls with less than a share of the step count for the node that made them."""
+    least = share * float(tree.step_times.mean())
+    below, large = tree.wall.mean(axis=1), tree.busy.mean(axis=1) >= least
+    for at in range(len(tree.nodes) - 1, 0, -1):
+        parent = tree.nodes[at].parent
+        large[at] |= below[at] >= least
+        below[parent] += below[at]
+        large[parent] |= large[at]
+    large[0] = True
+    target = np.cumsum(large) - 1
+    for at in np.flatnonzero(~large).tolist():
+        target[at] = target[tree.nodes[at].parent]
+    kept = np.flatnonzero(large)
+    holders = {int(target[at]) for at in (*np.flatnonzero(~large).tolist(), *tree.pooled)}
+
+    def summed(values: Floats) -> Floats:
+        found = np.zeros((len(kept), *values.shape[1:]))
+        np.add.at(found, target, values)
+        return found
+
+    return replace(
+        tree,
+        nodes=tuple(
+            replace(tree.nodes[at], parent=int(target[tree.nodes[at].parent]) if at else -1) for at in kept.tolist()
+        ),
+        counts=tree.counts[kept],
+        busy=tree.busy[kept],
+        wall=summed(tree.wall),
+        memory=None if tree.memory is None else summed(tree.memory),
+        first=None if tree.first is None else tree.first[kept],
+        rank_wall=None if tree.rank_wall is None else {rank: summed(wall) for rank, wall in tree.rank_wall.items()},
+        pooled=frozenset(holders),
+    )

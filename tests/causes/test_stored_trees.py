@@ -1,0 +1,197 @@
+"""The call tree of a stored run: causes against it are those against its trace, whatever its size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Done, write_rules
+from made_traces import GPU_JOB, Job, write
+from test_causes import CASES, runs_of, shown
+
+from perfgate.baselines.stored_trees import StoredTrees, read_tree, write_tree
+from perfgate.causes.find import find_causes
+from perfgate.causes.merged import with_pools
+from perfgate.core.call_trees import CallNode, CallTree
+
+Command = Callable[..., Done]
+
+_ROOM = 256 << 10
+_FOUR = GPU_JOB.but(ranks=4)
+_SLOWER = GPU_JOB.edited("aten::mm", us=4500)
+
+
+def stored(trees: tuple[CallTree, ...], room: int = _ROOM) -> tuple[CallTree, ...]:
+    """The trees after storing and reading them."""
+    text = write_tree(trees, room)
+    assert text is not None
+    assert len(json.dumps(text)) <= room
+    return tuple(StoredTrees(text))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("unchanged-cpu", "other-steps")])
+def test_a_stored_base_has_the_same_causes(name: str, tmp_path: Path) -> None:
+    job, other = CASES[name]
+    base, new = runs_of(job, tmp_path / "base"), runs_of(other, tmp_path / "new", first_seed=101)
+    other_device = len({run.environment.get("gpu") for run in (*base, *new)}) > 1
+    sides = [run.call_trees for run in base], [run.call_trees for run in new]
+    from_trace = find_causes(*sides, other_device=other_device)
+    from_store = find_causes([stored(tuple(trees)) for trees in sides[0]], sides[1], other_device=other_device)
+    assert shown(from_store) == shown(from_trace)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
+@pytest.mark.parametrize(
+    ("job", "kinds"),
+    [(_FOUR, []), (_FOUR.edited("aten::mm", us=4500), ["slower"]), (_FOUR.but(slow=((2, 1.2),)), ["slow rank"])],
+    ids=["unchanged", "slower", "slow rank"],
+)
+def test_pooled_calls_never_appear(job: Job, kinds: list[str], share: float, tmp_path: Path) -> None:
+    (base,), (new,) = runs_of(_FOUR, tmp_path / "base"), runs_of(job, tmp_path / "new", first_seed=101)
+    (whole,) = stored(tuple(base.call_trees))
+    small = with_pools(whole, share)
+    assert small.pooled
+    np.testing.assert_allclose(small.step_times, whole.step_times)
+    for sides in (([[small]], [new.call_trees]), ([[small], [whole]], [new.call_trees])):
+        found = find_causes(*sides)
+        assert [cause.kind for cause in found.causes] == kinds
+        explained = sum(cause.change_per_step for cause in found.causes)
+        assert explained + found.rest == pytest.approx(found.new_step - found.base_step)
+
+
+def _large(ranks: int, nodes: int) -> tuple[CallTree, ...]:
+    """The trees of a large job in which every rank differs everywhere, and one is slow in one place."""
+    random = np.random.default_rng(1)
+    places = [CallNode("step", "step", -1)]
+    places += [CallNode(f"aten::operator_number_{at}", "operator", (at - 1) // 4) for at in range(1, nodes)]
+    size = random.lognormal(0, 2, nodes)[:, None] / nodes / 100
+    walls = [size * random.normal(1, 0.02, (nodes, 12)) for _ in range(ranks)]
+    first = np.arange(nodes) * 1e-6
+    walls[ranks // 2][int(np.argmax(size))] *= 1.5
+    return tuple(
+        CallTree(str(rank), tuple(places), np.ones((nodes, 12)), wall, wall, first=first)
+        for rank, wall in enumerate(walls)
+    )
+
+
+@pytest.mark.parametrize(("ranks", "nodes", "room"), [(1, 4000, _ROOM), (64, 800, 64 << 10), (1024, 60, 96 << 10)])
+def test_a_tree_shrinks_until_it_fits(ranks: int, nodes: int, room: int) -> None:
+    trees = _large(ranks, nodes)
+    (tree,) = stored(trees, room)
+    mean = np.mean([one.step_times.mean() for one in trees])
+    assert tree.step_times.mean() == pytest.approx(mean, rel=1e-5)
+    assert len(tree.ranks) == ranks
+    by_rank = {rank: float(wall.sum()) for rank, wall in (tree.rank_wall or {}).items()}
+    assert max(by_rank, key=lambda rank: by_rank[rank]) == str(ranks // 2)
+
+
+def test_nothing_is_stored_where_nothing_fits() -> None:
+    assert write_tree(_large(1, 100), 200) is None
+
+
+_NO_SUCH_CALLER = {
+    "ranks": [""],
+    "steps": 1,
+    "groups": 1,
+    "names": [["step", "step"]],
+    "parents": [-1, 9],
+    "called": [0, 0],
+    "first": [0, 0],
+    "counts": [1, 1],
+    "busy": [0, 0],
+    "wall": [1, 1],
+}
+
+
+@pytest.mark.parametrize("text", ["", "[1", "{}", '{"ranks":["0"]}', json.dumps(_NO_SUCH_CALLER)])
+def test_a_damaged_tree_is_no_tree(text: str) -> None:
+    assert read_tree(text) is None
+    assert not StoredTrees(text)
+
+
+def _approved(perfgate: Command, folder: Path, *rules: str) -> Path:
+    """A folder with rules, three stored runs, and their traces."""
+    write_rules(folder, *rules)
+    places = [write(GPU_JOB.but(seed=seed), folder / f"main-{seed}") for seed in (1, 2, 3)]
+    assert perfgate("baseline", "approve", *(place.name for place in places), "--reason", "first").code == 0
+    return folder
+
+
+def test_check_finds_the_cause_in_the_stored_base(perfgate: Command, folder: Path) -> None:
+    _approved(perfgate, folder, "step.time within 5% of baseline", "kernel.* within 5% of baseline")
+    write(_SLOWER.but(seed=101), folder / "new")
+    done = perfgate("check", "new", "--json", "report.json")
+    report = json.loads((folder / "report.json").read_text())
+    (cause,) = report["causes"]
+    assert (cause["kind"], cause["where"]) == ("slower", "backward/aten::mm/sm90_gemm_nt")
+    assert set(cause["verdicts"]) == {
+        "step.time within 5% of baseline",
+        "kernel.* within 5% of baseline: kernel.sm90_gemm_nt within 5% of baseline",
+    }
+    assert (done.code, report["exit_code"]) == (3, 3)  # one new run: suspect, with or without causes
+
+
+def test_a_replaced_kernel_is_one_cause_and_nothing_to_approve(perfgate: Command, folder: Path) -> None:
+    _approved(perfgate, folder, "kernel.* within 5% of baseline")
+    write(GPU_JOB.edited("aten::linear", kernel="cutlass_gemm_simt", us=2600).but(seed=101), folder / "new")
+    done = perfgate("check", "new", "--json", "report.json")
+    report = json.loads((folder / "report.json").read_text())
+    (cause,) = report["causes"]
+    assert (done.code, cause["kind"]) == (3, "replaced")
+    absent = [verdict for verdict in report["verdicts"] if verdict["outcome"] == "error"]
+    assert [verdict["id"] for verdict in absent] == cause["verdicts"]
+    for verdict in absent:
+        assert "forward / aten::linear / cutlass_gemm_simt" in verdict["next_step"]
+        assert verdict["next"]["action"] == "find-cause"
+    assert report["approve_command"] is None
+    assert "baseline" not in "".join(verdict["next_step"] for verdict in absent).replace("baseline add", "")
+
+
+def test_a_check_that_passes_decodes_no_tree(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _approved(perfgate, folder, "step.time within 50% of baseline")
+    write(GPU_JOB.but(seed=101), folder / "new")
+    monkeypatch.setattr("perfgate.baselines.stored_trees.read_tree", lambda text: pytest.fail("decoded"))
+    done = perfgate("check", "new", "--json", "report.json")
+    assert (done.code, "causes" in json.loads((folder / "report.json").read_text())) == (0, False)
+
+
+def test_add_completes_a_run_that_has_no_tree(perfgate: Command, folder: Path) -> None:
+    _approved(perfgate, folder, "step.time within 5% of baseline")
+    _without_trees(folder)
+    assert "filled in" in (done := perfgate("baseline", "add", "main-1")).out
+    assert "the call tree" in done.out
+    assert sum('"call_tree"' in path.read_text() for path in (folder / "baselines").rglob("*.json")) == 1
+
+
+def test_a_base_without_trees_says_how_to_get_causes(perfgate: Command, folder: Path) -> None:
+    _approved(perfgate, folder, "step.time within 5% of baseline")
+    _without_trees(folder)
+    write(_SLOWER.but(seed=101), folder / "new")
+    said = " ".join(perfgate("check", "new").out.split())
+    assert "no causes: the stored runs have no call tree" in said
+    assert "perfgate baseline add main-1" in said
+
+
+def _without_trees(folder: Path) -> None:
+    """Make the stored runs those of an older version."""
+    import msgspec
+
+    from perfgate.baselines.files import STORED_RUN
+
+    for path in (folder / "baselines").rglob("*.json"):
+        file, _ = STORED_RUN.decode(path.name, path.read_bytes())
+        assert file is not None
+        path.write_bytes(STORED_RUN.encode(msgspec.structs.replace(file, call_tree=msgspec.UNSET)))
+
+
+def test_the_same_traces_give_the_same_bytes(tmp_path: Path) -> None:
+    (run,) = runs_of(_FOUR, tmp_path / "a")
+    (again,) = runs_of(_FOUR, tmp_path / "b")
+    assert write_tree(tuple(run.call_trees), _ROOM) == write_tree(tuple(again.call_trees), _ROOM)
+    one = stored(tuple(run.call_trees))
+    assert write_tree(one, _ROOM) == write_tree(tuple(run.call_trees), _ROOM)
+    assert replace(one[0], rank_wall=None).ranks == ("",)
