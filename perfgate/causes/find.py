@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from perfgate.causes.align import Alignment, align, incomparable, is_of_metrics, obstacle_to_causes, same_ranks
 from perfgate.causes.consequences import Explanation
 from perfgate.causes.edits import Edit, find_edits, kind_of, subtree, sync_nodes
@@ -33,6 +35,7 @@ _REPLACED = 0.02
 _LARGEST_SHARE = 2.0
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a time near the largest float has an infinite variance
 def find_causes(
     base: Sequence[RunTrees],
     new: Sequence[RunTrees],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.series_trees import timer_trees
 from perfgate.core import Run
@@ -12,6 +14,7 @@ from perfgate.core import Run
 _MAKERS: tuple[Callable[[Run], RunTrees], ...] = (timer_trees,)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a time near the largest float has an infinite variance
 def trees_of_runs(base: Sequence[Run], new: Sequence[Run]) -> tuple[list[RunTrees], list[RunTrees]] | None:
     """Return the trees of the runs of both sides that have any, one for each rank of a run.
 

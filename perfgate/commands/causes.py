@@ -46,6 +46,8 @@ def explained(
     """Return the causes of a case, its verdicts with steps that name them, and a warning if its base has no trees."""
     base = case.baseline
     found = causes_of(base.runs, case.new, verdicts, components_of(case.ruleset))
+    if not any(run.call_trees for run in case.new):
+        return found, verdicts, []
     if found is not None or base.place is None or not any("torch-trace" in run.format for run in base.runs):
         return found, advised(verdicts, found), []
     step = complete_base(case.accept, sources_of(base.runs))

@@ -98,7 +98,7 @@ def test_parts_that_no_rule_names_are_known_from_their_summaries(perfgate: Comma
     write_log(folder / "base.log", **timers(1, 100, 150, 50))
     write_log(folder / "new.log", **timers(7, 100, 150, 90))
     assert perfgate("baseline", "approve", "base.log", "--reason", "first").code == 0
-    assert "explained by backward_allreduce" in " ".join(perfgate("check", "new.log").out.split())
+    assert "explained by backward_allreduce" in " ".join(perfgate("check", "new.log", "--verbose").out.split())
 
 
 def test_parts_that_the_baseline_does_not_have_are_listed(perfgate: Command, folder: Path) -> None:
@@ -107,7 +107,7 @@ def test_parts_that_the_baseline_does_not_have_are_listed(perfgate: Command, fol
     write_log(folder / "new.log", **timers(7, 100, 150, 90))
     assert perfgate("baseline", "approve", "base.log", "--reason", "first").code == 0
     advice = "the baseline has none of backward_inner, backward_allreduce; a run that is stored now has them"
-    assert advice in " ".join(perfgate("check", "new.log").out.split())
+    assert advice in " ".join(perfgate("check", "new.log", "--verbose").out.split())
 
 
 def test_a_rank_that_alone_became_slow_is_named(perfgate: Command, folder: Path) -> None:
