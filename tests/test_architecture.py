@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "readers": {"core", "documents"},
     "judge": {"core", "rules", "stats"},
     "causes": {"core", "stats"},
+    "bisect": {"core", "documents", "stats", "rules", "judge", "workspace"},
     "editor": {"core", "documents", "rules"},
     "analysis": {"core", "rules", "stats", "judge"},
     "workspace": {"core", "documents", "rules", "readers"},
@@ -75,7 +76,7 @@ HOMES = {
     "pytest": {"integrations.pytest_plugin"},
     "transformers": {"integrations.transformers"},
     "numpy": {
-        *("core", "stats", "readers", "judge", "analysis", "baselines", "causes", "history"),
+        *("core", "stats", "readers", "judge", "analysis", "baselines", "causes", "history", "bisect"),
         "workspace.sidecars",
     },
 }

@@ -1,0 +1,133 @@
+"""What to measure next: the position that is expected to tell most about the place of the change, for its cost.
+
+The information of a measurement is the mutual information of its value and the cell of the largest change: Lindley,
+"On a measure of the information provided by an experiment" (1956); MacKay, "Information-based objective functions for
+active data selection" (1992). It is integrated over a grid of values. Measured positions are candidates, too: to
+measure an end again is how drift and noise become known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from perfgate.bisect.posterior import IntArray, Posterior
+from perfgate.stats.distributions import FloatArray
+
+#: How many values of a measurement are tried.
+_VALUES = 48
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A position that may be measured next, and the expected information in bits."""
+
+    position: int
+    bits: float
+
+
+def candidates(found: Posterior, skipped: Collection[int] = ()) -> list[int]:
+    """Return the positions worth measuring: all measured ones, and the middle of each cell as far as it is allowed.
+
+    Positions in `skipped` cannot be measured.
+    """
+    positions = [int(edge) for edge in found.edges]
+    for low, high in pairwise(positions):
+        inside = nearest_to_middle(low, high, skipped)
+        if inside is not None:
+            positions.append(inside)
+    return positions
+
+
+def nearest_to_middle(low: int, high: int, skipped: Collection[int]) -> int | None:
+    """Return the position between two others, exclusive, that is nearest to their middle and not skipped, or None."""
+    middle = (low + high) // 2
+    for distance in range(high - low):
+        for position in (middle - distance, middle + distance):
+            if low < position < high and position not in skipped:
+                return position
+    return None
+
+
+def best(found: Posterior, positions: Sequence[int], cost: Callable[[int], float]) -> Candidate:
+    """Return the position with the most expected information for its cost.
+
+    Parameters
+    ----------
+    cost : returns the cost of a measurement of a position, in any unit.
+    """
+    bits = information(found, positions)
+    worth = bits / np.array([cost(position) for position in positions])
+    chosen = int(worth.argmax())
+    return Candidate(positions[chosen], float(bits[chosen]))
+
+
+def information(found: Posterior, positions: Sequence[int]) -> FloatArray:
+    """Return the expected information of a measurement of each position, in bits, (len(positions),)."""
+    return np.array([_information(found, position) for position in positions])
+
+
+def entropy(found: Posterior, skipped: Collection[int] = ()) -> float:
+    """Return the uncertainty about the gap of the largest change in bits. Gaps that cannot be told apart are one."""
+    total = _surprise(found.nothing)
+    for cell, probability in enumerate(found.cells):
+        low, high = int(found.edges[cell]), int(found.edges[cell + 1])
+        apart = high - low - sum(low < position < high for position in skipped)
+        total += _surprise(float(probability)) + float(probability) * math.log2(apart)
+    return total
+
+
+def _surprise(probability: float) -> float:
+    return -probability * math.log2(probability) if probability > 0 else 0.0
+
+
+def _information(found: Posterior, position: int) -> float:
+    """Return the mutual information of a measurement of a position and the place of the largest change, in bits."""
+    mean, variance, weight, places = _outcomes(found, position)
+    spread = np.sqrt(variance)
+    centre = float(weight @ mean)
+    reach = 4 * math.sqrt(float(weight @ (variance + (mean - centre) ** 2)))
+    values = np.linspace(centre - reach, centre + reach, _VALUES)
+    density = np.exp(-(((values - mean[:, None]) / spread[:, None]) ** 2) / 2)
+    density /= np.maximum(density.sum(axis=1, keepdims=True), _TINY)
+    by_place = np.zeros((len(found.cells) + 2, _VALUES))
+    np.add.at(by_place, places, weight[:, None] * density)
+    independent = by_place.sum(axis=1, keepdims=True) * by_place.sum(axis=0)
+    ratio = np.maximum(by_place, _TINY) / np.maximum(independent, _TINY)
+    return float((by_place * np.log2(ratio)).sum())
+
+
+def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    """Return what a measurement of a position would be under each hypothesis.
+
+    A hypothesis with a change in the cell of the position is split: the change comes before the position, or after it.
+
+    Returns
+    -------
+    The mean and the variance of the value, (v,) each, the probability of the hypothesis, and the place of its largest
+    change: 0 for none, 1 + c for cell c, and a place of its own for the part of the cell before the position.
+    """
+    hypotheses, count = found.hypotheses, len(found.cells)
+    cell = min(int(np.searchsorted(found.edges, position, side="right")) - 1, count - 1)
+    low, high = int(found.edges[cell]), int(found.edges[cell + 1])
+    steps = np.append((np.arange(count) < cell).astype(np.float64), 0.0)  # the last one is for cell -1
+    steps[cell] = float(position == high)
+    is_split = (hypotheses.cells == cell).any(axis=1) & (low < position < high)
+    before = np.flatnonzero(is_split)
+    owner = np.concatenate([np.arange(len(is_split)), before])
+    is_before = np.arange(len(owner)) >= len(is_split)
+    cells = hypotheses.cells[owner]
+    in_cell = cells == cell
+    pull = np.append(found.next.pull, 0.0)
+    factor = np.where(is_before[:, None] & in_cell, 1.0, steps[cells]) - pull[cells]
+    mean = found.next.centre + (factor * hypotheses.mean[owner]).sum(axis=1)
+    variance = found.next.variance + np.einsum("va,vab,vb->v", factor, hypotheses.covariance[owner], factor)
+    part = (position - low) / (high - low)
+    share = np.where(is_before, part, np.where(is_split[owner], 1 - part, 1.0))
+    places = np.where(is_before & in_cell[:, 0], count + 1, cells[:, 0] + 1)
+    return mean, variance, hypotheses.weight[owner] * share, places

@@ -1,0 +1,383 @@
+"""The probability of each place in an ordered list at which the level of a metric changed.
+
+The model of measurement i, the logarithm of the metric at position p of a list of n positions:
+
+    y = level + drift * hours + session + change [p >= g] + other [p >= k] + noise
+
+with no change, one change at the gap g in 1..n-1 (the first position with the new level), or a second, smaller one at
+k. Positions that were not measured cannot be told apart, so the gaps between two neighbouring measured positions are
+one `cell`, and one likelihood for each cell and each pair of cells is enough, whatever n is.
+
+Level, drift and sessions have normal priors and integrate out in closed form. So do the changes: the prior of the size
+of a change is log-uniform from the tolerance upwards, with either sign, as a mixture of normal distributions. The
+standard deviation of the noise is integrated over a grid. Regression with a normal prior: Bishop, "Pattern Recognition
+and Machine Learning" (2006), 3.3 and 3.5. A change point with unknown parameters: Smith, "A Bayesian approach to
+inference about a change-point" (1975).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.stats.distributions import FloatArray, normal_tail
+from perfgate.stats.history import DEFAULT
+
+#: The standard deviations of the noise that are tried, from .02 % to 50 %.
+_NOISES = np.geomspace(2e-4, 0.5, 33)
+#: The ratio of two sizes of a change that are tried, and the spread around each, relative to it: they overlap. The
+#: smallest is twice the tolerance, as in `at_worst`; its spread reaches down to the tolerance.
+_SIZE_STEP, _SIZE_SPREAD = 2.0, 0.35
+#: The largest size of a change, as a logarithm: a factor of 20.
+_LARGEST = 3.0
+#: The standard deviation of a second change, relative to the largest one.
+_OTHER_SPREAD = 0.5
+#: The prior standard deviation of the level: any level is possible.
+_LEVEL = 1.0
+#: The order of two programs that take turns moves their ratio by up to this much (`judge.pairs.LEAST_TOLERANCE`).
+_ORDER = 0.006
+#: The prior standard deviations of the drift, per hour, and of the level of a later session.
+_DRIFT, _SESSION = 0.008, 0.02
+#: The prior probability that nothing changed, and that something else changed if something did.
+_NOTHING, _ANOTHER = 0.2, 0.05
+_TINY = 1e-300
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measurement of a position.
+
+    `log_value` is the logarithm of the metric, or of its ratio to position 0 for pairs. `hours` is the time since the
+    search began, `session` counts the interruptions before it, and `within` is the variance of `log_value` as estimated
+    within the run; 0 if that is unknown.
+    """
+
+    position: int
+    log_value: float
+    hours: float = 0.0
+    session: int = 0
+    within: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is known before anything is measured.
+
+    `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative
+    standard deviation between runs, with `d0` degrees of freedom. With `paired`, measurements are ratios to position 0,
+    so there is no level and no drift to estimate.
+    """
+
+    positions: int
+    tolerance: float = 0.02
+    s0: float = DEFAULT.s0
+    d0: float = DEFAULT.d0
+    paired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hypotheses:
+    """The hypotheses, with what the measurements say of the changes under each.
+
+    `cells` is (h, 2): the cell of the largest change and that of the other one, -1 without it. `weight` is (h,) and
+    sums to 1. `mean` (h, 2) and `covariance` (h, 2, 2) are of the two changes, as logarithms; 0 without one.
+    """
+
+    cells: IntArray
+    weight: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a measurement now would be, as far as it depends on the level, the drift and the session.
+
+    Its mean is `centre` - sum(`pull[c]` change_c) over the cells c of the changes, plus those changes that are at or
+    before its position. Its variance without that of the changes is `variance`, the noise included.
+    """
+
+    centre: float
+    pull: FloatArray
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """The answer of `posterior`.
+
+    `edges` are the m measured positions in order; cell j is the gaps edges[j] + 1 .. edges[j + 1]. `cells` is (m - 1,):
+    the probability that the largest change is in that cell, and `changed` that any change is. `nothing` is the
+    probability of no change, `another` that of a second change, `noise` the standard deviation of one measurement
+    beyond what is known within it, and `drift` the change of the level per hour, as a logarithm.
+    """
+
+    model: Model
+    edges: IntArray
+    cells: FloatArray
+    changed: FloatArray
+    nothing: float
+    another: float
+    noise: float
+    drift: float
+    hypotheses: Hypotheses
+    next: Prediction = field(repr=False)
+
+    def gap_probabilities(self) -> FloatArray:
+        """Return the probability of a change at each gap, (n - 1,); index 0 is the gap before position 1."""
+        widths = np.diff(self.edges)
+        return np.repeat(self.changed / widths, widths)
+
+    def change(self, cell: int, confidence: float = 0.95) -> tuple[float, float, float]:
+        """Return the logarithm of the change in a cell, if it is the largest, with its two-sided interval."""
+        found = self.hypotheses
+        weight = found.weight * (found.cells[:, 0] == cell)
+        return _mixture(weight, found.mean[:, 0], found.covariance[:, 0, 0], confidence)
+
+    def exceeds(self, bound: float) -> float:
+        """Return the probability that the logarithms of the ends differ by more than a bound, in either direction."""
+        mean = self.hypotheses.mean.sum(axis=1)
+        spread = np.sqrt(np.maximum(self.hypotheses.covariance.sum(axis=(1, 2)), 1e-18))
+        beyond = normal_tail((bound - mean) / spread) + normal_tail((bound + mean) / spread)
+        return float(self.hypotheses.weight @ beyond)
+
+
+def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
+    """Return the probability of each place of the change.
+
+    Parameters
+    ----------
+    measurements : in order of time; the last position must be among them, and the first one unless they are pairs.
+
+    Raises
+    ------
+    ValueError : if an end was not measured, or a position is not in the list.
+    """
+    places = np.array([one.position for one in measurements], dtype=np.int64)
+    edges = np.unique(np.append(places, 0) if model.paired else places)
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != model.positions - 1:
+        raise ValueError("measure the first and the last position first, and no position outside of the list")
+    design = _Design.of(model, measurements, edges)
+    log_noise, sizes = _log_noise_prior(model), _sizes(model.tolerance)
+    widths = np.diff(edges).astype(np.float64)
+    groups = [_no_change(design, log_noise), _one_change(design, log_noise, sizes, widths)]
+    if len(widths) > 1:
+        # Two changes are computed only for the noises that one change leaves probable.
+        mass = np.exp(groups[1].log_weight - groups[1].log_weight.max()).sum(axis=(1, 2))
+        groups.append(_two_changes(design, log_noise, sizes, widths, np.flatnonzero(mass > 1e-6 * mass.sum())))
+    peak = max(float(group.log_weight.max()) for group in groups)
+    log_total = peak + math.log(sum(float(np.exp(group.log_weight - peak).sum()) for group in groups))
+    parts = [group.moments(log_total) for group in groups]
+    weight, mean, covariance = (np.concatenate(values) for values in zip(*(part[:3] for part in parts), strict=True))
+    found = Hypotheses(np.concatenate([group.cells for group in groups]), weight, mean, covariance)
+    noise = math.sqrt(sum(part[3] for part in parts))
+    cells = np.zeros(len(widths))
+    np.add.at(cells, found.cells[1:, 0], weight[1:])
+    changed, two = cells.copy(), found.cells[:, 1] >= 0
+    np.add.at(changed, found.cells[two, 1], weight[two])
+    another = float(weight[two].sum())
+    drift = design.drift(noise, found)
+    nothing, prediction = float(weight[0]), design.predict(noise)
+    return Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction)
+
+
+def _sizes(tolerance: float) -> FloatArray:
+    """Return the sizes of a change that are tried, as logarithms, from the tolerance upwards, with either sign."""
+    smallest = 2 * math.log1p(max(tolerance, 1e-3))
+    count = 1 + max(0, math.ceil(math.log(_LARGEST / smallest, _SIZE_STEP)))
+    sizes = smallest * _SIZE_STEP ** np.arange(count)
+    return np.concatenate([sizes, -sizes])
+
+
+def _log_noise_prior(model: Model) -> FloatArray:
+    """Return the logarithm of the scaled inverse chi-square density of the noise, on the grid of its logarithms."""
+    squares = (model.s0 / _NOISES) ** 2
+    density = model.d0 / 2 * (np.log(squares) - squares)
+    density -= density.max()
+    weighed: FloatArray = density - np.log(np.exp(density).sum())
+    return weighed
+
+
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """The regression on level, drift and sessions (b columns), and on one step for each of c cells.
+
+    For each of s noises, after the b columns are integrated out: `constant` (s,) is the logarithm of the likelihood
+    without a change, and with changes d of the cells it is constant + products . d - d' gram d / 2, where `products` is
+    (s, c) and `gram` (s, c, c).
+    """
+
+    base: FloatArray
+    steps: FloatArray
+    y: FloatArray
+    within: FloatArray
+    precision: FloatArray
+    now: FloatArray
+    shift: float
+    constant: FloatArray
+    products: FloatArray
+    gram: FloatArray
+
+    @classmethod
+    def of(cls, model: Model, measurements: Sequence[Measurement], edges: IntArray) -> _Design:
+        """Make the columns, and integrate out those that do not depend on the hypothesis."""
+        places = np.array([one.position for one in measurements])
+        y = np.array([one.log_value for one in measurements])
+        within = np.array([one.within for one in measurements])
+        hours = np.array([one.hours for one in measurements])
+        sessions = np.array([one.session for one in measurements])
+        shift = 0.0 if model.paired else float(y[places == 0].mean())
+        # Each column: its values, its value now, and its prior standard deviation.
+        columns = [(np.ones(len(y)), 1.0, _ORDER if model.paired else _LEVEL)]
+        if not model.paired:
+            columns.append((hours - hours.mean(), float(hours.max() - hours.mean()), _DRIFT))
+            columns += [
+                ((sessions == session).astype(np.float64), float(session == sessions.max()), _SESSION)
+                for session in np.unique(sessions)[1:]
+            ]
+        base = np.stack([values for values, _, _ in columns], axis=1)
+        precision = np.diag([1 / spread**2 for _, _, spread in columns])
+        steps = (places[:, None] > edges[:-1]).astype(np.float64)
+        constant, products, gram = _integrated(base, steps, y - shift, _NOISES[:, None] ** 2 + within, precision)
+        now = np.array([value for _, value, _ in columns])
+        return cls(base, steps, y - shift, within, precision, now, shift, constant, products, gram)
+
+    def _at(self, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return, for one noise, the covariance of the base columns, and what the data and each cell add to them."""
+        weighed = self.base.T / (noise**2 + self.within)
+        covariance = np.linalg.inv(weighed @ self.base + self.precision)
+        return covariance, covariance @ (weighed @ self.y), covariance @ (weighed @ self.steps)
+
+    def predict(self, noise: float) -> Prediction:
+        """Return what a measurement now would be."""
+        covariance, level, pull = self._at(noise)
+        within = float(self.within.mean())
+        variance = float(self.now @ covariance @ self.now) + noise**2 + within
+        return Prediction(self.shift + float(self.now @ level), self.now @ pull, variance)
+
+    def drift(self, noise: float, found: Hypotheses) -> float:
+        """Return the mean drift per hour; 0 for pairs."""
+        if self.base.shape[1] == 1:
+            return 0.0
+        _, level, pull = self._at(noise)
+        steps = np.concatenate([pull[1], [0.0]])  # the last one is for cell -1
+        return float(level[1] - found.weight @ (steps[found.cells] * found.mean).sum(axis=1))
+
+
+def _integrated(
+    base: FloatArray, steps: FloatArray, y: FloatArray, variance: FloatArray, precision: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the constant, the products and the Gram matrix of `_Design`; `variance` is (s, measurements)."""
+    by_base = base.T / variance[:, None, :]
+    by_steps = steps.T / variance[:, None, :]
+    inner = by_base @ base + precision
+    covariance = np.linalg.inv(inner)
+    level, cross = by_base @ y, by_base @ steps
+    kept = covariance @ cross
+    products = by_steps @ y - np.einsum("sbc,sb->sc", kept, level)
+    gram = by_steps @ steps - cross.transpose(0, 2, 1) @ kept
+    squares = (y**2 / variance).sum(axis=1) - np.einsum("sb,sbd,sd->s", level, covariance, level)
+    determinants = np.log(variance).sum(axis=1) + np.linalg.slogdet(inner)[1] - np.linalg.slogdet(precision)[1]
+    return -(squares + determinants) / 2, products, gram
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Hypotheses of one kind: `log_weight` (s, z, h) over noises, sizes and cells, and the moments of the changes.
+
+    `mean` is (s, z, h, 2) and `covariance` (s, z, h, 2, 2); `noises` (s,) are those that were computed.
+    """
+
+    cells: IntArray
+    noises: FloatArray
+    log_weight: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+
+    def moments(self, log_total: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """Return the weight of each hypothesis, the moments over all noises and sizes, and its part of the noise."""
+        points = np.exp(self.log_weight - log_total)
+        weight = points.sum(axis=(0, 1))
+        share = points / np.maximum(weight, _TINY)
+        mean = np.einsum("szh,szha->ha", share, self.mean)
+        apart = self.mean - mean
+        covariance = np.einsum("szh,szhab->hab", share, self.covariance)
+        covariance += np.einsum("szh,szha,szhb->hab", share, apart, apart)
+        return weight, mean, covariance, float((points.sum(axis=(1, 2)) * self.noises**2).sum())
+
+
+def _no_change(design: _Design, log_noise: FloatArray) -> _Group:
+    log_weight = (design.constant + log_noise + math.log(_NOTHING))[:, None, None]
+    shape = log_weight.shape
+    return _Group(np.full((1, 2), -1), _NOISES, log_weight, np.zeros((*shape, 2)), np.zeros((*shape, 2, 2)))
+
+
+def _one_change(design: _Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray) -> _Group:
+    """Weigh one change in each cell. Two in one cell cannot be told from one, so their probability is added."""
+    gaps = widths.sum()
+    prior = widths / gaps
+    if gaps > 1:
+        prior = (1 - _ANOTHER) * prior + _ANOTHER * widths * (widths - 1) / (gaps * (gaps - 1))
+    diagonal = np.einsum("scc->sc", design.gram)[:, None, :]
+    precision = (1 / (_SIZE_SPREAD * sizes) ** 2)[:, None]
+    centre = sizes[:, None]
+    total = diagonal + precision
+    mean = (design.products[:, None, :] + precision * centre) / total
+    log_weight = (np.log(precision / total) + total * mean**2 - precision * centre**2) / 2
+    log_weight = log_weight + (design.constant + log_noise)[:, None, None] - math.log(len(sizes))
+    log_weight = log_weight + np.log((1 - _NOTHING) * prior)
+    means, covariances = np.zeros((*mean.shape, 2)), np.zeros((*mean.shape, 2, 2))
+    means[..., 0], covariances[..., 0, 0] = mean, 1 / total
+    count = np.arange(len(widths))
+    return _Group(np.stack([count, np.full_like(count, -1)], axis=1), _NOISES, log_weight, means, covariances)
+
+
+def _two_changes(
+    design: _Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray, kept: IntArray
+) -> _Group:
+    """Weigh two changes in different cells, the largest one first, for the noises `kept`."""
+    gaps = widths.sum()
+    first, second = np.nonzero(~np.eye(len(widths), dtype=bool))
+    prior = (1 - _NOTHING) * _ANOTHER * widths[first] * widths[second] / (gaps * (gaps - 1))
+    gram, products = design.gram[kept], design.products[kept]
+    large, small = (1 / (spread * sizes[:, None]) ** 2 for spread in (_SIZE_SPREAD, _OTHER_SPREAD))
+    a = gram[:, first, first][:, None] + large
+    b = gram[:, second, second][:, None] + small
+    c = np.broadcast_to(gram[:, first, second][:, None], a.shape)
+    u = products[:, first][:, None] + large * sizes[:, None]
+    v = np.broadcast_to(products[:, second][:, None], u.shape)
+    determinant = a * b - c * c
+    mean = np.stack([(b * u - c * v) / determinant, (a * v - c * u) / determinant], axis=-1)
+    covariance = np.stack([np.stack([b, -c], -1), np.stack([-c, a], -1)], -1) / determinant[..., None, None]
+    log_weight = (np.log(large * small / determinant) + mean[..., 0] * u + mean[..., 1] * v) / 2
+    log_weight = log_weight - (large * sizes[:, None] ** 2) / 2 + np.log(prior) - math.log(len(sizes))
+    log_weight = log_weight + (design.constant + log_noise)[kept][:, None, None]
+    return _Group(np.stack([first, second], axis=1), _NOISES[kept], log_weight, mean, covariance)
+
+
+def _mixture(
+    weight: FloatArray, mean: FloatArray, variance: FloatArray, confidence: float
+) -> tuple[float, float, float]:
+    """Return the mean and the two-sided interval of a mixture of normal distributions."""
+    weight = weight / weight.sum()
+    spread = np.sqrt(np.maximum(variance, 1e-18))
+    low, high = float((mean - 9 * spread).min()), float((mean + 9 * spread).max())
+
+    def quantile(tail: float) -> float:
+        below, above = low, high
+        for _ in range(50):
+            middle = (below + above) / 2
+            if float(weight @ normal_tail((middle - mean) / spread)) > tail:
+                below = middle
+            else:
+                above = middle
+        return (below + above) / 2
+
+    out = (1 - confidence) / 2
+    return float(weight @ mean), quantile(1 - out), quantile(out)

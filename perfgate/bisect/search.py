@@ -1,0 +1,208 @@
+"""The search for the position at which the level changed: measure, update, choose, until the answer is probable enough.
+
+Both ends are measured first, in the order first, last, last, first, so that a linear drift cancels. Only a change that
+they reproduce is searched for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Literal, Protocol, TypeAlias
+
+from perfgate.bisect.choose import best, candidates, entropy
+from perfgate.bisect.posterior import Measurement, Model, Posterior, posterior
+from perfgate.stats.distributions import t_quantile
+
+BisectOutcome: TypeAlias = Literal["found", "not-reproduced", "undecided"]
+
+#: The ends are measured until a change of them is this probable. The search may still find that nothing changed.
+_REPRODUCED = 0.6
+#: At most this part of the runs goes to ends that show no change.
+_ENDS = 0.5
+#: A change is excluded if a difference of the ends beyond the tolerance is less probable than this.
+_EXCLUDED = 0.01
+#: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
+#: tell which is larger, and both are answers.
+_LARGEST = 0.8
+#: How many positions the answer lists.
+_MOST_SUSPECTS = 100
+
+
+class NotMeasurable(Exception):
+    """Why a position cannot be measured: it does not build, or its program fails."""
+
+
+class Measurer(Protocol):
+    """Measures positions; the loop knows nothing of commits and programs."""
+
+    def measure(self, position: int) -> Measurement:
+        """Measure a position once. Raises NotMeasurable."""
+
+    def cost(self, position: int) -> float:
+        """Return the expected seconds of a measurement of a position: less if it is built already."""
+
+    def may_go_on(self) -> bool:
+        """Return whether there is time for one more measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """When the search ends: at which probability of the answer, or after how many measurements."""
+
+    confidence: float = 0.95
+    most_runs: int = 50
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All that was measured so far, in order of time, and why other positions cannot be measured."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    skipped: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A position that may have changed the level, with its probability."""
+
+    position: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The answer of `search`.
+
+    `suspects` are the positions that changed the level with a probability of .1 % or more, the most probable first.
+    `blamed` are the positions of the answer: one, or several that cannot be told apart because those between them
+    cannot be measured. `change` is relative, with its two-sided interval at the confidence of the terms: of the blamed
+    positions if they were found, and of the ends otherwise. `more_runs` is about how many more runs would do, if the
+    search ended too early.
+    """
+
+    outcome: BisectOutcome
+    suspects: tuple[Suspect, ...]
+    blamed: tuple[int, ...]
+    change: float
+    low: float
+    high: float
+    runs: int
+    more_runs: int | None
+    #: The posterior; None if an end cannot be measured.
+    posterior: Posterior | None
+    #: Why an end cannot be measured.
+    fault: str | None = None
+
+
+#: Is told of each step: the position that was chosen, and the posterior so far.
+Watcher: TypeAlias = Callable[[int, Posterior | None], None]
+
+
+def search(
+    model: Model, terms: Terms, measurer: Measurer, evidence: Evidence, watch: Watcher | None = None
+) -> SearchResult:
+    """Measure until one position has the probability, no change is there, or runs or time are used up.
+
+    Parameters
+    ----------
+    evidence : what was measured before; new measurements are added to it.
+    watch : is called before each measurement.
+    """
+    last = model.positions - 1
+    while True:
+        found = _posterior(model, evidence)
+        outcome = _outcome(found, terms, evidence) if found else None
+        if found and outcome:
+            return _result(outcome, found, terms, evidence)
+        if fault := next((evidence.skipped[end] for end in (0, last) if end in evidence.skipped), None):
+            return SearchResult("undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, fault)
+        if len(evidence.measurements) >= terms.most_runs or not measurer.may_go_on():
+            if found is None:
+                raise ValueError("there must be runs and time enough to measure both ends")
+            ended: BisectOutcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
+            return _result(ended, found, terms, evidence)
+        position = _next(found, model, measurer, evidence)
+        if watch:
+            watch(position, found)
+        try:
+            evidence.measurements.append(measurer.measure(position))
+        except NotMeasurable as why:
+            evidence.skipped[position] = str(why)
+
+
+def _posterior(model: Model, evidence: Evidence) -> Posterior | None:
+    measured = {one.position for one in evidence.measurements}
+    needed = {model.positions - 1} if model.paired else {0, model.positions - 1}
+    return posterior(model, evidence.measurements) if needed <= measured else None
+
+
+def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Evidence) -> int:
+    """Return the position to measure next: an end until a change is probable, then the most informative one."""
+    last = model.positions - 1
+    if found is None or found.nothing > 1 - _REPRODUCED:
+        ends = sum(one.position in (0, last) for one in evidence.measurements)
+        return last if model.paired or ends % 4 in (1, 2) else 0
+    positions = [place for place in candidates(found, evidence.skipped) if not (model.paired and place == 0)]
+    return best(found, positions, measurer.cost).position
+
+
+def _outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcome | None:
+    """Return the outcome if the evidence is enough, or None."""
+    bound = math.log1p(found.model.tolerance)
+    doubt = 1 - terms.confidence
+    if found.exceeds(bound) <= _EXCLUDED:
+        return "not-reproduced"
+    ends = {0, found.model.positions - 1}
+    only_ends = all(one.position in ends for one in evidence.measurements)
+    if only_ends and found.nothing > 1 - _REPRODUCED and len(evidence.measurements) >= _ENDS * terms.most_runs:
+        return "not-reproduced"
+    cell = int(found.cells.argmax())
+    low, high = int(found.edges[cell]), int(found.edges[cell + 1])
+    is_last = all(position in evidence.skipped for position in range(low + 1, high))
+    is_there = found.nothing <= doubt and found.cells[cell] >= _LARGEST
+    return "found" if is_last and is_there and found.changed[cell] >= terms.confidence * (1 - found.nothing) else None
+
+
+def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Evidence) -> SearchResult:
+    gaps = found.gap_probabilities()
+    order = sorted(range(len(gaps)), key=lambda gap: (-gaps[gap], gap))
+    suspects = tuple(Suspect(gap + 1, float(gaps[gap])) for gap in order[:_MOST_SUSPECTS] if gaps[gap] >= 0.001)
+    blamed: tuple[int, ...] = ()
+    change, more = _ends(found, terms, evidence), None
+    if outcome == "found":
+        cell = int(found.cells.argmax())
+        blamed = tuple(range(int(found.edges[cell]) + 1, int(found.edges[cell + 1]) + 1))
+        change = found.change(cell, terms.confidence)
+    elif outcome == "undecided":
+        more = _more_runs(found, evidence.skipped)
+    relative = [math.expm1(value) for value in change]
+    return SearchResult(
+        outcome, suspects, blamed, relative[0], relative[1], relative[2], len(evidence.measurements), more, found
+    )
+
+
+def _ends(found: Posterior, terms: Terms, evidence: Evidence) -> tuple[float, float, float]:
+    """Return the logarithm of last / first position from their own measurements, with its two-sided interval."""
+    values: dict[int, list[float]] = {0: [], found.model.positions - 1: []}
+    for one in evidence.measurements:
+        if one.position in values:
+            values[one.position].append(one.log_value - found.drift * one.hours)
+    first, last = values.values()
+    base = fmean(first) if not found.model.paired else 0.0
+    parts = 1 / len(last) + (0.0 if found.model.paired else 1 / len(first))
+    within = fmean(one.within for one in evidence.measurements)
+    error = math.sqrt((found.noise**2 + within) * parts)
+    freedom = found.model.d0 + max(len(evidence.measurements) - 2, 0)
+    margin = t_quantile(freedom, (1 + terms.confidence) / 2) * error
+    change = fmean(last) - base
+    return change, change - margin, change + margin
+
+
+def _more_runs(found: Posterior, skipped: Mapping[int, str]) -> int:
+    """Return about how many more runs would end the search: the bits that are missing over the bits of the next run."""
+    positions: Sequence[int] = candidates(found, skipped)
+    bits = best(found, positions, lambda _: 1.0).bits
+    return max(1, math.ceil(entropy(found, skipped) / max(bits, 1e-3)))

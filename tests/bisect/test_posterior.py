@@ -1,0 +1,119 @@
+"""The posterior against two other computations: normal distributions of all values at once, and plain integration."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from perfgate.bisect import posterior as module
+from perfgate.bisect.posterior import Measurement, Model, posterior
+
+RANDOM = np.random.default_rng(3)
+GAP = 3
+MEASURED = [0, 5, 5, 0, 2, 4, 3, 1]
+VALUES = [
+    Measurement(place, 1.0 + 0.05 * (place >= GAP) + float(RANDOM.normal(0, 0.02)), 0.5 * i, i // 5, 1e-4 * (i % 2))
+    for i, place in enumerate(MEASURED)
+]
+
+
+def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tuple[int, ...], float]:
+    """The probability of each set of gaps: under each the values are one draw of a normal distribution."""
+    y, hours = np.array([one.log_value for one in values]), np.array([one.hours for one in values])
+    places, sessions = np.array([one.position for one in values]), np.array([one.session for one in values])
+    known = np.diag([one.within for one in values])
+    if model.paired:
+        known = known + module._ORDER**2
+    else:
+        y = y - y[places == 0].mean()
+        known = known + module._LEVEL**2 + module._DRIFT**2 * np.outer(hours - hours.mean(), hours - hours.mean())
+        for session in np.unique(sessions)[1:]:
+            known = known + module._SESSION**2 * np.outer(sessions == session, sessions == session)
+    gaps = range(1, model.positions)
+    found: dict[tuple[int, ...], float] = {}
+    density = np.exp(module._log_noise_prior(model))
+    sizes = module._sizes(model.tolerance)
+    for noise, weight in zip(module._NOISES, density, strict=True):
+        base = known + noise**2 * np.eye(len(y))
+        found[()] = found.get((), 0) + weight * module._NOTHING * multivariate_normal.pdf(y, None, base)
+        for gap_list in [(g,) for g in gaps] + list(permutations(gaps, 2)):
+            steps = [(places >= gap).astype(float) for gap in gap_list]
+            prior = (1 - module._NOTHING) / len(gaps) / len(sizes) * weight
+            prior *= 1 - module._ANOTHER if len(steps) == 1 else module._ANOTHER / (len(gaps) - 1)
+            for size in sizes:
+                spread = base + (module._SIZE_SPREAD * size) ** 2 * np.outer(steps[0], steps[0])
+                if len(steps) == 2:
+                    spread = spread + (module._OTHER_SPREAD * size) ** 2 * np.outer(steps[1], steps[1])
+                likelihood = multivariate_normal.pdf(y, size * steps[0], spread)
+                found[gap_list] = found.get(gap_list, 0) + prior * likelihood
+    total = sum(found.values())
+    return {gap: weight / total for gap, weight in found.items()}
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_it_is_the_mixture_of_all_hypotheses(paired: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_NOISES", np.array([0.003, 0.01, 0.03]))
+    model = Model(6, tolerance=0.05, paired=paired)
+    values = VALUES
+    if paired:
+        values = [Measurement(v.position, v.log_value - 1, within=v.within) for v in VALUES if v.position]
+    wanted = by_normal_distributions(model, values)
+    found = posterior(model, values)
+    assert found.nothing == pytest.approx(wanted[()], rel=1e-6)
+    largest, changed = np.zeros(5), np.zeros(5)
+    for gaps, probability in wanted.items():
+        for number, gap in enumerate(gaps):
+            changed[gap - 1] += probability
+            largest[gap - 1] += probability * (number == 0)
+    assert found.cells == pytest.approx(largest, rel=1e-6)
+    assert found.changed == pytest.approx(changed, rel=1e-6)
+    assert found.gap_probabilities() == pytest.approx(changed, rel=1e-6)
+    assert found.cells.sum() + found.nothing == pytest.approx(1)
+
+
+def test_a_change_is_what_plain_integration_gives() -> None:
+    """Level and change on a grid, for one noise and one place."""
+    values = [Measurement(p, v, within=4e-4) for p, v in ((0, 0.01), (1, 0.06), (1, 0.09), (0, -0.02))]
+    model = Model(2, s0=1e-6, d0=1e6)  # only the noise within the runs is left
+    found = posterior(model, values)
+    noise = math.sqrt(4e-4 + module._NOISES[0] ** 2)
+    levels, changes = np.linspace(-0.15, 0.15, 301), np.linspace(-0.5, 0.5, 2001)
+    grid = np.ones((301, 2001))
+    y0 = np.mean([0.01, -0.02])
+    for one in values:
+        grid *= norm.pdf(one.log_value - y0, levels[:, None] + one.position * changes, noise)
+    grid *= norm.pdf(levels, 0, 1)[:, None]
+    nothing = module._NOTHING * grid[:, 1000].sum() * (levels[1] - levels[0])
+    prior = np.mean([norm.pdf(changes, s, module._SIZE_SPREAD * abs(s)) for s in module._sizes(0.02)], axis=0)
+    weight = (1 - module._NOTHING) * (grid * prior).sum(axis=0) * (levels[1] - levels[0])
+    step = changes[1] - changes[0]
+    assert found.nothing == pytest.approx(nothing / (nothing + weight.sum() * step), rel=0.01)
+    mean, low, high = found.change(0)
+    cumulated = weight.cumsum() / weight.sum()
+    assert mean == pytest.approx((weight * changes).sum() / weight.sum(), abs=2e-4)
+    assert (low, high) == pytest.approx([changes[np.searchsorted(cumulated, p)] for p in (0.025, 0.975)], abs=2e-3)
+
+
+def test_drift_is_told_from_a_change() -> None:
+    """2 % an hour, and the ends measured by turns: nothing changed."""
+    values = [Measurement(place, 0.02 * i, float(i)) for i, place in enumerate((0, 9, 9, 0, 0, 9, 9, 0))]
+    found = posterior(Model(10), values)
+    assert found.nothing > 0.8
+    assert found.drift == pytest.approx(0.02, abs=0.002)
+
+
+def test_a_long_list_is_as_cheap_as_a_short_one() -> None:
+    values = [Measurement(place, 0.0 if place < 7000 else 0.1) for place in (0, 9999, 4999, 7499)]
+    found = posterior(Model(10_000), values)
+    assert len(found.cells) == 3
+    assert found.cells.argmax() == 1
+    assert len(found.gap_probabilities()) == 9999
+
+
+def test_the_ends_must_be_measured() -> None:
+    with pytest.raises(ValueError, match="measure the first and the last position first"):
+        posterior(Model(3), [Measurement(0, 0.0), Measurement(1, 0.0)])

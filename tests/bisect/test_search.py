@@ -1,0 +1,145 @@
+"""The loop with a measurer that draws values: what it measures, when it ends, and how it ends."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from perfgate.bisect.choose import candidates, entropy, information, nearest_to_middle
+from perfgate.bisect.posterior import Measurement, Model, posterior
+from perfgate.bisect.search import Evidence, NotMeasurable, SearchResult, Terms, search
+
+
+class Fake:
+    """A list of `n` positions whose level changes by the factors in `changes`."""
+
+    def __init__(self, n: int, changes: dict[int, float], noise: float = 0.01, broken: tuple[int, ...] = ()) -> None:
+        self.random, self.noise, self.broken = np.random.default_rng(1), noise, broken
+        self.level = np.zeros(n)
+        for gap, factor in changes.items():
+            self.level[gap:] += math.log(factor)
+        self.asked: list[int] = []
+        self.most = math.inf
+
+    def measure(self, position: int) -> Measurement:
+        self.asked.append(position)
+        if position in self.broken:
+            raise NotMeasurable("does not build: cc: error")
+        value = float(self.level[position] + self.random.normal(0, self.noise))
+        return Measurement(position, value, 0.01 * len(self.asked))
+
+    def cost(self, position: int) -> float:
+        return 1.0
+
+    def may_go_on(self) -> bool:
+        return len(self.asked) < self.most
+
+
+def run(
+    fake: Fake, terms: Terms | None = None, evidence: Evidence | None = None, tolerance: float = 0.02
+) -> SearchResult:
+    """Search with the default terms."""
+    return search(Model(len(fake.level), tolerance), terms or Terms(), fake, evidence or Evidence())
+
+
+@pytest.mark.parametrize(
+    ("n", "gap", "factor"),
+    [(2, 1, 1.1), (3, 2, 1.1), (64, 1, 1.1), (64, 63, 1.1), (64, 20, 0.9), (10_000, 7777, 1.1), (64, 33, 30.0)],
+)
+def test_it_finds_the_position(n: int, gap: int, factor: float) -> None:
+    fake = Fake(n, {gap: factor})
+    found = run(fake)
+    assert (found.outcome, found.blamed) == ("found", (gap,))
+    assert found.low < factor - 1 < found.high
+    assert found.change == pytest.approx(factor - 1, abs=0.03 * factor)
+    assert fake.asked[:2] == [0, n - 1]
+    assert found.runs == len(fake.asked) <= 30
+
+
+def test_ends_that_do_not_differ_end_the_search() -> None:
+    fake = Fake(64, {})
+    found = run(fake)
+    assert found.outcome == "not-reproduced"
+    assert set(fake.asked) == {0, 63}
+    assert -0.03 < found.low < 0 < found.high < 0.03
+
+
+def test_a_change_below_the_tolerance_is_not_reproduced() -> None:
+    assert run(Fake(64, {30: 1.02}, noise=0.002), tolerance=0.05).outcome == "not-reproduced"
+
+
+def test_positions_that_cannot_be_measured_share_the_blame() -> None:
+    fake = Fake(16, {9: 1.1}, broken=(8, 9))
+    found = run(fake)
+    assert (found.outcome, found.blamed) == ("found", (8, 9, 10))
+    assert [round(one.probability, 1) for one in found.suspects[:3]] == [0.3, 0.3, 0.3]
+    assert fake.asked.count(8) <= 1
+
+
+def test_a_broken_end_is_said() -> None:
+    found = run(Fake(16, {9: 1.1}, broken=(15,)))
+    assert (found.outcome, found.fault) == ("undecided", "does not build: cc: error")
+
+
+def test_the_largest_of_two_changes_comes_first() -> None:
+    found = run(Fake(64, {11: 1.06, 40: 1.15}))
+    assert found.blamed == (40,)
+    assert found.posterior is not None
+    assert found.posterior.another > 0.5
+
+
+def test_runs_that_are_used_up_leave_it_undecided_and_say_how_many_more() -> None:
+    found = run(Fake(64, {40: 1.05}, noise=0.02), Terms(most_runs=9))
+    assert (found.outcome, found.runs) == ("undecided", 9)
+    assert found.more_runs is not None
+    assert 1 <= found.more_runs <= 30
+
+
+def test_time_that_is_used_up_ends_it() -> None:
+    fake = Fake(64, {40: 1.05}, noise=0.02)
+    fake.most = 5
+    assert run(fake).runs == 5
+
+
+def test_it_goes_on_where_it_was() -> None:
+    fake = Fake(64, {40: 1.05}, noise=0.02)
+    evidence = Evidence()
+    run(fake, Terms(most_runs=6), evidence)
+    before = list(evidence.measurements)
+    found = run(fake, evidence=evidence)
+    assert evidence.measurements[:6] == before
+    assert (found.blamed, found.runs) == ((40,), len(evidence.measurements))
+
+
+def test_a_cached_build_is_preferred() -> None:
+    class Slow(Fake):
+        def cost(self, position: int) -> float:
+            return 1.0 if position in self.asked else 100.0
+
+    cheap, dear = Fake(64, {9: 1.05}, noise=0.02), Slow(64, {9: 1.05}, noise=0.02)
+    assert run(cheap).outcome == run(dear).outcome == "found"
+    assert len(set(dear.asked)) < len(set(cheap.asked))
+
+
+def test_pairs_need_no_level() -> None:
+    fake = Fake(16, {9: 1.05})
+    found = search(Model(16, paired=True), Terms(), fake, Evidence())
+    assert found.blamed == (9,)
+    assert 0 not in fake.asked
+
+
+def test_information_is_what_remains_to_be_known() -> None:
+    known = [Measurement(p, 0.1 * (p >= 8), within=1e-6) for p in (0, 15, 15, 0)]
+    found = posterior(Model(16, s0=1e-3, d0=20), known)
+    assert entropy(found) == pytest.approx(math.log2(15), abs=0.1)
+    bits = dict(zip(candidates(found), information(found, candidates(found)), strict=True))
+    assert bits[7] == pytest.approx(1, abs=0.05)  # the middle halves the list
+    assert bits[0] < 0.05
+    assert entropy(found, skipped=range(1, 15)) < 0.1
+
+
+@pytest.mark.parametrize(("skipped", "wanted"), [((), 5), ((5,), 4), ((4, 5, 6), 3), (range(1, 10), None)])
+def test_the_middle_is_the_nearest_one_that_can_be_measured(skipped: tuple[int, ...], wanted: int | None) -> None:
+    assert nearest_to_middle(0, 10, skipped) == wanted
