@@ -217,14 +217,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @contextmanager
-def ends() -> Iterator[None]:
-    """Fail what takes a minute of the processor, where a moment is enough: quadratic work, not a slow machine."""
+def ends(seconds: float = 60) -> Iterator[None]:
+    """Fail what takes so long of the processor, where a moment is enough: quadratic work, not a slow machine."""
 
     def give_up(*_: object) -> None:
         raise AssertionError("this does not end in any reasonable time")
 
     before = signal.signal(signal.SIGVTALRM, give_up)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 60)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:

@@ -39,6 +39,9 @@ _RANDOM = (("dataset_name", "random"),)
 #: With an infinite rate and no limit, all requests are sent at once.
 _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
 
+_GUIDELLM = "guidellm/scheduler/strategies.py; guidellm/benchmark/schemas"
+_TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
+
 #: Every condition, by tool. A name with a dot is a field in another: `server_info.tp_size`.
 TABLE: Mapping[str, tuple[ConditionField, ...]] = {
     "vllm": (
@@ -69,7 +72,35 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
             "pipeline_parallel", ("pipeline_parallel_size", "pp", "server_info.pp_size"), _ARGS, unset=("1",)
         ),
     ),
+    "guidellm": (
+        ConditionField("model", ("model",), _GUIDELLM),
+        ConditionField("strategy", ("strategy.type_",), _GUIDELLM),
+        ConditionField("request_rate", ("strategy.rate",), _GUIDELLM),
+        ConditionField("concurrency", ("strategy.streams", "strategy.max_concurrency"), _GUIDELLM),
+    ),
+    "genai-perf": tuple(
+        ConditionField(name, (name,), "aiperf/common/config; genai_perf/config/input")
+        for name in ("model", "endpoint", "concurrency", "request_rate", "input_len", "output_len")
+    ),
+    "trtllm-bench": (
+        ConditionField("model", ("engine.model",), _TRTLLM),
+        ConditionField("backend", ("engine.backend",), _TRTLLM),
+        ConditionField("dtype", ("engine.dtype",), _TRTLLM),
+        ConditionField("quantization", ("engine.quantization",), _TRTLLM),
+        ConditionField("kv_cache_dtype", ("engine.kv_cache_dtype",), _TRTLLM),
+        ConditionField("tensor_parallel", ("world_info.tp_size",), _TRTLLM),
+        ConditionField("pipeline_parallel", ("world_info.pp_size",), _TRTLLM, unset=("1",)),
+        ConditionField("batch_size", ("world_info.max_batch_size",), _TRTLLM),
+        ConditionField("input_len", ("request_info.avg_input_length",), _TRTLLM),
+    ),
+    "trtexec": (ConditionField("precision", ("precision",), "NVIDIA/TensorRT samples/common/sampleOptions.cpp"),),
+    "mlperf-inference": (ConditionField("scenario", ("scenario",), "mlcommons/inference loadgen/results.cc"),),
     # The readers of these formats make the labels; their docstrings cite the sources.
+    "pytorch-hud": tuple(
+        ConditionField(name, (name,), "pytorch/ao benchmarks/_models/utils.py")
+        for name in ("benchmark", "model", "backend", "mode", "dtype", "arch", "compile")
+    ),
+    "torchbench": (ConditionField("batch_size", ("batch_size",), "pytorch benchmarks/dynamo/common.py"),),
     "nccl-tests": tuple(
         ConditionField(name, (name,), "NVIDIA/nccl-tests src/common.cu")
         for name in ("size", "place", "type", "redop", "root")

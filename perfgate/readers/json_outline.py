@@ -149,6 +149,24 @@ def pytorch_hud(outline: JsonOutline) -> str | None:
     return None
 
 
+#: `{"benchmarks": [{"type_": "generative_benchmark", "metrics": {...}}]}`.
+guidellm = _rule("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_")
+#: Results of SGLang before its times had their unit in their names.
+sglang = _rule("with the 'median_ttft' of SGLang", "median_ttft", "median_itl", "completed", "mean_e2e_latency")
+#: Exported times: `[{"startEnqMs": ..., "latencyMs": ...}]`.
+trtexec = _rule("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs")
+#: `{"engine": {...}, "world_info": {...}, "performance": {...}}`.
+trtllm_bench = _rule("with the 'performance' of trtllm-bench", "engine={", "world_info={", "performance={")
+
+
+def genai_perf(outline: JsonOutline) -> str | None:
+    """Metrics with `unit` and `avg` beside an `input_config`, or the record of one request."""
+    if outline.has("metadata", "request_start_ns") and outline.has("metrics"):
+        return "a JSON document with 'request_start_ns'"
+    metrics = any(outline.has(path[0], "avg") for path in outline.tokens if path[1:] == ("unit",))
+    return "a JSON document with 'input_config'" if metrics and outline.has("input_config") else None
+
+
 def superbench(outline: JsonOutline) -> str | None:
     """Results of one rank, or a summary: names with `/` and `return_code`."""
     if all(outline.has("*", name) for name in ("name", "return_code", "result", "reduce_op")):

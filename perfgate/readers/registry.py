@@ -167,8 +167,37 @@ FORMATS: tuple[Format, ...] = (
         },
         outline=json_outline.trainer,
     ),
+    Format(
+        "serve-log",
+        ".serving.console",
+        markers={"Serving Benchmark Result": r"={3,60} ?Serving Benchmark Result ?={3,60}"},
+    ),
+    Format("sglang", ".serving.sglang_results", outline=json_outline.sglang),
+    Format("guidellm", ".serving.guidellm", outline=json_outline.guidellm),
+    Format("genai-perf", ".serving.genai_perf", outline=json_outline.genai_perf),
+    Format(
+        "trtllm-bench",
+        ".serving.trtllm_bench",
+        markers={"= PERFORMANCE OVERVIEW": "", "= PYTORCH BACKEND": "", "= ENGINE DETAILS": ""},
+        outline=json_outline.trtllm_bench,
+    ),
+    Format(
+        "trtexec",
+        ".serving.trtexec",
+        markers={"=== Performance summary ===": "", "&&&& RUNNING TensorRT.trtexec": ""},
+        outline=json_outline.trtexec,
+    ),
     Format("pytorch-hud", ".benchmarks.pytorch_hud", outline=json_outline.pytorch_hud),
     Format("vllm", ".vllm", outline=json_outline.vllm),
+    Format(
+        "mlperf-inference",
+        ".serving.loadgen",
+        markers={
+            "MLPerf Results Summary": "",
+            '"loadgen_version"': r':::MLLOG \{"key": "loadgen_version"',
+            '"mlperf::logging"': r':::MLLOG \{"key": "\w{1,99}", .{0,300}?"namespace": "mlperf::logging"',
+        },
+    ),
     Format("mlperf", ".mlperf", markers={":::MLLOG": ""}),
     Format(
         "nccl-tests",

@@ -32,6 +32,18 @@ def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuild
     return mapping(loaded.data), run
 
 
+def documents(file: InputFile) -> Iterator[tuple[JsonDocument, int]]:
+    """Yield the JSON documents of a file and the line of each: one, or one on each line."""
+    text = file.whole()
+    whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
+    if text and any("Extra data" in problem.message for problem in whole.problems):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield load_json(line, file.name, file.limits, finite=False), number
+    else:
+        yield whole, 1
+
+
 def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple[Path, dict[str, Any]]]]:
     """Return a run, and the objects of the JSON array in a file with their paths; anything else in it is an error."""
     text, loaded = file.whole(), JsonDocument(file.name, "", None)

@@ -13,12 +13,12 @@ unit is `unit`, or what the end of the name tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
-from perfgate.documents.json import JsonDocument, Path, load_json
-from perfgate.readers.benchmarks.benchmark_json import Target
+from perfgate.documents.json import Path
+from perfgate.readers.benchmarks.benchmark_json import Target, documents
 from perfgate.readers.builder import JsonSource
 from perfgate.readers.printed_units import unit_of_name, unit_of_text
 from perfgate.readers.records import RecordRuns
@@ -35,9 +35,8 @@ _LONGEST_LABEL = 200
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a file: records that are equal but for their values belong to different runs."""
-    text = file.whole()
     runs = RecordRuns(file, NAME)
-    for loaded, line in _documents("{}" if text is None else text, file.name):
+    for loaded, line in documents(file):
         source = JsonSource(loaded, line)
         data = loaded.data
         several: list[tuple[Path, Any]] = [((), data)]
@@ -47,16 +46,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _record(runs, source, path, mapping(record))
         source.report_waiting()
     return runs.finish()
-
-
-def _documents(text: str, name: str) -> Iterator[tuple[JsonDocument, int]]:
-    """Yield the JSON documents of a file and the line of each: one, or one on each line."""
-    whole = load_json(text, name, finite=False)
-    if any("Extra data" in problem.message for problem in whole.problems):
-        lines = [(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        yield from ((load_json(line, name, finite=False), number) for line, number in lines)
-    else:
-        yield whole, 1
 
 
 def _record(runs: RecordRuns, source: JsonSource, path: Path, record: Mapping[str, Any]) -> None:

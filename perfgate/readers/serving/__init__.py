@@ -1,0 +1,1 @@
+"""Benchmarks of inference servers, apart from the JSON of vLLM."""

@@ -1,0 +1,156 @@
+"""What `vllm bench serve` and SGLang's `bench_serving` print: blocks between `Serving Benchmark Result` and `====`.
+
+    ============ Serving Benchmark Result ============
+    Successful requests:                     200
+    Request rate configured (RPS):           0.30
+    Request throughput (req/s):              0.29
+    ---------------Time to First Token----------------
+    Mean TTFT (ms):                          234.18
+    ==================================================
+
+Sources: copies of vllm-project/vllm `vllm/benchmarks/serve.py` and sgl-project/sglang `python/sglang/bench_serving.py`
+in other projects (2024 to 2026).
+
+The metrics have the names that they have in the JSON of the same tool (see the format vllm), so that one rule reads
+both: `mean_ttft`, `p99_itl`, `request_throughput`, `output_throughput`, `duration`, `completed`, ... Each is one value
+with two decimals; the JSON is exact.
+
+The conditions are labels, as far as the log has them: in the block `request_rate`, `concurrency` and `backend`; before
+it the arguments, which both tools print as `Namespace(model='...', ...)`. Blocks under unequal conditions are a load
+sweep, and those under equal conditions are several runs. A block without its end is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core import Key, Run, show_labels
+from perfgate.core.conditions import Labels, conditions_of
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.records import RecordRuns
+from perfgate.readers.text import InputFile
+
+NAME = "serve-log"
+TITLE = "what `vllm bench serve` and SGLang's `bench_serving` print (`Serving Benchmark Result`)"
+METRICS = (
+    "`mean_ttft`, `p99_itl`, `request_throughput`, ..., as in the JSON of vLLM; labelled with the conditions, as far "
+    "as the log has them"
+)
+CHECKED = "copies of the scripts of vLLM and SGLang (2024 to 2026): generated logs, and blocks of public logs"
+
+WORD = "Serving Benchmark Result"
+_BEGIN = re.compile(r"={3,60} ?Serving Benchmark Result ?={3,60}")
+_END = re.compile(r"\s*(?:\S{1,60}\s+)?={20,}\s*")
+_ROW = re.compile(r"(?:.*?[\]|>] ?)?\s*([A-Z][\w ().,%/-]{1,60}):\s+([^\s:]{1,40})(?:\s.*)?")
+_ARGUMENTS = re.compile(r"\b(?:Namespace|ServerArgs)\((.*)")
+_ARGUMENT = re.compile(r"(\w{1,60})=(?:'([^']{0,300})'|([^\s,'()\[\]]{1,100}))")
+_RATE = re.compile(r"Traffic request rate: (\S{1,40})")
+#: Times: `Mean TTFT (ms)`, `P99.9 E2E Latency (ms)`, `Max ITL (ms)`.
+_TIME = re.compile(r"(Mean|Median|Std|Max|Min|P\d{1,2}(?:\.\d{1,3})?) ([\w -]{1,30}) \(ms\)")
+_TIMES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2el": "e2el", "e2e latency": "e2e_latency"}
+_ROWS = {
+    "Successful requests": ("completed", "1"),
+    "Failed requests": ("failed", "1"),
+    "Benchmark duration (s)": ("duration", "s"),
+    "Request throughput (req/s)": ("request_throughput", "1/s"),
+    "Request goodput (req/s)": ("request_goodput", "1/s"),
+    "Input token throughput (tok/s)": ("input_throughput", "1/s"),
+    "Output token throughput (tok/s)": ("output_throughput", "1/s"),
+    "Peak output token throughput (tok/s)": ("max_output_tokens_per_s", "1/s"),
+    "Total Token throughput (tok/s)": ("total_token_throughput", "1/s"),
+    "Total token throughput (tok/s)": ("total_token_throughput", "1/s"),
+    "Total throughput (tok/s)": ("total_throughput", "1/s"),
+}
+#: SGLang prints another name than it writes.
+_SGLANG = {"total_token_throughput": "total_throughput"}
+_CONDITIONS = {
+    "Request rate configured (RPS)": "request_rate",
+    "Traffic request rate": "request_rate",
+    "Maximum request concurrency": "max_concurrency",
+    "Max request concurrency": "max_concurrency",
+    "Backend": "backend",
+}
+_UNSET = ("not", "None", "trace")
+
+
+class _Log:
+    def __init__(self, file: InputFile) -> None:
+        self.file = file
+        self.runs = RecordRuns(file, NAME)
+        #: What was printed before a block: the arguments and the rate.
+        self.arguments: dict[str, str] = {}
+        #: The rows of the open block with their lines, and the line that it began on.
+        self.rows: dict[str, tuple[str, int]] = {}
+        self.begun: int | None = None
+
+    def line(self, number: int, line: str) -> None:
+        """Read one line."""
+        if WORD in line and _BEGIN.search(line):
+            self.close(ended=False)
+            self.begun = number
+        elif self.begun is None:
+            self._before(line)
+        elif _END.fullmatch(line):
+            self.close(ended=True)
+        elif row := _ROW.fullmatch(line.rstrip()):
+            self.rows.setdefault(row[1], (row[2], number))
+
+    def _before(self, line: str) -> None:
+        if "Namespace(" in line and (found := _ARGUMENTS.search(line)):
+            self.arguments = {name: quoted or plain for name, quoted, plain in _ARGUMENT.findall(found[1])}
+        elif rate := _RATE.search(line):
+            self.arguments["request_rate"] = rate[1]
+
+    def close(self, *, ended: bool) -> None:
+        """Add the open block to the run that it belongs to."""
+        if self.begun is None:
+            return
+        labels = self._labels()
+        run = self.runs.run_of(labels if self.rows else None)
+        if not self.rows:
+            run.say("error", "a block of results has no row", self.begun)
+        elif not ended:
+            run.say("warning", "a block of results has no end: rows may be missing", self.begun)
+        for name, (text, line) in self.rows.items():
+            self._row(run, name, text, labels, line)
+        if self.rows.get("Successful requests", ("",))[0] == "0":
+            load = f" with {show_labels(labels)}" if labels else ""
+            run.say("error", "no request was completed", self.begun, load)
+        self.rows, self.begun = {}, None
+
+    def _labels(self) -> Labels:
+        """Return the conditions of the open block; what it says itself counts more than what was printed before."""
+        record: dict[str, object] = {key: value for key, value in self.arguments.items() if value != "None"}
+        for name, field in _CONDITIONS.items():
+            if name in self.rows:
+                record.pop(field, None)
+                if self.rows[name][0] not in _UNSET:
+                    record[field] = _plain(self.rows[name][0])
+        if "request_rate" in record:
+            record["request_rate"] = _plain(str(record["request_rate"]))
+        return tuple(sorted(conditions_of(record, "vllm", self.file.source.conditions).items()))
+
+    def _row(self, run: RunBuilder, name: str, text: str, labels: Labels, line: int) -> None:
+        if found := _TIME.fullmatch(name):
+            time = _TIMES.get(found[2].lower())
+            if time:
+                run.value(Key(f"{found[1].lower()}_{time}", labels), "s", text, line, per=1000)
+        elif name in _ROWS:
+            metric, unit = _ROWS[name]
+            metric = _SGLANG.get(metric, metric) if "Backend" in self.rows else metric
+            run.value(Key(metric, labels), unit, text, line)
+
+
+def _plain(text: str) -> str:
+    """Return a printed number without zeros at its end: `0.3` for `0.30`, as the JSON has it."""
+    return re.sub(r"\.?0+$", "", text) if re.fullmatch(r"\d+\.\d+", text) else text
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log."""
+    log = _Log(file)
+    for number, line, _, ended in file.lines():
+        if ended:
+            log.line(number, line)
+    log.close(ended=False)
+    return log.runs.finish() or (RunBuilder(file, NAME).run(),)

@@ -1,0 +1,134 @@
+"""Results of genai-perf and aiperf: `profile_export_genai_perf.json`, `profile_export_aiperf.json`, and records.
+
+    {"request_latency": {"unit": "ms", "avg": 297.5, "p50": 290.1, "p99": 400.2, "min": 250.0, "max": 410.0},
+     "request_throughput": {"unit": "requests/sec", "avg": 4.2},
+     "input_config": {"endpoint": {"model_names": ["m"]}, "loadgen": {"concurrency": 8}}}
+
+    {"metadata": {...}, "metrics": {"request_latency": {"value": 297.5, "unit": "ms"}, "inter_chunk_latency": {"value":
+     [4.9, 5.3], "unit": "ms"}}, "error": null}                  one line for each request: `profile_export.jsonl`
+
+Source: ai-dynamo/aiperf `aiperf/common/models/export_models.py`, `aiperf/common/config` (2025-10);
+triton-inference-server/perf_analyzer `genai-perf/genai_perf/export_data/json_exporter.py` (2025-12).
+
+A metric with statistics is an aggregate; one with only `avg` is one value. The unit is `unit`. Records of requests are
+samples in the order of the file, the members of a list one after another; requests that failed are left out and
+counted in a warning. GPU telemetry is `telemetry.NAME`, labelled with `device`. The conditions of `input_config` are
+labels: `model`, `concurrency`, `request_rate`, `input_len` and `output_len`. The time of a day is not a metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.core.conditions import Labels, conditions_of
+from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.readers.benchmarks.benchmark_json import Target, load
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.printed_units import unit_of_text
+from perfgate.readers.serving.statistics import add_statistics, statistic_of
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping
+
+NAME = "genai-perf"
+TITLE = "results of genai-perf or aiperf (JSON), or aiperf's records of requests (JSON lines)"
+METRICS = (
+    "`time_to_first_token`, `request_latency`, `output_token_throughput`, ...: aggregates, or samples of records; "
+    "labelled with `model`, `concurrency`, `request_rate`, ..."
+)
+CHECKED = "the sources of aiperf (2025-10) and genai-perf (2025-12): generated files; the example of aiperf's tutorial"
+
+_NOT_METRICS = ("min_request_timestamp", "max_response_timestamp")
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a file."""
+    head = file.head().lstrip()
+    if b'"metadata"' in head.partition(b"\n")[0] and b'"input_config"' not in head.partition(b"\n")[0]:
+        return (_records(file),)
+    data, run = load(file, NAME)
+    labels = _conditions(file, mapping(data.get("input_config")))
+    for name, metric in data.items():
+        if name in ("input_config", "sessions"):
+            continue
+        if name == "telemetry_stats":
+            _telemetry(run, mapping(metric), labels)
+        elif isinstance(metric, dict) and "unit" in metric and name not in _NOT_METRICS:
+            _metric(run, Key(name, labels), metric, metric["unit"], (name,))
+    if data.get("was_cancelled") is True:
+        run.say("warning", "the benchmark was cancelled before its end")
+    return (run.run(),)
+
+
+def _unit(text: object) -> tuple[str, float]:
+    return unit_of_text(str(text).removesuffix("/user")) or ("1", 1.0)
+
+
+def _metric(run: RunBuilder, key: Key, metric: Mapping[str, Any], unit: object, place: Path) -> None:
+    base, per = _unit(unit)
+    to = Target(run, key, base, per)
+    statistics = [name for name in metric if statistic_of(name)]
+    if statistics == ["avg"]:
+        to.value(metric["avg"], (*place, "avg"))
+    elif statistics:
+        add_statistics(to, metric, place)
+    else:
+        to.refuse("this metric has a unit and no number", place)
+
+
+def _telemetry(run: RunBuilder, stats: Mapping[str, Any], labels: Labels) -> None:
+    """`{"gpu_power_usage": {"unit": "W", "gpu0": {"avg": 123}}}`."""
+    for name, metric in stats.items():
+        for device, numbers in mapping(metric).items():
+            if isinstance(numbers, dict):
+                key = Key.of(f"telemetry.{name}", **dict(labels), device=device.removeprefix("gpu"))
+                _metric(run, key, numbers, metric.get("unit"), ("telemetry_stats", name, device))
+
+
+def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
+    """Return the conditions in a configuration of aiperf or genai-perf."""
+    endpoint, stimulus = mapping(config.get("endpoint")), mapping(mapping(config.get("perf_analyzer")).get("stimulus"))
+    models = endpoint.get("model_names") or config.get("model_names")
+    inputs = mapping(config.get("input"))
+    tokens = mapping(mapping(inputs.get("prompt")).get("input_tokens")) or mapping(inputs.get("synthetic_tokens"))
+    outputs = mapping(mapping(inputs.get("prompt")).get("output_tokens")) or mapping(inputs.get("output_tokens"))
+    record = {
+        "model": ", ".join(map(str, models)) if isinstance(models, list) else models,
+        "endpoint": endpoint.get("type"),
+        "concurrency": mapping(config.get("loadgen")).get("concurrency") or stimulus.get("concurrency"),
+        "request_rate": mapping(config.get("loadgen")).get("request_rate") or stimulus.get("request_rate"),
+        "input_len": tokens.get("mean"),
+        "output_len": outputs.get("mean"),
+    }
+    return tuple(sorted(conditions_of(record, NAME, file.source.conditions).items()))
+
+
+def _lines(file: InputFile, run: RunBuilder) -> Iterator[tuple[int, JsonDocument]]:
+    for number, line, _, ended in file.lines():
+        if not line.strip():
+            continue
+        loaded = load_json(line, file.name, finite=False)
+        if not loaded.problems and isinstance(loaded.data, dict):
+            yield number, loaded
+        elif ended:
+            run.say("error", "a record cannot be read", number, f": {line.strip()[:80]!r}")
+        else:
+            run.say("warning", "the last record is cut off; left out", number)
+
+
+def _records(file: InputFile) -> Run:
+    run, failed, first = RunBuilder(file, NAME), 0, 0
+    for number, loaded in _lines(file, run):
+        if loaded.data.get("error") or mapping(loaded.data.get("metadata")).get("was_cancelled") is True:
+            failed, first = failed + 1, first or number
+            continue
+        for name, metric in mapping(loaded.data.get("metrics")).items():
+            if name not in _NOT_METRICS and isinstance(metric, dict) and "value" in metric:
+                unit, per = _unit(metric.get("unit"))
+                values = metric["value"] if isinstance(metric["value"], list) else [metric["value"]]
+                for value in values:
+                    run.sample(Key(name), unit, value, number, per=per)
+    if failed:
+        run.say("warning", f"{failed} requests failed; left out", first)
+    return run.run()

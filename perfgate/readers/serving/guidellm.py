@@ -1,0 +1,90 @@
+"""The report of guidellm: `benchmarks.json`, of version 0.2 to 0.7.
+
+    {"metadata": {"guidellm_version": "0.7.3"}, "benchmarks": [{
+       "config": {"strategy": {"type_": "constant", "rate": 2.0}, "backend": {"model": "org/model"}},
+       "metrics": {"time_to_first_token_ms": {"successful": {"mean": 90.1, "median": 85.0, "std_dev": 3.1, "count": 100,
+          "percentiles": {"p50": 85.0, "p99": 120.5, "p999": 140.0}}, "errored": {...}}}}]}
+
+Source: vllm-project/guidellm 0.7.3 `src/guidellm/benchmark/schemas/`, `src/guidellm/schemas/statistics.py`,
+`src/guidellm/scheduler/strategies.py`; before 0.4 the fields of `config` are in `args`.
+
+Each metric is an aggregate over the successful requests: `request_latency` (s), `time_to_first_token`,
+`inter_token_latency`, `time_per_output_token` (s; printed in ms), `requests_per_second`, `output_tokens_per_second`,
+`tokens_per_second` (1/s), `request_concurrency`, counts of tokens (1). `requests.successful` and `requests.errored` are
+one value each. A report is a sweep over strategies: `strategy`, `request_rate` and `concurrency` are labels, and so is
+`model`. A benchmark without a successful request is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perfgate.core import Key, Run, show_labels
+from perfgate.core.conditions import Labels, conditions_of
+from perfgate.documents.json import Path, load_json
+from perfgate.readers.benchmarks.benchmark_json import Target
+from perfgate.readers.builder import JsonSource, RunBuilder
+from perfgate.readers.printed_units import unit_of_name
+from perfgate.readers.records import RecordRuns
+from perfgate.readers.serving.statistics import add_statistics
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping
+
+NAME = "guidellm"
+TITLE = "the report of guidellm (`benchmarks.json`)"
+METRICS = (
+    "`time_to_first_token`, `inter_token_latency`, `request_latency`, `requests_per_second`, ...: aggregates, labelled "
+    "with `model`, `strategy`, `request_rate` and `concurrency`"
+)
+CHECKED = "guidellm 0.7.3's sources: generated files"
+
+_SECONDS = ("request_latency",)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a report: benchmarks of unequal strategies are one run, equal ones are several."""
+    text = file.whole()
+    loaded = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
+    source, runs = JsonSource(loaded), RecordRuns(file, NAME)
+    benchmarks = mapping(loaded.data).get("benchmarks")
+    for index, benchmark in enumerate(benchmarks if isinstance(benchmarks, list) else ()):
+        record = mapping(benchmark)
+        labels = _conditions(file, mapping(loaded.data), record)
+        _benchmark(runs.run_of(labels, source), record, labels, ("benchmarks", index))
+    if loaded.problems or not benchmarks:
+        run = runs.run_of(None, source)
+        for problem in loaded.problems:
+            run.say(problem.severity, problem.message, problem.at)
+    return runs.finish()
+
+
+def _conditions(file: InputFile, report: Mapping[str, Any], benchmark: Mapping[str, Any]) -> Labels:
+    """Return the conditions of a benchmark: its own, or those of the whole report."""
+    config = mapping(benchmark.get("config")) or mapping(benchmark.get("args"))
+    whole = mapping(report.get("config")) or mapping(report.get("args"))
+    backend = mapping(config.get("backend")) or mapping(benchmark.get("worker"))
+    record = {
+        "strategy": mapping(config.get("strategy")),
+        "model": backend.get("model") or backend.get("backend_model") or whole.get("model"),
+    }
+    return tuple(sorted(conditions_of(record, NAME, file.source.conditions).items()))
+
+
+def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, place: Path) -> None:
+    metrics = mapping(benchmark.get("metrics"))
+    for name, metric in metrics.items():
+        successful = mapping(metric).get("successful")
+        if isinstance(successful, dict) and "mean" in successful:
+            unit, per = ("s", 1.0) if name in _SECONDS else unit_of_name(name)
+            to = Target(run, Key(name.removesuffix("_ms"), labels), unit, per)
+            statistics = {**successful, **mapping(successful.get("percentiles"))}
+            if successful.get("count") != 0:
+                add_statistics(to, statistics, (*place, "metrics", name, "successful"))
+    totals = mapping(metrics.get("request_totals"))
+    for status in ("successful", "errored", "incomplete"):
+        if status in totals:
+            to = Target(run, Key(f"requests.{status}", labels), "1")
+            to.value(totals[status], (*place, "metrics", "request_totals", status))
+    if totals.get("successful") == 0:
+        run.say("error", "no request was successful", place, f" with {show_labels(labels)}")

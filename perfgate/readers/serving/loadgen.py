@@ -1,0 +1,194 @@
+"""MLPerf Inference: the logs of LoadGen, `mlperf_log_summary.txt` and `mlperf_log_detail.txt`.
+
+    ================================================
+    MLPerf Results Summary
+    ================================================
+    Scenario : Server
+    Completed samples per second    : 81.68
+    Result is : VALID
+    Mean latency (ns)               : 43579602295
+    99.00 percentile latency (ns)   : 136069232834
+
+    :::MLLOG {"key": "result_mean_latency_ns", "value": 43579602295, "time_ms": 920503.4, ...}
+
+Source: mlcommons/inference 6.0 `loadgen/results.cc`, `loadgen/logging.h`, `loadgen/version.cc`.
+
+| metric | unit | from |
+|---|---|---|
+| `latency`, `query_latency`: mean, min, max and percentiles | s | `... latency (ns)`, `result_..._latency_ns` |
+| `first_token_latency`, `time_per_output_token`: the same | s | `... First Token latency (ns)`, ... |
+| `samples_per_second`, `completed_samples_per_second`, `scheduled_samples_per_second` | 1/s | the same |
+| `tokens_per_second`, `completed_tokens_per_second`, `qps_with_loadgen_overhead` | 1/s | the same |
+
+Latencies are aggregates, all others one value. `scenario` is a label, and a condition. A result that is INVALID is an
+error, which gives the reason if the log has one; so is a log without a result. A run for accuracy has no performance.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from perfgate.core import Key, Run
+from perfgate.core.conditions import conditions_of
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked
+
+NAME = "mlperf-inference"
+TITLE = "MLPerf Inference: LoadGen's mlperf_log_summary.txt or mlperf_log_detail.txt"
+METRICS = (
+    "`latency`, `first_token_latency`, `time_per_output_token` (`mean`, `p99`, ...), `samples_per_second`, "
+    "`completed_samples_per_second`, `tokens_per_second`, ...; labelled with `scenario`"
+)
+CHECKED = "LoadGen 5.1 and 6.0's sources: logs of a published submission; generated logs"
+
+_TITLE, _WORD = "MLPerf Results Summary", ":::MLLOG"
+_ROW = re.compile(r"\s*(\S[^:]{0,90}?)\s*:\s*(\S.{0,200}?)\s*")
+_LATENCY = re.compile(
+    r"(?:(Min|Max|Mean)|(\d{1,2}(?:\.\d{1,4})?)(?:th)?) (?:(first token) )?(?:percentile )?"
+    r"(first token latency|latency|time (?:to|per) output token) ?\(ns\)",
+    re.IGNORECASE,
+)
+_KEY = re.compile(
+    r"result_(first_token_|time_(?:to|per)_output_token_)?(?:(min|max|mean)|(\d{1,2}(?:\.\d{1,4})?)_percentile)"
+    r"(_per_query_latency|_query_latency|_latency)?(?:_ns)?"
+)
+_RATES = {
+    "Samples per second": "samples_per_second",
+    "Completed samples per second": "completed_samples_per_second",
+    "Scheduled samples per second": "scheduled_samples_per_second",
+    "Tokens per second": "tokens_per_second",
+    "Completed tokens per second": "completed_tokens_per_second",
+    "Tokens per second (inferred)": "inferred_tokens_per_second",
+    "Completed tokens per second (inferred)": "inferred_completed_tokens_per_second",
+    "QPS w/ loadgen overhead": "qps_with_loadgen_overhead",
+}
+_RATE_KEYS = {
+    "result_samples_per_second": "samples_per_second",
+    "result_completed_samples_per_sec": "completed_samples_per_second",
+    "result_scheduled_samples_per_sec": "scheduled_samples_per_second",
+    "result_tokens_per_second": "tokens_per_second",
+    "result_completed_tokens_per_second": "completed_tokens_per_second",
+    "result_inferred_tokens_per_second": "inferred_tokens_per_second",
+    "result_inferred_completed_tokens_per_second": "inferred_completed_tokens_per_second",
+    "result_qps_with_loadgen_overhead": "qps_with_loadgen_overhead",
+}
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(slots=True)
+class _Result:
+    """What a log says of one test, until its scenario is known."""
+
+    rates: dict[str, tuple[object, int]] = field(default_factory=dict)
+    latencies: dict[str, dict[str, tuple[object, int]]] = field(default_factory=dict)
+    scenario: str = ""
+    mode: str = ""
+    valid: bool | None = None
+    reason: str = ""
+    begun: int = 0
+    line: int = 0
+
+
+class _LogRun(RunBuilder):
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file, NAME)
+        self.result = _Result()
+
+    @property
+    def has_measured(self) -> bool:
+        """Return whether this run has a result."""
+        return bool(self.result.begun)
+
+    def run(self, part: int | None = None) -> Run:
+        """Return the finished run."""
+        result = self.result
+        labels = tuple(sorted(conditions_of({"scenario": result.scenario}, NAME, self.file.source.conditions).items()))
+        for name, (value, line) in result.rates.items():
+            self.value(Key(name, labels), "1/s", value, line)
+        for name, statistics in result.latencies.items():
+            found = {}
+            for statistic, (value, line) in statistics.items():
+                parsed, fault = checked(value, "s")
+                if fault:
+                    self.refuse(Key(name, labels), f"{statistic}: {fault}", line)
+                else:
+                    found[statistic] = parsed / 1e9
+            self.aggregate(Key(name, labels), "s", found)
+        if result.valid is False:
+            self.say("error", "the result is INVALID", result.line, f": {result.reason}" if result.reason else "")
+        elif result.valid is None and (result.rates or result.latencies):
+            self.say("error", "the log has no result: the test did not end, or the log is cut off")
+        if "Accuracy" in result.mode:
+            self.say("error", "this is the log of a run for accuracy, which measures no performance")
+        return super().run(part)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log, one for each test."""
+    runs = Runs(lambda: _LogRun(file))
+    for number, line, _, ended in file.lines():
+        if not ended:
+            continue
+        if _WORD in line:
+            _detail(runs, line.partition(_WORD)[2].strip(), number)
+        elif _TITLE in line:
+            runs.banner(number)
+            runs.run.result.begun = number
+        elif found := _ROW.fullmatch(line):
+            _summary(runs.run.result, found[1], found[2], number)
+    return runs.finish()
+
+
+def _summary(result: _Result, name: str, text: str, line: int) -> None:
+    """Read one row of the summary."""
+    if name == "Scenario":
+        result.scenario = text
+    elif name == "Mode":
+        result.mode = text
+    elif name == "Result is":
+        result.valid, result.line = text == "VALID", line
+    elif name in _RATES:
+        result.rates.setdefault(_RATES[name], (text, line))
+    elif found := _LATENCY.fullmatch(name):
+        what = (found[3] or found[4]).lower()
+        metric = "latency" if what == "latency" else "time_per_output_token"
+        metric = "first_token_latency" if "first" in what else metric
+        _latency(result, metric, found[1], found[2], text, line)
+
+
+def _latency(result: _Result, metric: str, name: str | None, percent: str | None, value: object, line: int) -> None:
+    percentile = f"p{float(percent):g}" if percent else ""
+    statistic = name.lower() if name else "median" if percentile == "p50" else percentile
+    result.latencies.setdefault(metric, {}).setdefault(statistic, (value, line))
+
+
+def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
+    """Read one record of the detailed log; its keys are results and settings."""
+    try:
+        record, _ = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        runs.run.say("error", "a record cannot be read", line, f": {text[:80]!r}")
+        return
+    key, value = (str(record.get("key", "")), record.get("value")) if isinstance(record, dict) else ("", None)
+    if key == "loadgen_version":
+        runs.banner(line)
+        runs.run.result.begun = line
+    result = runs.run.result
+    if key == "effective_scenario":
+        result.scenario = str(value)
+    elif key == "effective_test_mode":
+        result.mode = str(value)
+    elif key == "result_validity":
+        result.valid, result.line = value == "VALID", line
+    elif key == "result_invalid_reason":
+        result.reason = " ".join(str(value).split())[:300]
+    elif key in _RATE_KEYS:
+        result.rates.setdefault(_RATE_KEYS[key], (value, line))
+    elif found := _KEY.fullmatch(key):
+        kind, query = found[1] or "", found[4] or ""
+        metric = "first_token_latency" if kind.startswith("first") else "time_per_output_token" if kind else "latency"
+        _latency(result, "query_latency" if "query" in query else metric, found[2], found[3], value, line)

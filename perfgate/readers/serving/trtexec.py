@@ -1,0 +1,129 @@
+"""`trtexec` of TensorRT 8 to 11: the performance summary of its log, and the times of `--exportTimes FILE`.
+
+    [I] === Performance summary ===
+    [I] Throughput: 507.399 qps
+    [I] Latency: min = 1.96 ms, max = 2.3 ms, mean = 1.97 ms, median = 1.97 ms, percentile(90%) = 1.98 ms
+    [I] GPU Compute Time: min = 1.95 ms, ...
+    [I] Total Host Walltime: 3.005 s
+
+    [ { "startEnqMs" : 0.1, "endEnqMs" : 0.2, ..., "h2dMs" : 0.1, "computeMs" : 1.9, "d2hMs" : 0.1, "latencyMs" : 2.1 }
+    , ... ]
+
+Source: NVIDIA/TensorRT 11.1 `samples/common/sampleReporting.cpp`, `sampleOptions.cpp`, `sampleDevice.cpp`.
+
+`latency`, `enqueue_time`, `h2d_latency`, `gpu_compute_time` and `d2h_latency` (s) are aggregates of the summary, and
+samples of the exported times, one a query. `throughput` (1/s), `host_walltime` and `total_gpu_compute_time` (s) are one
+value each. The label `precision` is a condition, if the log has it. Each summary is a run.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core import Key, Run
+from perfgate.core.conditions import Labels, conditions_of
+from perfgate.readers.benchmarks.benchmark_json import load_rows
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.runs import Runs
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, number_of
+
+NAME = "trtexec"
+TITLE = "trtexec of TensorRT: the performance summary, or the times of `--exportTimes` (JSON)"
+METRICS = (
+    "`latency`, `gpu_compute_time`, `enqueue_time`, `h2d_latency`, `d2h_latency`; `throughput`, `host_walltime`, "
+    "`total_gpu_compute_time`"
+)
+CHECKED = "TensorRT 11.1's sources: generated logs and files"
+
+_SUMMARY = "=== Performance summary ==="
+_TIMES = {
+    "Latency": "latency",
+    "Enqueue Time": "enqueue_time",
+    "H2D Latency": "h2d_latency",
+    "GPU Compute Time": "gpu_compute_time",
+    "D2H Latency": "d2h_latency",
+}
+_ROW = re.compile(r"(?:.*\[I\] )?(Latency|Enqueue Time|H2D Latency|GPU Compute Time|D2H Latency): (min = .*)")
+_VALUE = re.compile(r"(?:.*\[I\] )?(Throughput|Total Host Walltime|Total GPU Compute Time): (\S{1,40}) (qps|s)\s*")
+_STATISTIC = re.compile(r"(min|max|mean|median|percentile\((\d{1,2}(?:\.\d{1,3})?)%\)) = (\S{1,40}) ms")
+_FACTS = re.compile(r"(?:.*\[I\] )?(?:(Selected Device): (\S.{0,99})|(TensorRT version): (\S{1,40}))\s*")
+_PRECISION = re.compile(r"(?:.*\[I\] )?Precision: (\S.{0,99}?)\s*")
+_VALUES = {
+    "Throughput": ("throughput", "1/s"),
+    "Total Host Walltime": ("host_walltime", "s"),
+    "Total GPU Compute Time": ("total_gpu_compute_time", "s"),
+}
+#: The exported times of a query, in ms.
+_EXPORTED = {"latencyMs": "latency", "computeMs": "gpu_compute_time", "h2dMs": "h2d_latency", "d2hMs": "d2h_latency"}
+
+
+class _LogRun(RunBuilder):
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file, NAME)
+        self.labels: Labels = ()
+        self.begun = 0
+
+    def run(self, part: int | None = None) -> Run:
+        if self.begun and not self.has_measured:
+            self.say("error", "a performance summary has no row", self.begun)
+        return super().run(part)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log, or the one run of exported times."""
+    if file.is_json():
+        return (_exported(file),)
+    runs = Runs(lambda: _LogRun(file))
+    for number, line, _, ended in file.lines():
+        if ended:
+            _line(runs, line, number)
+        elif _ROW.fullmatch(line) or _VALUE.fullmatch(line):
+            runs.run.say("warning", "the last record is cut off; left out", number)
+    return runs.finish()
+
+
+def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
+    run = runs.run
+    if "&&&& RUNNING" in line:
+        runs.banner(number)
+    elif _SUMMARY in line:
+        runs.banner(number)
+        if runs.run is not run:
+            runs.run.facts, runs.run.labels = dict(run.facts), run.labels
+        runs.run.begun = number
+    elif found := _ROW.fullmatch(line):
+        _times(run, Key(_TIMES[found[1]], run.labels), found[2], number)
+    elif found := _VALUE.fullmatch(line):
+        metric, unit = _VALUES[found[1]]
+        run.value(Key(metric, run.labels), unit, found[2], number)
+    elif "Precision: " in line and (found := _PRECISION.fullmatch(line)):
+        record = {"precision": found[1]}
+        run.labels = tuple(sorted(conditions_of(record, NAME, run.file.source.conditions).items()))
+    elif (": " in line) and (found := _FACTS.fullmatch(line)):
+        name, value = ("gpu", found[2]) if found[1] else ("tensorrt", found[4])
+        run.fact(name, value.strip(), number)
+
+
+def _times(run: RunBuilder, key: Key, text: str, line: int) -> None:
+    statistics: dict[str, float] = {}
+    for name, percent, value in _STATISTIC.findall(text):
+        parsed, fault = checked(value, "s")
+        if fault:
+            run.refuse(key, f"{name}: {fault}", line)
+            return
+        statistic = f"p{float(percent):g}" if percent else name
+        statistics["median" if statistic == "p50" else statistic] = parsed / 1000
+    run.aggregate(key, "s", statistics)
+
+
+def _exported(file: InputFile) -> Run:
+    run, rows = load_rows(file, NAME)
+    for path, row in rows:
+        for name, metric in _EXPORTED.items():
+            if name in row:
+                run.sample(Key(metric), "s", row[name], (*path, name), per=1000)
+        if "startEnqMs" in row and "endEnqMs" in row:
+            took = number_of(row["endEnqMs"]) - number_of(row["startEnqMs"])
+            run.sample(Key("enqueue_time"), "s", took, (*path, "endEnqMs"), per=1000)
+    return run.run()

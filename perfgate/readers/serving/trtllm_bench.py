@@ -1,0 +1,187 @@
+"""`trtllm-bench` of TensorRT-LLM: the report that it prints, and its JSON (`--report_json FILE`).
+
+    = PYTORCH BACKEND
+    Model:                  meta-llama/Llama-3.1-8B
+    = PERFORMANCE OVERVIEW
+    Request Throughput (req/sec):                     18.2343
+    Average time-to-first-token [TTFT] (ms):          120.5000
+    [TTFT] P99    : 250.0000
+    [Latency] AVERAGE: 1250.1234
+
+    {"engine": {"model": "..."}, "world_info": {"tp_size": 1}, "performance": {"request_throughput_req_s": 18.2343, ...,
+     "request_latency_percentiles_ms": {"p99": 2000.5, "average": 1250.1}}, "streaming_metrics": {"avg_ttft_ms": 120.5}}
+
+Source: NVIDIA/TensorRT-LLM `tensorrt_llm/bench/dataclasses/reporting.py` (1.x).
+
+| metric | unit | from |
+|---|---|---|
+| `request_throughput`, `output_throughput`, `total_token_throughput` | 1/s | `performance`: requests, tokens |
+| `output_throughput_per_user`, `output_throughput_per_gpu`, `output_speed_per_user` | 1/s | tokens |
+| `total_latency` | s | the whole benchmark |
+| `request_latency`, `ttft`, `tpot`: `mean`, `p99`, `min`, ... | s | the percentiles, an aggregate |
+| `generation_throughput_per_user`: the same | 1/s | `[GTPS]` |
+
+The numbers are one value each, with four decimals if printed. The conditions are labels: `model`, `backend`, `dtype`,
+`quantization`, `tensor_parallel`, `pipeline_parallel`, `batch_size` (the largest), `input_len` (the average).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.core.conditions import Labels, conditions_of
+from perfgate.readers.benchmarks.benchmark_json import Target, fact, load
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.runs import Runs
+from perfgate.readers.serving.statistics import add_statistics, statistic_of
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import checked, mapping
+
+NAME = "trtllm-bench"
+TITLE = "trtllm-bench of TensorRT-LLM: its report, or its JSON (`--report_json`)"
+METRICS = (
+    "`request_throughput`, `output_throughput`, `request_latency`, `ttft`, `tpot`, ..., labelled with `model`, "
+    "`dtype`, `tensor_parallel`, ..."
+)
+CHECKED = "TensorRT-LLM 1.x's sources: generated reports and files"
+
+#: A printed name without its unit, and the path in the JSON: the metric, its base unit, printed units in one of them.
+_PRINTED = {
+    "Request Throughput (req/sec)": ("request_throughput", "1/s", 1.0),
+    "Total Output Throughput (tokens/sec)": ("output_throughput", "1/s", 1.0),
+    "Total Token Throughput (tokens/sec)": ("total_token_throughput", "1/s", 1.0),
+    "Total Latency (ms)": ("total_latency", "s", 1e3),
+    "Per User Output Throughput [w/ ctx] (tps/user)": ("output_throughput_per_user", "1/s", 1.0),
+    "Per GPU Output Throughput (tps/gpu)": ("output_throughput_per_gpu", "1/s", 1.0),
+    "Per User Output Speed (tps/user)": ("output_speed_per_user", "1/s", 1.0),
+}
+_JSON = {
+    ("performance", "request_throughput_req_s"): ("request_throughput", "1/s", 1.0),
+    ("performance", "system_output_throughput_tok_s"): ("output_throughput", "1/s", 1.0),
+    ("performance", "system_total_throughput_tok_s"): ("total_token_throughput", "1/s", 1.0),
+    ("performance", "total_latency_ms"): ("total_latency", "s", 1e3),
+    ("performance", "output_throughput_per_user_tok_s"): ("output_throughput_per_user", "1/s", 1.0),
+    ("performance", "output_throughput_per_gpu_tok_s"): ("output_throughput_per_gpu", "1/s", 1.0),
+    ("streaming_metrics", "token_output_speed_tok_s"): ("output_speed_per_user", "1/s", 1.0),
+}
+_PERCENTILES = {
+    ("performance", "request_latency_percentiles_ms"): ("request_latency", "s", 1e3),
+    ("streaming_metrics", "ttft_percentiles"): ("ttft", "s", 1e3),
+    ("streaming_metrics", "tpot_percentiles"): ("tpot", "s", 1e3),
+    ("streaming_metrics", "gen_tps_percentiles"): ("generation_throughput_per_user", "1/s", 1.0),
+}
+_GROUPS = {
+    "Latency": ("request_latency", "s", 1e3),
+    "TTFT": ("ttft", "s", 1e3),
+    "TPOT": ("tpot", "s", 1e3),
+    "GTPS": ("generation_throughput_per_user", "1/s", 1.0),
+}
+#: Printed conditions and their paths in the JSON.
+_CONDITIONS = {
+    "Model": ("engine", "model"),
+    "Dtype": ("engine", "dtype"),
+    "Quantization": ("engine", "quantization"),
+    "KV Cache Dtype": ("engine", "kv_cache_dtype"),
+    "TP Size": ("world_info", "tp_size"),
+    "PP Size": ("world_info", "pp_size"),
+    "Max Runtime Batch Size": ("world_info", "max_batch_size"),
+    "Average Input Length (tokens)": ("request_info", "avg_input_length"),
+}
+_BACKENDS = {"= PYTORCH BACKEND": "Pytorch", "= ENGINE DETAILS": "TRT"}
+_BEGINNINGS = (*_BACKENDS, "= PERFORMANCE OVERVIEW")
+_ROW = re.compile(
+    r"(?:\[\d\d/\d\d/\d{4}[^\]]*\] ?\[.{1,40}?\] ?\[\w\] ?)?([A-Z][\w /\[\]().-]{1,60}):\s+(\S.{0,200}?)\s*"
+)
+_STATISTIC = re.compile(r"\[(Latency|TTFT|TPOT|GTPS)\] (\w{2,8}) *: (\S{1,40})\s*")
+_GPU = re.compile(r"(\S.{0,80}?), memory \S{1,20}(?: GB)?, .*")
+
+
+class _ReportRun(RunBuilder):
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file, NAME)
+        #: The conditions as they are printed, by their paths in the JSON.
+        self.record: dict[str, dict[str, object]] = {}
+        self.groups: dict[str, dict[str, float]] = {}
+        self.overview = 0
+
+    def labels(self) -> Labels:
+        """Return the conditions so far; they are printed before the numbers."""
+        return tuple(sorted(conditions_of(self.record, NAME, self.file.source.conditions).items()))
+
+    def run(self, part: int | None = None) -> Run:
+        for name, statistics in self.groups.items():
+            metric, unit, _ = _GROUPS[name]
+            self.aggregate(Key(metric, self.labels()), unit, statistics)
+        if self.overview and not self.finished:
+            self.say("error", "a performance overview has no row", self.overview)
+        return super().run(part)
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the runs of a log, or the one run of a JSON report."""
+    if file.is_json():
+        return (_report(file),)
+    runs = Runs(lambda: _ReportRun(file))
+    for number, line, _, ended in file.lines():
+        if ended:
+            _line(runs, line, number)
+    return runs.finish()
+
+
+def _line(runs: Runs[_ReportRun], line: str, number: int) -> None:
+    title = next((title for title in _BEGINNINGS if title in line), None)
+    if title in _BACKENDS:
+        runs.banner(number)
+        runs.run.record.setdefault("engine", {})["backend"] = _BACKENDS[title]
+    elif title:
+        runs.run.overview = number
+    elif found := _STATISTIC.fullmatch(line):
+        _statistic(runs.run, found, number)
+    elif found := _ROW.fullmatch(line):
+        name, text = found[1], found[2]
+        if name in _CONDITIONS:
+            section, key = _CONDITIONS[name]
+            runs.run.record.setdefault(section, {})[key] = text if text != "None" else None
+        elif name in _PRINTED and runs.run.overview:
+            metric, unit, per = _PRINTED[name]
+            runs.run.value(Key(metric, runs.run.labels()), unit, text, number, per=per)
+    elif gpu := _GPU.fullmatch(line):
+        runs.run.fact("gpu", gpu[1], number)
+
+
+def _statistic(run: _ReportRun, found: re.Match[str], line: int) -> None:
+    metric, unit, per = _GROUPS[found[1]]
+    statistic, (value, fault) = statistic_of(found[2]), checked(found[3], unit)
+    if fault:
+        run.refuse(Key(metric, run.labels()), f"{found[2]}: {fault}", line)
+    elif statistic:
+        run.groups.setdefault(found[1], {})[statistic] = value / per
+
+
+def _report(file: InputFile) -> Run:
+    data, run = load(file, NAME)
+    fact(run, "gpu", mapping(data.get("machine")).get("name"))
+    record: Mapping[str, Any] = {
+        **data,
+        "request_info": {
+            **mapping(data.get("request_info")),
+            "avg_input_length": _length(mapping(data.get("request_info")).get("avg_input_length")),
+        },
+    }
+    labels = tuple(sorted(conditions_of(record, NAME, file.source.conditions).items()))
+    for (section, name), (metric, unit, per) in _JSON.items():
+        if name in mapping(data.get(section)):
+            Target(run, Key(metric, labels), unit, per).value(data[section][name], (section, name))
+    for (section, name), (metric, unit, per) in _PERCENTILES.items():
+        printed = mapping(mapping(data.get(section)).get(name))
+        if printed:
+            add_statistics(Target(run, Key(metric, labels), unit, per), printed, (section, name))
+    return run.run()
+
+
+def _length(value: object) -> object:
+    """Return an average length as it is printed, so that both forms have the same condition."""
+    return f"{value:.4f}" if isinstance(value, int | float) and not isinstance(value, bool) else value
