@@ -153,6 +153,8 @@ def pytorch_hud(outline: JsonOutline) -> str | None:
 guidellm = _rule("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_")
 #: Results of SGLang before its times had their unit in their names.
 sglang = _rule("with the 'median_ttft' of SGLang", "median_ttft", "median_itl", "completed", "mean_e2e_latency")
+#: The overview page of XProf.
+xprof = _rule("with the 'steptime_ms_average' of XProf", "*.p.steptime_ms_average")
 #: Exported times: `[{"startEnqMs": ..., "latencyMs": ...}]`.
 trtexec = _rule("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs")
 #: `{"engine": {...}, "world_info": {...}, "performance": {...}}`.

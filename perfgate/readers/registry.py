@@ -261,6 +261,7 @@ FORMATS: tuple[Format, ...] = (
         ".trackers.tensorboard",
         signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does"),
     ),
+    Format("xprof", ".xprof_overview", outline=json_outline.xprof),
     Format("wandb", ".trackers.wandb", signature=(rb":W&B\xe1\xbe", "with ':W&B'")),
     Format("mlflow", ".trackers.mlflow", hints={" ": r"\A\d{13} \S{1,40} -?\d{1,18}\n"}),
     Format(

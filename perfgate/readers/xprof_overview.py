@@ -1,0 +1,102 @@
+"""The overview page of XProf (JAX, TensorFlow, PyTorch/XLA) as JSON, and its input pipeline page.
+
+    [{"cols": [...], "rows": [], "p": {"mxu_utilization_percent": "41.5%", "device_duty_cycle_percent": "92.0%", ...}},
+     {"cols": [{"id": "stepnum"}, {"id": "deviceComputeTimeMs"}, ..., {"id": "stepTimeMs"}],
+      "rows": [{"c": [{"v": "train 1"}, {"v": 10.5}, ..., {"v": 12.25}]}], "p": {"steptime_ms_average": "12.2", ...}},
+     {"cols": [...], "rows": [...], "p": {"device_type": "TPU v5e", "host_count": "1"}}, ...]
+
+It is what `xprof.convert.raw_to_tool_data.xspace_to_tool_data(FILES, "overview_page", {})` returns for the files
+`*.xplane.pb` of a profile, and what the page itself loads.
+
+Source: openxla/xprof `xprof/convert/op_stats_to_overview_page.cc`, `op_stats_to_input_pipeline_analysis.cc` (2026-08).
+
+| metric | unit | from |
+|---|---|---|
+| `step.time`, one sample a step | s | `stepTimeMs`; without that column an aggregate of `steptime_ms_*` |
+| `step.device_compute`, `step.infeed`, `step.host_compute`, ... | s | the other columns of times; absent if all are 0 |
+| `device_duty_cycle`, `mxu_utilization`, `hbm_utilization`, ..., shares | 1 | `..._percent`; absent if 0 |
+
+The type of the device is the fact `gpu`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from perfgate.core import Key, Run
+from perfgate.documents.json import Path
+from perfgate.readers.benchmarks.benchmark_json import Target, load_rows
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import mapping, number
+
+NAME = "xprof"
+TITLE = "the overview page of XProf (JAX, TensorFlow, PyTorch/XLA) as JSON"
+METRICS = (
+    "`step.time` and its parts (`step.device_compute`, `step.infeed`, ...), `mxu_utilization`, `device_duty_cycle`, ..."
+)
+CHECKED = "XProf 2.24.2: a page that it made of a profile of JAX 0.10.2 on a CPU; generated files"
+
+_TIME = re.compile(r"(\w{1,60}?)(?:Time)?Ms")
+_STEP = re.compile(r"(?:.*\D)?(\d{1,15})")
+_PERCENT = re.compile(r"(\w{1,80})_percent(?:_relative_to_\w+)?|(\w{1,60}_utilization)_relative_to_\w+")
+_SUMMARY = (("average", "mean"), ("standard_deviation", "stddev"), ("minimum", "min"), ("maximum", "max"))
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a page."""
+    run, tables = load_rows(file, NAME)
+    for path, table in tables:
+        properties = mapping(table.get("p"))
+        if "steptime_ms_average" in properties:
+            _steps(run, table, properties, path)
+        elif "mxu_utilization_percent" in properties or "device_duty_cycle_percent" in properties:
+            _shares(run, properties, path)
+        elif isinstance(device := properties.get("device_type"), str) and device:
+            run.facts["gpu"] = device[:200]
+    return (run.run(),)
+
+
+def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, Any], path: Path) -> None:
+    """Add the times of the steps, or their statistics."""
+    columns = [str(mapping(column).get("id")) for column in table.get("cols") or ()]
+    rows = [mapping(row).get("c") for row in table.get("rows") or ()]
+    cells = [[mapping(cell).get("v") for cell in row] if isinstance(row, list) else [] for row in rows]
+    steps = [_step(row, index) for index, row in enumerate(cells)]
+    for at, column in enumerate(columns):
+        found = _TIME.fullmatch(column)
+        values = [row[at] if at < len(row) else None for row in cells]
+        if found and any(value != 0 for value in values):
+            name = "time" if found[1] == "step" else re.sub(r"(?<!^)([A-Z])", r"_\1", found[1]).lower()
+            places = [(*path, "rows", index, "c", at, "v") for index in range(len(values))]
+            run.samples(Key(f"step.{name}"), "s", values, places.__getitem__, per=1000, steps=steps)
+    if "stepTimeMs" not in columns:
+        statistics = {
+            name: (_number(properties[f"steptime_ms_{printed}"]), (*path, "p", f"steptime_ms_{printed}"))
+            for printed, name in _SUMMARY
+            if f"steptime_ms_{printed}" in properties
+        }
+        Target(run, Key("step.time"), "s", 1000).aggregate(statistics)
+    if "stepTimeMs" in columns and not rows:
+        run.say("error", "the table of steps has no row: the profile has no step", path)
+
+
+def _step(row: list[Any], index: int) -> int:
+    """Return the number in the name of a step, or its place in the table."""
+    found = _STEP.fullmatch(str(row[0])) if row else None
+    return int(found[1]) if found else index
+
+
+def _number(text: object) -> object:
+    parsed = number(text.removesuffix("%")) if isinstance(text, str) else None
+    return text if parsed is None else parsed
+
+
+def _shares(run: RunBuilder, properties: Mapping[str, Any], path: Path) -> None:
+    for name, text in properties.items():
+        found = _PERCENT.fullmatch(name)
+        value = _number(text)
+        if found and value != 0:
+            Target(run, Key(found[1] or found[2]), "1", 100).value(value, (*path, "p", name))
