@@ -82,8 +82,11 @@ def test_serve():
         ),
         (
             [
-                {"benchmark": {"name": "b"}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.5]}},
-                {"benchmark": {"name": "b"}, "metric": {"name": "p99_itl_ms", "benchmark_values": [4.5]}},
+                {
+                    "benchmark": {"name": "vLLM benchmark"},
+                    "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.5]},
+                },
+                {"benchmark": {"name": "vLLM benchmark"}, "metric": {"name": "p99_itl_ms", "benchmark_values": [4.5]}},
             ],
             {"mean_ttft": [0.0905], "p99_itl": [0.0045]},
         ),
