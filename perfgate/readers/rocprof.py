@@ -21,8 +21,9 @@ Source: ROCm/rocprofiler-sdk `source/lib/rocprofiler-sdk-tool/generateCSV.cpp`, 
 | `counter_collection.csv` | `kernel.NAME.COUNTER`, one sample a launch |
 | JSON | `kernel.NAME`, `api.NAME`, `memcpy.DIRECTION`, `range.NAME`, counters, one sample each |
 
-Samples are in the order of the file. They have the label `device` (the agent) if the file names several. The statistics
-do not say what their names are: those that are no function of HIP, HSA or RCCL and no copy are taken for kernels.
+Samples are in the order of the file. They have the label `device` if several agents ran kernels: the agent in CSV, the
+number of the GPU in JSON, which also names it (the fact `gpu`). Statistics do not say what their names are: those that
+are no function of HIP, HSA or RCCL and no copy are taken for kernels.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ METRICS = (
     "`kernel.NAME`, `api.NAME`, `memcpy.NAME`, `range.NAME`: aggregates of statistics, one sample a call of traces; "
     "`kernel.NAME.COUNTER`"
 )
-CHECKED = "rocprofiler-sdk's sources of 2024-10: generated files; the example files of its documentation"
+CHECKED = (
+    "rocprofiler-sdk's sources of 2024-10: generated files, the examples of its documentation; a public JSON of eight "
+    "MI350X (2025-12)"
+)
 
 _API = re.compile(r"hip[A-Z_]\w*|hsa_\w+|rccl\w+|nccl[A-Z]\w*|roctx\w+")
 _STATISTICS = (
@@ -66,6 +70,8 @@ _NEEDED = (
     ("Function", "Start_Timestamp", "End_Timestamp"),
 )
 _NS = 1e9
+#: Records of the JSON that are not calls: no time, or memory and samples of other kinds.
+_NOT_CALLS = ("scratch_memory", "memory_allocation", "pc_sample")
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -181,12 +187,13 @@ def _json(file: InputFile) -> Run:
 
 def _tool(table: _Samples, tool: Mapping[str, Any], place: Path) -> None:
     """Add the records of one process."""
+    agents = {mapping(one.get("id")).get("handle"): one for one in _objects(tool.get("agents"))}
     kernels = {symbol.get("kernel_id"): _kernel_name(symbol) for symbol in _objects(tool.get("kernel_symbols"))}
     strings = mapping(tool.get("strings"))
     kinds = _objects(strings.get("buffer_records"))
     messages = {one.get("key"): one.get("value") for one in _objects(strings.get("marker_api"))}
     for kind, listed in mapping(tool.get("buffer_records")).items():
-        for at, record in enumerate(_objects(listed) if kind != "scratch_memory" else ()):
+        for at, record in enumerate(_objects(listed) if not kind.startswith(_NOT_CALLS) else ()):
             info = mapping(record.get("dispatch_info"))
             if kind == "kernel_dispatch":
                 name = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
@@ -194,16 +201,32 @@ def _tool(table: _Samples, tool: Mapping[str, Any], place: Path) -> None:
                 name = _operation(kinds, record) or "unknown"
             if kind == "marker_api":
                 name = str(messages.get(mapping(record.get("correlation_id")).get("internal")) or name)
-            agent = str(mapping(info.get("agent_id")).get("handle") or "")
+            agent = _agent(table.run, agents, info)
             start, end = record.get("start_timestamp"), record.get("end_timestamp")
             _span(table, f"{_GROUPS.get(kind, 'api')}.{name}", agent, start, end, (*place, "buffer_records", kind, at))
     counters = {mapping(one.get("id")).get("handle"): one.get("name") for one in _objects(tool.get("counters"))}
     for at, record in enumerate(_objects(mapping(tool.get("callback_records")).get("counter_collection"))):
-        _counters(table, record, kernels, counters, (*place, "callback_records", "counter_collection", at))
+        agent = _agent(table.run, agents, mapping(mapping(record.get("dispatch_data")).get("dispatch_info")))
+        _counters(table, record, kernels, counters, agent, (*place, "callback_records", "counter_collection", at))
+
+
+def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
+    """Return the number of the GPU that ran a kernel, and keep its name."""
+    handle = mapping(info.get("agent_id")).get("handle")
+    agent = agents.get(handle, {})
+    if isinstance(name := agent.get("product_name") or agent.get("name"), str) and name:
+        run.facts.setdefault("gpu", name[:200])
+    number = agent.get("logical_node_type_id", handle)
+    return "" if number is None else str(number)
 
 
 def _counters(
-    table: _Samples, record: Mapping[str, Any], kernels: Mapping[Any, str], counters: Mapping[Any, Any], place: Path
+    table: _Samples,
+    record: Mapping[str, Any],
+    kernels: Mapping[Any, str],
+    counters: Mapping[Any, Any],
+    agent: str,
+    place: Path,
 ) -> None:
     """Add the counters of one launch: the sum over the instances of each counter, as in the CSV."""
     info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
@@ -213,7 +236,7 @@ def _counters(
         sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
     kernel = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
     for name, value in sums.items():
-        table.add(f"kernel.{kernel}.{name}", str(mapping(info.get("agent_id")).get("handle") or ""), value, place, "1")
+        table.add(f"kernel.{kernel}.{name}", agent, value, place, "1")
 
 
 _GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}

@@ -101,6 +101,7 @@ FILES = {
     "torch-table/id29964644629_memory_flops.txt": ("torch-table", 1, {}),
     "torch-table/id5100024993_T4_memory.txt": ("torch-table", 1, {}),
     "torch-table/id70883536583_XPU.txt": ("torch-table", 1, {}),
+    "rocprof/tracelens_rocprof_908_results.json.gz": ("rocprof", 1, {"kernel.__amd_rocclr_copyBuffer": 2.84e-06}),
 }
 #: Files that hold no measurements that can be trusted whole, and what is said of them.
 REFUSED = {
@@ -113,7 +114,6 @@ REFUSED = {
     "other-text/test_attn_profiler_output.txt": "unknown format",
     "pytest-benchmark/pytest_benchmark_action.json": '"... omitted to keep this file small" is not ',
     "pytest-benchmark/pytest_benchmark_several_units.json": '"... omitted to keep this file small" is not ',
-    "rocprof/tracelens_rocprof_908_results.json.gz": "JSON of an unknown format",
 }
 #: Series of a file in which the tool itself printed times below zero.
 WRONG = {"deepspeed/argonne_ALCF_cooldown.txt"}

@@ -272,6 +272,7 @@ def test_json_of_rocprof():
     counts = [{"counter_id": {"handle": 3}, "value": value} for value in (10.0, 6.0)]
     tool = {
         "metadata": {"pid": 1},
+        "agents": [{"id": {"handle": 7}, "product_name": "AMD Instinct MI350X", "logical_node_type_id": 0}],
         "counters": [{"id": {"handle": 3}, "name": "SQ_WAVES"}],
         "strings": {
             "buffer_records": [{"kind": "NONE", "operations": []}, {"kind": "HIP", "operations": ["no", "hipMalloc"]}],
@@ -287,7 +288,7 @@ def test_json_of_rocprof():
         },
     }
     run = run_of(json.dumps({"rocprofiler-sdk-tool": [tool]}))
-    assert (run.format, said(run)) == ("rocprof", [])
+    assert (run.format, said(run), dict(run.environment)) == ("rocprof", [], {"gpu": "AMD Instinct MI350X"})
     names = (f"kernel.{ADD}", "api.hipMalloc", "range.my range", "memcpy.no")
     assert values_of(run) == {name: [pytest.approx(100e-9)] for name in names} | {f"kernel.{ADD}.SQ_WAVES": [16]}
 
