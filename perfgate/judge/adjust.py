@@ -96,6 +96,15 @@ def _mean_moved(decision: ChangeDecision) -> list[Doubt]:
     return [Doubt("mean-moved", "mean", before, now, decides=False)] if is_beyond else []
 
 
+def doubt_machine(inquiry: Inquiry, decision: Decision) -> Decision:
+    """A change that the state of the machine can explain is suspect, if the runs tell what the machine did."""
+    if not inquiry.runs.has_machine:
+        return decision
+    from perfgate.judge.machine_doubt import doubt_machine as doubted
+
+    return doubted(inquiry, decision)
+
+
 def apply_allowance(inquiry: Inquiry, decision: Decision) -> Decision:
     """A recorded allowance replaces the tolerance of a change from the baseline, if that makes it pass.
 

@@ -76,12 +76,13 @@ class Doubt:
     """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
 
     `values` and `calls` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind` is a kind of
-    series, and `gain` and `mean` are values of the metric in base units. `new-runs` and `base-runs` are the smallest
-    and the largest value of the runs of one side that disagree. `quarter` is the number of all values, and of those
-    that were dropped as warm-up.
+    series, `clock` is in Hz, `cycles` is a relative change, `lost` is a share of the time, `host` has names, and `gain`
+    and `mean` are values of the metric in base units. `new-runs` and `base-runs` are the smallest and the largest value
+    of the runs of one side that disagree. `quarter` is the number of all values, and of those that were dropped as
+    warm-up.
     """
 
-    reason: Literal["measured-less", "implausible", "runs-disagree", "warm-up", "mean-moved"]
+    reason: Literal["measured-less", "implausible", "runs-disagree", "warm-up", "mean-moved", "machine"]
     what: Literal[
         "values",
         "calls",
@@ -96,11 +97,17 @@ class Doubt:
         "warm-up steps",
         "quarter",
         "mean",
+        "clock",
+        "cycles",
+        "lost",
+        "host",
     ]
     base: float | str
     new: float | str
     #: True if it changes the outcome; False if it is only noted.
     decides: bool
+    #: The kind of lost time, in words.
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

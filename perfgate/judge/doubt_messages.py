@@ -16,6 +16,8 @@ _KINDS = {
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show."""
+    if doubt.reason == "machine":
+        return _machine_sentence(doubt)
     if isinstance(doubt.base, str) or isinstance(doubt.new, str):
         return f"the new runs have {_KINDS[str(doubt.new)]}, the baseline's runs have {_KINDS[str(doubt.base)]}"
     base, new = doubt.base, doubt.new
@@ -51,8 +53,26 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     return f"{one} of the steps have all parts of this metric{known}"
 
 
+def _machine_sentence(doubt: Doubt) -> str:
+    """Return how the state of the machine differs between the two sides."""
+    base, new = doubt.base, doubt.new
+    if isinstance(base, str) or isinstance(new, str):
+        return f"the new runs are of another machine: {new}, and the base runs of {base}"
+    if doubt.what == "cycles":
+        return f"counted in clock cycles, the change is {format_change(new)}"
+    if doubt.what == "clock":
+        was, is_now = (format_value(value, "1/s", "MHz") for value in (base, new))
+        side, change = ("new", new / base - 1) if new < base else ("base", base / new - 1)
+        return f"the clock was {format_change(abs(change)).lstrip('+')} slower in the {side} runs ({was} → {is_now})"
+    one, other = (f"{format_number(100 * share, 3)}%" for share in (new, base))
+    return f"{doubt.of}: {one} of the time in the new runs, {other} in the base runs"
+
+
 def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> NextStep:
     """Return the next step after a doubt that decides; `accept` has the command that approves the new runs."""
+    if doubt.reason == "machine":
+        steady = "lock the clocks (`nvidia-smi -lgc`) and " if doubt.what == "clock" else ""
+        return NextStep("run-again", f"{steady}measure again, or compare on one machine: `perfgate run --paired`")
     others = "" if accept.ref is None else f"someone who may write to {accept.ref} can "
     intended, command = f"if it is intended, {others}approve it", None if accept.ref else accept.approve
     if doubt.what == "new-runs":

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, other_conditions
+from perfgate.core.wording import is_machine_metric
 from perfgate.judge.derived import RunView, component_names
 from perfgate.judge.measure import MeasureCache, Member, Members, NotAvailable, OnlySummary
 from perfgate.judge.warmup import WARMUP_METRICS
@@ -40,6 +41,8 @@ class JudgedRuns:
     past: tuple[RunView, ...] = ()
     #: The labels that are conditions.
     conditions: Collection[str] = CONDITIONS
+    #: True if the new runs tell what the machine did.
+    has_machine: bool = False
     _near: dict[str, list[str]] = field(default_factory=dict)
     _by_means: dict[int, RunView] = field(default_factory=dict)
 
@@ -72,6 +75,7 @@ class JudgedRuns:
             left_out=left_out,
             past=tuple(RunView(run, metrics) for run in baseline.past),
             conditions=CONDITIONS.union(conditions),
+            has_machine=any(map(is_machine_metric, names)),
         )
 
     def viewed(self, view: RunView, *, by_means: bool) -> RunView:

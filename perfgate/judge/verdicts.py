@@ -19,6 +19,7 @@ from perfgate.judge.adjust import (
     accept_missing,
     apply_allowance,
     correct_for_many,
+    doubt_machine,
     doubt_start,
     expect_failure,
     fail_on_improvement,
@@ -56,6 +57,7 @@ _ADJUSTMENTS = (
     refuse_bad_values,
     keep_anchor_suspect,
     doubt_start,
+    doubt_machine,
     apply_allowance,
     compare_measured,
 )

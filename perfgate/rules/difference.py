@@ -155,6 +155,9 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
         low, high = (float("inf") if budget is None else budget for budget in (old.budget, new.budget))
         words = [("none" if budget is None else f"{100 * budget:g}%") for budget in (old.budget, new.budget)]
         yield ("loosens" if high > low else "tightens"), f"budget {words[0]} → {words[1]}"
+    if old.lost_time != new.lost_time:
+        looser = new.lost_time > old.lost_time
+        yield ("loosens" if looser else "tightens"), f"lost_time {100 * old.lost_time:g}% → {100 * new.lost_time:g}%"
     if old.at_worst != new.at_worst:
         yield _of_at_worst(old.at_worst, new.at_worst)
     for name, of in _UNORDERED:

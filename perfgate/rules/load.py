@@ -33,7 +33,7 @@ from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_PERCENTAGES = ("confidence", "power", "budget")
+_PERCENTAGES = ("confidence", "power", "budget", "lost_time")
 #: The longest chain of derived metrics that use one another; the chain is computed by recursion.
 MAX_CHAIN = 10
 #: How many circles of definitions are reported for one file.
@@ -296,7 +296,7 @@ class _FileLoader:
             number = float(value.strip().removesuffix("%")) / 100 if isinstance(value, str) else float(value)
         except (TypeError, ValueError):
             return 0.95  # the schema reports it
-        if isinstance(value, str) and name != "budget" and not 0.5 < number < 1:
+        if isinstance(value, str) and name not in ("budget", "lost_time") and not 0.5 < number < 1:
             self.fail(f"{name} must be between 50% and 100%, not {value}", path)
         return number
 

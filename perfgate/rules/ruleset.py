@@ -118,6 +118,8 @@ class Settings:
     at_worst: AtWorst | None = None
     #: The allowed total change from the anchor, as a share: 0.1 is 10 %.
     budget: float | None = None
+    #: How much more of the time one side may lose to throttling or steal than the other, as a share.
+    lost_time: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
