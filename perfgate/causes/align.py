@@ -15,6 +15,8 @@ import numpy as np
 from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, merged
 from perfgate.core.call_trees import CallNode, CallTree
 
+#: No step takes so long, in s; the square of a much larger number is no float.
+_LARGEST_S = 1e100
 #: Sides with a smaller share of their calls in common are different programs.
 _LEAST_SHARED = 0.1
 
@@ -135,6 +137,8 @@ def _alike(runs: list[CallTree]) -> list[CallTree]:
 
 def obstacle_to_causes(alignment: Alignment) -> str | None:
     """The reason why the two sides cannot be compared, or None."""
+    if not max(float(side.wall.max(initial=0.0)) for side in (alignment.base, alignment.new)) < _LARGEST_S:
+        return "no causes: a time is too large to be one"
     if not alignment.steps_agree:
         return "no causes: only one side has steps (profiler.step()), so their calls cannot be compared"
     program = np.array([node.kind in ("range", "operator", "loader", "collective") for node in alignment.nodes], bool)

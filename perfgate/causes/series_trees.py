@@ -142,6 +142,7 @@ def _timer(series: Series, dropped: int) -> Timer | None:
     return Timer(name, total, 0.0, 1.0, nothing) if total is not None else None
 
 
+@np.errstate(all="ignore")
 def mean_error(values: Floats) -> float:
     """The standard error of the mean of values in order of time, which may be correlated."""
     if len(values) < 2:
