@@ -79,7 +79,7 @@ class Explanation:
         """The index of the cause of a verdict."""
         if verdict.against is not None and verdict.against.endswith("rank"):
             return next((at for at, cause in enumerate(self.causes) if cause.kind == "slow rank"), None)
-        if verdict.metric.startswith("memory.peak"):
+        if verdict.metric.startswith(("memory.peak", "memory.reserved")):
             return next((at for at, cause in enumerate(self.causes) if cause.metric == "memory"), None)
         names = self.components.get(verdict.metric, ()) or (verdict.metric,)
         changes = [change for name in sorted(names) if (change := self._change(name)) is not None]

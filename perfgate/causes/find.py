@@ -60,7 +60,11 @@ def find_causes(
     noise = SeriesNoise(alignment) if is_of_metrics(base, new) else measure_noise(alignment)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
-    if isinstance(noise, SeriesNoise):
+    findings: list[Finding] = []
+    said: list[str] = []
+    if not any(_step_times(alignment)):
+        pass  # a snapshot of memory has no times
+    elif isinstance(noise, SeriesNoise):
         findings, said = find_in_series(alignment, noise)
     else:
         findings, said = _find(alignment, noise, other_device=other_device)

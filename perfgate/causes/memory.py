@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfgate.causes.align import Alignment
+from perfgate.causes.align import Alignment, Floats
 from perfgate.core.causes import Cause
 
 #: A change of the peak below both is noise of the allocator.
@@ -30,9 +30,24 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
     grown = (new.memory - base.memory) * np.sign(change)
     node = int(np.argmax(grown))
     if grown[node] < _EXPLAINED * abs(change):
+        node = _around(grown, alignment, _EXPLAINED * abs(change))
+    if node == 0:
         mebibytes = f"{change / (1 << 20):+.1f} MiB"
         return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
     where = alignment.path(node)
     noise = _LEAST_SHARE * min(base.peak, new.peak)
     cause = Cause("memory", where, "memory", change, change - noise, change + noise, 1.0, places=(where,))
     return (replace(cause, source=alignment.nodes[node].source),), ()
+
+
+def _around(grown: Floats, alignment: Alignment, least: float) -> int:
+    """The innermost node that grew by at least this with all that it calls; the step if that is no place."""
+    whole = grown.copy()
+    for index in range(len(whole) - 1, 0, -1):
+        whole[alignment.nodes[index].parent] += whole[index]
+    node, children = 0, alignment.children()
+    while True:
+        below = [one for one in children.get(node, []) if whole[one] >= least]
+        if not below:
+            return node
+        node = max(below, key=lambda one: float(whole[one]))

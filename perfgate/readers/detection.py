@@ -25,6 +25,9 @@ _SIGNATURE_LENGTH = 64
 #: No marker is longer.
 _MARKER_LENGTH = 4096
 
+_PICKLE = (
+    "a Python pickle, which is never loaded, unless it is a memory snapshot of torch: write the numbers as text or JSON"
+)
 #: The first bytes of files that are not text, and what they are.
 _BINARY = {
     b"PK\x03\x04": "a zip archive, as torch.save writes; a pickle is never loaded: write the numbers as text or JSON",
@@ -32,10 +35,7 @@ _BINARY = {
     b"\xfd7zXZ\0": "compressed with xz; the only compression that perfgate reads is gzip",
     b"BZh": "compressed with bzip2; the only compression that perfgate reads is gzip",
     b"\x89HDF": "an HDF5 file, which perfgate does not read: write the numbers as text or JSON",
-    **{
-        b"\x80" + bytes([protocol]): "a Python pickle, which is never loaded: write the numbers as text or JSON"
-        for protocol in range(2, 6)
-    },
+    **{b"\x80" + bytes([protocol]): _PICKLE for protocol in range(2, 6)},
 }
 
 #: A file is binary if more than one in this many characters cannot be text.
@@ -110,10 +110,10 @@ def recognise(source: Source, format: str | None = None) -> Recognition:
     kind = _binary(head, file.name)
     if format is not None:
         forced = find_format(format)
-        if forced and (kind is None or (forced.package and forced.magic)):
+        if forced and (kind is None or forced.signature or (forced.package and forced.magic)):
             return Recognition(forced, "--format", file)
         return Recognition(None, kind or f"there is no format {format!r}: {', '.join(format_names())}", file)
-    found = _detect(file, FORMATS) if kind is None else None
+    found = _detect(file, FORMATS) if kind is None else _by_beginning(file, FORMATS)
     if found is None:
         others = plugins().formats
         found = _detect(file, [one for one in others if one.magic] if kind else others)
@@ -134,12 +134,18 @@ def _binary(head: bytes, name: str) -> str | None:
     return next((f"this is {kind}" for magic, kind in _BINARY.items() if head.startswith(magic)), None)
 
 
-def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
+def _by_beginning(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
     for known in formats:
         if known.magic and file.head(len(known.magic)) == known.magic:
             return known, f"the file begins with {known.magic.decode('latin-1').rstrip(chr(0))!r}"
         if known.signature and re.match(known.signature[0], file.head(_SIGNATURE_LENGTH), re.DOTALL):
             return known, f"the file begins {known.signature[1]}"
+    return None
+
+
+def _detect(file: InputFile, formats: Sequence[Format]) -> tuple[Format, str] | None:
+    if found := _by_beginning(file, formats):
+        return found
     text = ""
     for window in _WINDOWS if formats else ():
         head = file.head(window)

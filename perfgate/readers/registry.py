@@ -86,6 +86,12 @@ _MEGATRON_TIMERS = (
     "|batch-generator|interval-time): "
 )
 
+#: A pickle of protocols 2 to 5 of a dict whose first key is one of a snapshot, however the pickler writes text.
+_SNAPSHOT = (
+    rb"\x80[\x02-\x05](?:\x95.{8})?\}(?:\x94|q\0)?\(?(?:\x8c.|X.\0\0\0)"
+    rb"(?:segments|device_traces|allocator_settings|external_annotations|host_segments)"
+)
+
 FORMATS: tuple[Format, ...] = (
     Format(
         "deepspeed",
@@ -120,6 +126,7 @@ FORMATS: tuple[Format, ...] = (
         outline=json_outline.golden,
     ),
     Format("torch-trace", ".torch_trace", outline=json_outline.trace, late_key=r'"traceEvents"\s*:\s*\['),
+    Format("torch-snapshot", ".torch_snapshot.snapshot", signature=(_SNAPSHOT, "as a memory snapshot of torch does")),
     Format(
         "timeit",
         ".benchmarks.timeit",

@@ -63,6 +63,8 @@ def by_verdict(report: Report) -> dict[int, CauseGroup]:
 
 def step(found: CauseReport) -> str:
     """Return the change of the step: `step 10.2 → 11 ms, +815 µs (+8.0%); 3 base runs, 1 new run`."""
+    if not _has_times(found):
+        return f"memory at its peak; {plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
     change = found.new_step - found.base_step
     unit = display_unit(max(found.base_step, found.new_step), "s")
     relative = f" ({format_change(change / found.base_step)})" if found.base_step else ""
@@ -73,12 +75,21 @@ def step(found: CauseReport) -> str:
 
 def without_cause(found: CauseReport) -> str:
     """Return what is said if no cause was found."""
+    if not _has_times(found):
+        return "No cause found: the peak of the memory is the same, or nearly."
     return f"No cause found. Noise can change the step by {format_value(found.noise, 's')}."
 
 
 def rest(found: CauseReport) -> str:
     """Return the change that the causes leave: `rest +4 µs: changes that noise explains or that are too small`."""
+    if not _has_times(found):
+        return "These files have no times."
     return f"rest {signed(found.rest)}: changes that noise explains, or that are too small to list"
+
+
+def _has_times(found: CauseReport) -> bool:
+    """True unless the files only have memory, as snapshots of torch's allocator do."""
+    return bool(found.base_step or found.new_step)
 
 
 def title(cause: Cause) -> str:

@@ -1,0 +1,1 @@
+"""Snapshots of torch's CUDA allocator: a pickle of plain data."""

@@ -1,0 +1,244 @@
+"""Read a pickle that contains only plain data, without the power to build anything else.
+
+A pickle is a program for a small stack machine, and some of its opcodes import and call any function. This machine has
+no such opcodes. It knows those that make dicts, lists, tuples, text, numbers, booleans and None, and the memo that lets
+values be used again. At any other opcode it stops with an error that names the opcode and its place. Nothing of the
+module `pickle` is used.
+
+Sources: the opcodes of protocols 2 to 5 as documented in CPython `Lib/pickletools.py`. torch writes a snapshot with
+Python's `pickle.dump` (`torch/cuda/memory.py`: `_dump_snapshot`), or with its own pickler of protocol 2
+(`torch/csrc/cuda/memory_snapshot.cpp`: `_memory_snapshot_pickled`; `torch/csrc/jit/serialization/pickler.cpp`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TypeAlias
+
+from perfgate.core.resource_limits import Limits
+
+Plain: TypeAlias = "dict[Plain, Plain] | list[Plain] | tuple[Plain, ...] | str | int | float | bool | None"
+
+#: Opcodes that are refused, by the names that people know.
+_REFUSED = {
+    b"c": "GLOBAL",
+    b"\x93": "STACK_GLOBAL",
+    b"R": "REDUCE",
+    b"i": "INST",
+    b"o": "OBJ",
+    b"\x81": "NEWOBJ",
+    b"\x92": "NEWOBJ_EX",
+    b"b": "BUILD",
+    b"P": "PERSID",
+    b"Q": "BINPERSID",
+    b"\x82": "EXT1",
+    b"\x83": "EXT2",
+    b"\x84": "EXT4",
+    b"\x97": "NEXT_BUFFER",
+}
+#: A whole number in a snapshot has 64 bits.
+_LONGEST_NUMBER = 16
+
+
+class PickleFault(Exception):
+    """The pickle contains something else than plain data, is damaged, or is too large."""
+
+
+class PlainPickle:
+    """One pickle while it is read."""
+
+    def __init__(self, data: bytes, limits: Limits) -> None:
+        self._data, self._limits = data, limits
+        self._at = 0
+        self._stack: list[Plain] = []
+        #: The stacks below the marks.
+        self._below: list[list[Plain]] = []
+        self._memo: list[Plain] = []
+        self._containers = 0
+
+    def load(self) -> Plain:
+        """Return the value. Raises PickleFault."""
+        data, steps = self._data, _STEPS
+        try:
+            while True:
+                opcode = data[self._at]
+                self._at += 1
+                if opcode == _STOP:
+                    return self._stack.pop()
+                step = steps.get(opcode)
+                if step is None:
+                    self._refuse(opcode)
+                else:
+                    step(self)
+        except (IndexError, struct.error):
+            raise PickleFault(f"the pickle ends, or is damaged, at byte {self._at}") from None
+        except (TypeError, AttributeError, UnicodeDecodeError, ValueError):
+            raise PickleFault(f"the pickle is damaged at byte {self._at}") from None
+
+    def _refuse(self, opcode: int) -> None:
+        name = _REFUSED.get(bytes((opcode,)))
+        if name is not None:
+            raise PickleFault(
+                f"the pickle has the opcode {name} at byte {self._at - 1}, which can run code; "
+                "only plain data is read, and a snapshot of torch has nothing else"
+            )
+        raise PickleFault(f"the pickle has the opcode 0x{opcode:02x} at byte {self._at - 1}, which plain data has not")
+
+    def _take(self, size: int) -> bytes:
+        start, self._at = self._at, self._at + size
+        if self._at > len(self._data):
+            raise IndexError
+        return self._data[start : self._at]
+
+    def _number(self, size: int, *, signed: bool = False) -> int:
+        return int.from_bytes(self._take(size), "little", signed=signed)
+
+    def _count(self) -> None:
+        self._containers += 1
+        if self._containers > self._limits.containers:
+            raise PickleFault(self._limits.beyond("containers", "the pickle has more lists and dicts"))
+        if len(self._below) > self._limits.depth:
+            raise PickleFault(self._limits.beyond("depth", "the pickle is nested more deeply"))
+
+    def push(self, value: Plain) -> None:
+        """Put a value on the stack."""
+        self._stack.append(value)
+
+    def container(self, value: Plain) -> None:
+        """Put a new list, dict or tuple on the stack."""
+        self._count()
+        self._stack.append(value)
+
+    def mark(self) -> None:
+        """Begin a new stack above this one."""
+        self._count()
+        self._below.append(self._stack)
+        self._stack = []
+
+    def _to_mark(self) -> list[Plain]:
+        items, self._stack = self._stack, self._below.pop()
+        return items
+
+    def text(self, size: int) -> None:
+        """Put text on the stack whose length has `size` bytes."""
+        self._stack.append(self._take(self._number(size)).decode("utf-8", "surrogatepass"))
+
+    def number(self, size: int, *, signed: bool = False) -> None:
+        """Put a whole number of `size` bytes on the stack."""
+        self._stack.append(self._number(size, signed=signed))
+
+    def long(self) -> None:
+        """Put a whole number on the stack whose length has one byte."""
+        size = self._number(1)
+        if size > _LONGEST_NUMBER:
+            raise ValueError
+        self.number(size, signed=True)
+
+    def float(self) -> None:
+        """Put a float on the stack."""
+        self._stack.append(float(struct.unpack(">d", self._take(8))[0]))
+
+    def skip(self, size: int) -> None:
+        """Pass over bytes."""
+        self._take(size)
+
+    def memoize(self) -> None:
+        """Remember the value on top under the next number."""
+        self._memo.append(self._stack[-1])
+
+    def remember(self, size: int) -> None:
+        """Remember the value on top under a number of `size` bytes; picklers count from 0 or 1."""
+        index = self._number(size)
+        if index > len(self._memo) + 1:
+            raise ValueError
+        if index >= len(self._memo):
+            self._memo += [None] * (index + 1 - len(self._memo))
+        self._memo[index] = self._stack[-1]
+
+    def recall(self, size: int) -> None:
+        """Put a remembered value on the stack."""
+        self._stack.append(self._memo[self._number(size)])
+
+    def append(self) -> None:
+        """Add the value on top to the list below it."""
+        value = self._stack.pop()
+        self._list().append(value)
+
+    def appends(self) -> None:
+        """Add the values above the mark to the list below it."""
+        items = self._to_mark()
+        self._list().extend(items)
+
+    def _list(self) -> list[Plain]:
+        found = self._stack[-1]
+        if not isinstance(found, list):
+            raise ValueError
+        return found
+
+    def set_item(self) -> None:
+        """Add a key and a value to the dict below them."""
+        value, key = self._stack.pop(), self._stack.pop()
+        if not isinstance(key, str | int):
+            raise ValueError  # a deep tuple has no end when it is hashed
+        self._dict()[key] = value
+
+    def set_items(self) -> None:
+        """Add the keys and values above the mark to the dict below it."""
+        items = self._to_mark()
+        if len(items) % 2 or not all(isinstance(key, str | int) for key in items[::2]):
+            raise ValueError
+        self._dict().update(zip(items[::2], items[1::2], strict=True))
+
+    def _dict(self) -> dict[Plain, Plain]:
+        found = self._stack[-1]
+        if not isinstance(found, dict):
+            raise ValueError
+        return found
+
+    def tuple(self, size: int) -> None:
+        """Make the values on top a tuple."""
+        if len(self._stack) < size:
+            raise IndexError
+        items = self._stack[-size:]
+        del self._stack[-size:]
+        self.container((*items,))
+
+    def tuple_of_mark(self) -> None:
+        """Make the values above the mark a tuple."""
+        self.container((*self._to_mark(),))
+
+
+_STOP = ord(".")
+_STEPS: dict[int, Callable[[PlainPickle], None]] = {
+    0x80: lambda machine: machine.skip(1),  # PROTO
+    0x95: lambda machine: machine.skip(8),  # FRAME
+    ord("("): PlainPickle.mark,
+    ord("}"): lambda machine: machine.container({}),
+    ord("]"): lambda machine: machine.container([]),
+    ord(")"): lambda machine: machine.container(()),
+    ord("N"): lambda machine: machine.push(None),
+    0x88: lambda machine: machine.push(True),
+    0x89: lambda machine: machine.push(False),
+    ord("J"): lambda machine: machine.number(4, signed=True),
+    ord("K"): lambda machine: machine.number(1),
+    ord("M"): lambda machine: machine.number(2),
+    0x8A: PlainPickle.long,
+    ord("G"): PlainPickle.float,
+    0x8C: lambda machine: machine.text(1),
+    ord("X"): lambda machine: machine.text(4),
+    0x8D: lambda machine: machine.text(8),
+    0x94: PlainPickle.memoize,
+    ord("q"): lambda machine: machine.remember(1),
+    ord("r"): lambda machine: machine.remember(4),
+    ord("h"): lambda machine: machine.recall(1),
+    ord("j"): lambda machine: machine.recall(4),
+    ord("a"): PlainPickle.append,
+    ord("e"): PlainPickle.appends,
+    ord("s"): PlainPickle.set_item,
+    ord("u"): PlainPickle.set_items,
+    0x85: lambda machine: machine.tuple(1),
+    0x86: lambda machine: machine.tuple(2),
+    0x87: lambda machine: machine.tuple(3),
+    ord("t"): PlainPickle.tuple_of_mark,
+}
