@@ -15,6 +15,7 @@
 | `consequences` | the verdicts that follow from each cause |
 | `trees_of_runs` | the trees of both sides: from their traces, or made from their metrics |
 | `nesting`, `series_trees` | which timer runs inside which, and the trees that this makes |
+| `table_trees` | the trees of tables of kernels, operators and calls |
 | `series_noise`, `series_findings`, `series_ranks` | the same as above for trees from metrics, which have few nodes |
 | `find` | all of these in order, grouped, and closed |
 """

@@ -57,6 +57,8 @@ class Alignment:
     first: Floats
     #: False if one side has steps and the other has not.
     steps_agree: bool = True
+    #: True if the source of a side may have left out its smallest nodes.
+    is_cut: bool = False
 
     def path(self, index: int) -> tuple[str, ...]:
         """The names from the step to a node, without the step."""
@@ -124,7 +126,8 @@ def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     count = len(union.nodes)
     sides = [_side(placed, count) for placed in (union.placed[: len(base)], union.placed[len(base) :])]
     marked = [{tree.has_steps for tree in side} for side in (runs[: len(base)], runs[len(base) :])]
-    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first(), marked[0] == marked[1])
+    is_cut = any(tree.is_cut for run in (*base, *new) for tree in run)
+    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first(), marked[0] == marked[1], is_cut)
 
 
 def _alike(runs: list[CallTree]) -> list[CallTree]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Floats
+from perfgate.causes.align import Alignment
+from perfgate.causes.merged import Floats
 from perfgate.core.causes import Cause
 
 #: A change of the peak below both is noise of the allocator.

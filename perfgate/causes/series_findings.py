@@ -12,6 +12,7 @@ from collections.abc import Collection
 import numpy as np
 
 from perfgate.causes.align import Alignment
+from perfgate.causes.edits import is_sync
 from perfgate.causes.findings import Finding
 from perfgate.causes.series_noise import SeriesNoise
 from perfgate.causes.series_ranks import find_slow_rank
@@ -22,6 +23,8 @@ from perfgate.stats.distributions import t_quantile
 _FALSE = 0.004
 #: Smaller changes, as a share of the step, are not worth a line.
 _WORTH = 0.005
+#: A row that only one side has counts if it has this share of the step.
+_LEAST_ROW = 0.002
 #: A timer that came without this part of its time being new was not timed before.
 _NEW_TIME = 0.5
 #: A replacement takes at least this part of the time of what it replaced, and at most its inverse.
@@ -85,11 +88,26 @@ class _FindingSearch:
     def edits(self) -> None:
         """Timers that only one side has."""
         for parent, below in self.children_by_parent():
-            gone = tuple(node for node in below if self.calls_of[1][node] == 0 < self.calls_of[0][node])
-            come = tuple(node for node in below if self.calls_of[0][node] == 0 < self.calls_of[1][node])
-            gone = tuple(node for node in gone if node not in self.claimed)
+            gone = self._only_on(0, below)
+            come = self._only_on(1, below)
             if (gone or come) and not self._was_not_timed(parent, gone, come):
                 self._edit(gone, come)
+
+    def _only_on(self, side: int, nodes: Collection[int]) -> tuple[int, ...]:
+        """The nodes that only one side has."""
+        absent = (node for node in nodes if self.calls_of[1 - side][node] == 0 < self.calls_of[side][node])
+        return tuple(node for node in absent if node not in self.claimed and self._is_sure(side, node, len(nodes)))
+
+    def _is_sure(self, side: int, node: int, tests: int) -> bool:
+        """False for a row that may be below the end of the other side's table."""
+        time = self._sum(side, self._inside([node]))
+        if time < _LEAST_ROW * self.noise.step:
+            return False
+        if not self.alignment.is_cut:
+            return True
+        other = self.time[1 - side]
+        change, error, freedom = self.noise.measured([node])
+        return time > 2 * float(other[other > 0].min()) and abs(change) > self.limit(freedom, tests) * error
 
     def children_by_parent(self) -> list[tuple[int, list[int]]]:
         """The nodes below each node that both sides have, from the step down."""
@@ -144,24 +162,34 @@ class _FindingSearch:
             self.add("vanished", self._inside(gone), lead, gone=gone)
         if come:
             lead = max(come, key=lambda node: self._sum(1, self._inside([node])))
-            self.add("appeared", self._inside(come), lead, come=come)
+            kind: CauseKind = "sync" if is_sync(self.alignment.nodes[lead].name) else "appeared"
+            self.add(kind, self._inside(come), lead, come=come)
 
     def calls(self) -> None:
-        """Nodes with another number of calls in a step, which explains most of their change."""
-        before, after = self.calls_of
-        for node in range(1, len(before)):
-            if node in self.claimed or min(before[node], after[node]) <= 0:
+        """Nodes with another number of calls in a step, which explains their change: one change of the program."""
+        nodes = [node for node in range(1, len(self.time[0])) if node not in self.claimed and self._by_calls(node)]
+        more = tuple(node for node in nodes if self.calls_of[1][node] > self.calls_of[0][node])
+        fewer = tuple(node for node in nodes if node not in more)
+        changes = self.time[1] - self.time[0]
+        for group, kind in ((more, "more calls"), (fewer, "fewer calls")):
+            if not group or abs(float(changes[list(group)].sum())) < _WORTH * self.noise.step:
                 continue
-            ratio = after[node] / before[node]
-            change = self.time[1][node] - self.time[0][node]
-            by_calls = self.time[0][node] * (ratio - 1)
-            if abs(ratio - 1) > _MORE_CALLS and change * by_calls > 0 and abs(by_calls) > abs(change) / 2:
-                if abs(change) < _WORTH * self.noise.step:
-                    continue
-                if ratio > 1:
-                    self.add("more calls", [node], node, come=(node,))
-                else:
-                    self.add("fewer calls", [node], node, gone=(node,))
+            lead = max(group, key=lambda node: abs(float(changes[node])))
+            if kind == "fewer calls":
+                self.add("fewer calls", group, lead, gone=group)
+            else:
+                waits = is_sync(self.alignment.nodes[lead].name)
+                self.add("sync" if waits else "more calls", group, lead, come=group)
+
+    def _by_calls(self, node: int) -> bool:
+        """True if the calls of a node changed, and its time with them."""
+        before, after = (float(side[node]) for side in self.calls_of)
+        if min(before, after) <= 0 or abs(after / before - 1) <= _MORE_CALLS:
+            return False
+        change = float(self.time[1][node] - self.time[0][node])
+        expected = float(self.time[0][node]) * (after / before - 1)
+        waits = after > before and is_sync(self.alignment.nodes[node].name)  # a wait takes as long as the device does
+        return change * expected > 0 and (bool(waits) or abs(expected) > abs(change) / 2)
 
     def all_alike(self) -> None:
         """All timers changed by one factor: the machine, or the amount of work in every step."""

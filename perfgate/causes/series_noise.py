@@ -33,7 +33,7 @@ _MODERATION = 6.0
 _PRIOR_FREEDOM = 20.0
 #: Fewer nodes show no scatter; smaller nodes than this share of the step are not counted.
 _FEWEST = 6
-_SEEN = 0.01
+_SEEN = 0.003
 _NORMAL_MAD = 1.4826
 #: The time that inner timers leave is as noisy as any other if it is at least this part of the whole.
 _MOST = 0.6

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from perfgate.causes.nesting import (
     kind_of_timer,
     nesting_of,
 )
-from perfgate.core import Run, Series
+from perfgate.core import Key, Run, Series
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind
 from perfgate.stats.distributions import time_constant
 from perfgate.stats.steady import steady_run
@@ -48,7 +48,7 @@ _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.",
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """The steady values of one timer of one rank."""
+    """One timer of one rank: the mean of its steady values, and its number of values with the warm-up."""
 
     name: str
     #: The mean in s and its standard error; `values` are in order of time, and empty for printed or stored statistics.
@@ -77,6 +77,16 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
     return tuple(tree for tree in trees if tree is not None)
 
 
+def range_trees(run: Run) -> tuple[CallTree, ...]:
+    """Return the tree of the NVTX ranges of Nsight Systems, by their names without the domain; see `timer_trees`."""
+    ranges = [
+        replace(series, key=Key(series.key.metric.partition(".")[2].rpartition(":")[2], series.key.labels))
+        for series in run.series
+        if series.key.metric.startswith("range.")
+    ]
+    return timer_trees(replace(run, series=tuple(ranges))) if ranges else ()
+
+
 def _is_timer(series: Series) -> bool:
     labels = dict(series.key.labels)
     if labels.get("ranks") == "min" or labels.get("stage", "fit") != "fit":
@@ -95,8 +105,7 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
     names = {one.key.metric for one in series}
     wanted = [one for one in series if not _is_redundant(one.key.metric, names)]
     nesting = nesting_of(format)
-    dropped = max((_dropped(one) for one in wanted if is_known(one.key.metric, nesting)), default=0)
-    timers = {one.key.metric: timer for one in wanted if (timer := _timer(one, dropped)) is not None}
+    timers = {one.key.metric: timer for one in wanted if (timer := _timer(one)) is not None}
     known = [timer for name, timer in timers.items() if is_known(name, nesting) or kind_of_timer(name) == "loader"]
     if not known:
         return None
@@ -116,27 +125,21 @@ def _is_redundant(name: str, names: set[str]) -> bool:
     return any(".".join(parts[:at]) in names for at in range(1, len(parts)) if parts[0].startswith("["))
 
 
-def _dropped(series: Series) -> int:
-    """The number of warm-up values, at most a quarter of all."""
-    if series.kind != "samples" or len(series.values) < 4:
-        return 0
-    return min(steady_run(series.values).dropped, len(series.values) // 4)
-
-
-def _timer(series: Series, dropped: int) -> Timer | None:
-    """The steady part of a timer; None if it has no mean."""
+def _timer(series: Series) -> Timer | None:
+    """The steady part of a timer, as it is stored; None if it has no mean."""
     name, nothing = series.key.metric, np.empty(0)
     if series.kind == "samples":
-        values = series.values[min(dropped, len(series.values) // 4) :]
-        if not len(values) or not np.isfinite(values).all():
+        steady = steady_run(series.values)
+        values = steady.values
+        if not len(values) or not steady.finite:
             return None
         scale = (series.thinned_from or len(series.values)) / len(series.values)
-        return Timer(name, float(values.mean()), mean_error(values), len(values) * scale, values)
+        return Timer(name, float(values.mean()), mean_error(values), len(series.values) * scale, values)
     mean, total, count = (series.aggregate.get(word) for word in ("mean", "total", "count"))
     if series.summary is not None and mean is not None:
         row = next((row for word, row in zip(series.summary.names, series.summary.rows, strict=True) if word == "mean"))
         error = abs(mean) * math.sqrt(row[2]) if len(row) > 2 and row[2] is not None else 0.0
-        return Timer(name, mean, error, float(series.summary.n - series.summary.dropped), nothing)
+        return Timer(name, mean, error, float(series.summary.n), nothing)
     if count and (mean is not None or total is not None):
         return Timer(name, mean if total is None else total / count, 0.0, count, nothing)  # type: ignore[arg-type]
     return Timer(name, total, 0.0, 1.0, nothing) if total is not None else None
@@ -174,12 +177,13 @@ def _whole(timers: Mapping[str, Timer], steps: float, format: str) -> str | None
 
 def _holds(whole: Timer, parts: Sequence[Timer]) -> bool:
     """True if the parts of nearly every step fit into it, and it is long when they are long."""
-    if any(len(part.values) != len(whole.values) for part in parts) or len(whole.values) < 8:
+    size = min(len(part.values) for part in (whole, *parts))
+    if any(part.count != whole.count for part in parts) or size < 8:
         return False
-    inner = np.sum([part.values for part in parts], axis=0)
-    if np.mean(inner <= _FITS * whole.values) < 0.95 or min(np.ptp(inner), np.ptp(whole.values)) <= 0:
+    inner, outer = np.sum([part.values[-size:] for part in parts], axis=0), whole.values[-size:]
+    if np.mean(inner <= _FITS * outer) < 0.95 or min(np.ptp(inner), np.ptp(outer)) <= 0:
         return False
-    return float(np.corrcoef(inner, whole.values)[0, 1]) > 0.5
+    return float(np.corrcoef(inner, outer)[0, 1]) > 0.5
 
 
 class _TreeBuilder:
@@ -296,7 +300,8 @@ class _TreeBuilder:
     def _own(self, timer: Timer, inner: Sequence[Timer]) -> tuple[float, float]:
         """The time of a step in a timer, and in none of those inside it, with its standard error."""
         time = timer.per_step(self.steps) - sum(one.per_step(self.steps) for one in inner)
-        sizes = {len(one.values) for one in (timer, *inner)}
-        if len(sizes) == 1 and 0 not in sizes:
-            return max(time, 0.0), mean_error(timer.values - sum((one.values for one in inner), np.zeros(1)))
+        size = min(len(one.values) for one in (timer, *inner))
+        if size and all(one.count == timer.count for one in inner):  # warm-ups differ, the last steps are the same
+            rest = timer.values[-size:] - sum((one.values[-size:] for one in inner), np.zeros(1))
+            return max(time, 0.0), mean_error(rest)
         return max(time, 0.0), math.hypot(*(one.error * one.calls(self.steps) for one in (timer, *inner)))

@@ -33,11 +33,15 @@ def causes_of(
     A base run that is compared in some metrics only counts if the time of the step is one of them.
     """
     whole = [run for run in base if not run.partial or any(one.key.metric == "step.time" for one in run.series)]
-    if (sides := trees_of_runs(whole, new)) is None:
-        return None
     devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])
-    return find_causes(*sides, other_device=other, verdicts=verdicts, components=components)
+    first: CauseReport | None = None
+    for sides in trees_of_runs(whole, new):
+        found = find_causes(*sides, other_device=other, verdicts=verdicts, components=components)
+        if found.causes:
+            return found
+        first = first or found
+    return first
 
 
 def explained(

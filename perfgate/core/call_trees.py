@@ -64,6 +64,8 @@ class CallTree:
     error: Amounts | None = None
     #: The metrics that have no place in the tree, in words.
     notes: tuple[str, ...] = ()
+    #: True if the source may have left out its smallest nodes, as tables with a limit of rows do.
+    is_cut: bool = False
     #: The number of steps behind the columns; 0 if each column is one step.
     steps: int = 0
     #: If the tree is the mean of several ranks: the wall time of each, means over steps, (n,); `rank` is then empty.

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from conftest import Done
 
 from perfgate.causes.find import find_causes
 from perfgate.causes.trees_of_runs import trees_of_runs
+from perfgate.commands.compare import compare, compare_stored
 from perfgate.core import Run
 from perfgate.core.causes import CauseReport
 from perfgate.workspace.inputs import read_runs
@@ -183,9 +185,7 @@ def _shown(report: CauseReport) -> str:
 def test_causes_of_timers(name: str, tmp_path: Path) -> None:
     log, *sides, count = CASES[name]
     base, new = (_runs(log, times, tmp_path / str(at), at, count) for at, times in enumerate(sides))
-    trees = trees_of_runs(base, new)
-    assert trees is not None
-    report = find_causes(*trees)
+    report = find_causes(*next(trees_of_runs(base, new)))
     times = sum(cause.change_per_step for cause in report.causes if cause.metric == "time")
     assert times + report.rest == pytest.approx(report.new_step - report.base_step, abs=1e-12)
     path, text = GOLDEN / f"{name}.txt", _shown(report)
@@ -202,4 +202,23 @@ def test_every_golden_file_of_timers_has_a_case() -> None:
 def test_metrics_that_are_not_parts_of_a_step_have_no_tree(tmp_path: Path) -> None:
     times = {"test_parse": 3.0, "test_render": 9.0, "startup": 120.0}
     runs = _runs(_recorded, {"0": times}, tmp_path / "base", 0, 1)
-    assert trees_of_runs(runs, runs) is None
+    assert list(trees_of_runs(runs, runs)) == []
+
+
+def test_stored_runs_have_the_causes_of_their_logs(perfgate: Callable[..., Done], folder: Path) -> None:
+    base, new = (_deepspeed({"0": times}, 1) for times in (DEEPSPEED, _but(DEEPSPEED, fwd=120.0)))
+    (folder / "rules").mkdir()
+    (folder / "rules" / "r.yaml").write_text(
+        "version: 1\nrules:\n  - forward within 5% of baseline\n", encoding="utf-8"
+    )
+    for name, text in (("base", base), ("new", new)):
+        (folder / f"{name}.log").write_text(text, encoding="utf-8")
+        assert perfgate("baseline", "approve", f"{name}.log", "--reason", name).code == 0
+    stored, logs = compare_stored("baselines", None, None).causes, compare(["base.log"], ["new.log"], None, "5%").causes
+    assert stored is not None
+    assert logs is not None
+    assert [(one.kind, one.where) for one in stored.causes] == [("slower", ("forward",))]
+    for one, other in zip(stored.causes, logs.causes, strict=True):
+        assert (one.change_per_step, one.low, one.high) == pytest.approx(
+            (other.change_per_step, other.low, other.high), rel=1e-4
+        )

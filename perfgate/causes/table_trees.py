@@ -1,0 +1,201 @@
+"""Trees from tables of kernels, operators and calls: a node for each row, with its own time in a step.
+
+Rows do not say who calls them, so all are below the step. Devices and the host work at the same time, so their times do
+not sum to anything: a table gives one tree of the device and one of the host. What waits for the device is in the
+host's tree only.
+
+* A table of torch's operators has a device time for each operator, and again for each of its kernels. The kernels are
+  used, or the operators if the table has few kernels. Names that occur several times, as shortened ones do, are summed.
+* Nsight Systems has kernels and copies, calls of the CUDA API, and ranges, which are timers.
+
+Times are divided by the steps: the calls of `ProfilerStep*`, or of a range or metric of a step. If neither side has
+any, and nearly all rows of one side have the same multiple of the other side's calls, it is divided by that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfgate.causes.merged import RunTrees
+from perfgate.causes.nesting import PERHAPS_WHOLE
+from perfgate.core import Run, Series
+from perfgate.core.call_names import stable_name
+from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+
+_REPEATED = re.compile(r"#\d+$")
+#: The families of metrics of each tree, and the kinds of their nodes.
+_DEVICE: Mapping[str, NodeKind] = {"kernel": "kernel", "memcpy": "copy"}
+_HOST: Mapping[str, NodeKind] = {"api": "runtime", "os": "runtime"}
+_OWN_TIMES = (".self_device_time", ".self_cpu_time")
+#: Fewer rows are not worth a tree.
+_FEWEST = 2
+#: The kernels of a table are used if they have this part of the operators' time on the device.
+_MOST = 0.5
+#: A whole table of operators has rows with less than this part of the time; one with a limit of rows has not.
+_TINY = 0.0005
+#: A multiple of calls counts if rows with this part of the calls have it, within a hundredth.
+_NEARLY_ALL = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """The time of a row in s, and its calls, in all steps."""
+
+    time: float
+    calls: float
+
+
+def device_trees(run: Run) -> RunTrees:
+    """Return the trees of the devices' work: one for each rank."""
+    return _trees(run, _DEVICE, ".self_device_time", "kernel")
+
+
+def host_trees(run: Run) -> RunTrees:
+    """Return the trees of the host's calls: one for each rank."""
+    return _trees(run, _HOST, ".self_cpu_time", "operator")
+
+
+def _trees(run: Run, families: Mapping[str, NodeKind], own: str, kind: NodeKind) -> tuple[CallTree, ...]:
+    by_rank: dict[str, list[Series]] = defaultdict(list)
+    for series in run.series:
+        if series.key.labels == () or {name for name, _ in series.key.labels} <= {"rank", "device", "action", "stage"}:
+            by_rank[series.key.label("rank") or ""].append(series)
+    found = (_tree(rank, series, families, own, kind) for rank, series in sorted(by_rank.items()))
+    return tuple(tree for tree in found if tree is not None)
+
+
+def _tree(
+    rank: str, series: Sequence[Series], families: Mapping[str, NodeKind], own: str, kind: NodeKind
+) -> CallTree | None:
+    rows: dict[tuple[str, NodeKind], TableRow] = {}
+    for one in series:
+        family, _, name = one.key.metric.partition(".")
+        if one.unit == "s" and family in families and not one.key.metric.endswith(_OWN_TIMES):
+            _add(rows, (stable_name(name), families[family]), _row(one))
+    table = _own_times(series, own)
+    for name, row in table.items():
+        _add(rows, (stable_name(name), kind), row)
+    rows = {key: row for key, row in rows.items() if row.time > 0}
+    if len(rows) < _FEWEST:
+        return None
+    steps = _steps(series)
+    smallest, whole = (take(row.time for row in rows.values()) for take in (min, sum))
+    return _made(rank, rows, steps, is_cut=bool(table) and smallest > _TINY * whole)
+
+
+def _add(rows: dict[tuple[str, NodeKind], TableRow], key: tuple[str, NodeKind], row: TableRow) -> None:
+    known = rows.get(key, TableRow(0.0, 0.0))
+    rows[key] = TableRow(known.time + row.time, known.calls + row.calls)
+
+
+def _row(series: Series) -> TableRow:
+    """The total of a series, and its number of values or calls."""
+    if series.kind in ("samples", "value"):
+        scale = (series.thinned_from or len(series.values)) / max(len(series.values), 1)
+        return TableRow(float(series.values.sum()) * scale, len(series.values) * scale)
+    mean, total, count = (series.aggregate.get(name) for name in ("mean", "total", "count"))
+    calls = float(count or 1.0)
+    time = total if total is not None else (mean or 0.0) * calls
+    return TableRow(time if math.isfinite(time) else 0.0, calls)
+
+
+def _own_times(series: Sequence[Series], own: str) -> dict[str, TableRow]:
+    """The own time of each operator, or of each kernel, of a table of operators."""
+    found: dict[str, TableRow] = {}
+    cpu = {
+        one.key.metric.removesuffix(".self_cpu_time"): _row(one) for one in series if ".self_cpu_time" in one.key.metric
+    }
+    times = [one for one in series if one.unit == "s" and one.key.metric.endswith(own)]
+    for one in times:
+        name = one.key.metric.removesuffix(own)
+        found[name] = _row(one)
+    if own == ".self_device_time":
+        found = _of_device(found, cpu)
+    summed: dict[str, TableRow] = {}
+    for name, row in found.items():
+        plain = _REPEATED.sub("", name)
+        known = summed.get(plain, TableRow(0.0, 0.0))
+        summed[plain] = TableRow(known.time + row.time, known.calls + row.calls)
+    return {name: row for name, row in summed.items() if not name.startswith("ProfilerStep")}
+
+
+def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow]) -> dict[str, TableRow]:
+    """Only the kernels, or only the operators: a kernel's time is in both."""
+    operators = {_REPEATED.sub("", name) for name, row in cpu.items() if row.time > 0}
+    kernels = {
+        name: row
+        for name, row in found.items()
+        if row.time > 0 and _REPEATED.sub("", name) not in operators and (name not in cpu or cpu[name].time == 0)
+    }
+    rest = {name: row for name, row in found.items() if name in cpu and cpu[name].time > 0}
+    times = [sum(row.time for row in part.values()) for part in (kernels, rest)]
+    return kernels if times[0] >= _MOST * times[1] else rest
+
+
+def _steps(series: Sequence[Series]) -> float | None:
+    """The number of steps, if a row or a range counts them."""
+    for one in series:
+        name = one.key.metric
+        if name in ("ProfilerStep*.self_cpu_time", "step.time"):
+            return max(_row(one).calls, 1.0)
+    ranges = [one for one in series if one.key.metric.startswith("range.") and one.unit == "s"]
+    for one in ranges:
+        if PERHAPS_WHOLE.match(one.key.metric.partition(".")[2].rpartition(":")[2]):
+            return max(_row(one).calls, 1.0)
+    return None
+
+
+def _made(rank: str, rows: Mapping[tuple[str, NodeKind], TableRow], steps: float | None, *, is_cut: bool) -> CallTree:
+    nodes = (CallNode("step", "step", -1), *(CallNode(name, kind, 0) for name, kind in rows))
+    times = np.array([0.0, *(row.time for row in rows.values())])[:, None] / (steps or 1.0)
+    counts = np.array([1.0, *(row.calls for row in rows.values())])[:, None]
+    counts[1:] /= steps or 1.0
+    order = np.arange(len(nodes), dtype=np.float64)
+    nothing = np.zeros(len(nodes))
+    return CallTree(
+        rank, nodes, counts, times, times, first=order, has_steps=steps is not None, error=nothing, is_cut=is_cut
+    )
+
+
+def same_steps(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> list[RunTrees]:
+    """Return the new trees; if neither side counts steps, divided by the multiple that nearly all calls have."""
+    trees = [tree for side in (base, new) for run in side for tree in run]
+    if not trees or any(tree.has_steps or tree.error is None for tree in trees):
+        return list(new)
+    multiple = _multiple(_calls(base), _calls(new))
+    if multiple is None:
+        return list(new)
+    note = f"neither side counts steps; nearly all rows have {multiple:.3g} times as many calls: compared per call"
+    return [tuple(_divided(tree, multiple, note) for tree in run) for run in new]
+
+
+def _divided(tree: CallTree, by: float, note: str) -> CallTree:
+    return replace(tree, counts=tree.counts / by, busy=tree.busy / by, wall=tree.wall / by, notes=(*tree.notes, note))
+
+
+def _calls(runs: Sequence[RunTrees]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for run in runs:
+        for tree in run:
+            for node, count in zip(tree.nodes[1:], tree.counts[1:, 0].tolist(), strict=True):
+                found[node.name] += count / len(runs)
+    return found
+
+
+def _multiple(base: Mapping[str, float], new: Mapping[str, float]) -> float | None:
+    """The ratio of calls that nearly all shared rows have, if it is not 1."""
+    shared = [(new[name] / base[name], base[name]) for name in base.keys() & new.keys()]
+    if not shared:
+        return None
+    ratios, weights = (np.array(column) for column in zip(*sorted(shared), strict=True))
+    usual = float(ratios[np.searchsorted(np.cumsum(weights), weights.sum() / 2)])
+    near = np.abs(ratios / usual - 1) < 0.01
+    if abs(usual - 1) < 0.01 or weights[near].sum() < _NEARLY_ALL * weights.sum():
+        return None
+    return usual
