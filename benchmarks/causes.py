@@ -1,12 +1,14 @@
 """Score the causes of changes: the rate of pairs of traces whose one known cause comes first.
 
     python benchmarks/causes.py [FOLDER...] [--verbose] [--stored]
+    python benchmarks/causes.py --timers 200 [--seed 1] [--runs 3]
 
 A folder contains pairs: `NAME/base/` and `NAME/new/` with one folder a run and one trace a rank, and `NAME/truth.json`
 with `kind`, `where` (for each place, words; the named path must contain one of them), `change_per_step` in s,
 and `ranks` (the culprits of a slow rank). The default is `../shared/score/causes/pairs`.
 
-With `--stored` the base runs are approved, and the new runs are checked against them by a rule on the step.
+With `--stored` the base runs are approved, and the new runs are checked against them by a rule on the step. With
+`--timers`, the pairs are logs of DeepSpeed and Megatron-LM that `timer_pairs.py` makes from the seed.
 
 Prints a line for each pair and a table by kind. Exits with 1 if a goal is missed.
 """
@@ -20,10 +22,13 @@ import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from timer_pairs import pairs, write
 
 from perfgate.baselines.approvals import Approval, approve
 from perfgate.causes.find import find_causes
+from perfgate.commands.causes import causes_of
 from perfgate.commands.check import CheckRequest, check
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.workspace.inputs import read_runs
@@ -97,6 +102,20 @@ def checked(base: list[str], new: list[str]) -> CauseReport:
     return found
 
 
+def score_logs(count: int, seed: int, runs: int) -> list[Score]:
+    """Make pairs of logs, and find their causes."""
+    scores = []
+    with tempfile.TemporaryDirectory() as folder:
+        for pair in pairs(count, seed, runs):
+            base, new = (read_runs(side) for side in write(pair, Path(folder)))
+            report = causes_of(base, new)
+            assert report is not None
+            own = pair.truth
+            truth = {"kind": own.kind, "where": [[own.where]], "ranks": list(own.ranks), "change_per_step": own.change}
+            scores.append(Score(pair.name, truth, report))
+    return scores
+
+
 def show(found: Score, *, verbose: bool) -> None:
     """Print a line for a pair, and its causes if they are wrong or wanted."""
     print("right" if found.is_right else "WRONG", found.name, found.truth["kind"], f"{len(found.report.causes)} found")
@@ -112,16 +131,26 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, default=[PAIRS])
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--stored", action="store_true")
+    parser.add_argument("--timers", type=int, default=0, metavar="COUNT", help="pairs of logs to make")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=3, help="runs of each side of a pair of logs")
     options = parser.parse_args()
+    if options.timers:
+        judge(score_logs(options.timers, options.seed, options.runs), verbose=options.verbose)
     scores = [
         score(path.parent, stored=options.stored)
         for folder in options.folders
         for path in sorted(folder.glob("*/truth.json"))
     ]
+    judge(scores, verbose=options.verbose)
+
+
+def judge(scores: list[Score], *, verbose: bool) -> NoReturn:
+    """Print the table and the goals, and exit."""
     by_kind: dict[str, list[Score]] = defaultdict(list)
     for found in scores:
         by_kind[found.truth["kind"]].append(found)
-        show(found, verbose=options.verbose)
+        show(found, verbose=verbose)
     print("\n| cause | pairs | right first | findings | size in interval |\n|---|---|---|---|---|")
     for kind, group in sorted(by_kind.items()):
         counts = sum(one.is_right for one in group), sum(len(one.report.causes) for one in group)
