@@ -11,6 +11,7 @@
 | `slowdowns` | the same calls with other times |
 | `ranks` | one rank that is slow while others wait |
 | `memory` | allocations at the peak |
+| `sources` | the line of the program behind a cause |
 | `tree_difference` | the call tree and the ranks of both sides, for pictures |
 | `consequences` | the verdicts that follow from each cause |
 | `trees_of_runs` | the trees of both sides: from their traces, or made from their metrics |

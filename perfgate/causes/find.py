@@ -20,6 +20,7 @@ from perfgate.causes.ranks import find_slow_ranks
 from perfgate.causes.series_findings import find_in_series
 from perfgate.causes.series_noise import SeriesNoise
 from perfgate.causes.slowdowns import find_slowdowns
+from perfgate.causes.sources import source_of
 from perfgate.causes.tree_difference import place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
@@ -200,7 +201,7 @@ def _cause(group: Finding, alignment: Alignment, noise: Noise | SeriesNoise, tot
         _calls(group.gone, alignment),
         _calls(group.come, alignment),
         tuple(places),
-        alignment.nodes[group.lead].source,
+        source_of(group, alignment),
     )
 
 

@@ -46,8 +46,13 @@ def groups(report: Report) -> tuple[CauseGroup, ...]:
             by_name.setdefault(name, []).append(verdict)
     # A verdict follows from one cause only, whatever a stored report says.
     own = [[verdict for name in dict.fromkeys(cause.verdicts) for verdict in by_name.pop(name, ())] for cause in found]
-    pairs = zip(found, map(phrases.worst_first, own), strict=True)
+    pairs = zip(found, (phrases.worst_first(sorted(verdicts, key=_rank)) for verdicts in own), strict=True)
     return tuple(CauseGroup(number, cause, tuple(verdicts)) for number, (cause, verdicts) in enumerate(pairs, 1))
+
+
+def _rank(verdict: Verdict) -> int:
+    """The place of a verdict among those of one outcome: the step, its parts, and then all others."""
+    return 0 if verdict.metric == "step.time" else 1 if verdict.metric.startswith("step.") else 2
 
 
 def unexplained(report: Report) -> tuple[Verdict, ...]:
@@ -110,7 +115,19 @@ def kind(cause: Cause) -> str:
 
 def where(cause: Cause) -> str:
     """Return the place of a cause: `backward / aten::mm`."""
-    return clip(" / ".join(cause.where) or "the step itself", _LONGEST_PLACE)
+    return place(cause.where)
+
+
+def place(path: Sequence[str]) -> str:
+    """Return a path as text. A function of the backward pass is in a call of torch that repeats its name."""
+    names = list(map(short, path))
+    names = [name for at, name in enumerate(names) if name not in names[:at][-1:]]
+    return clip(" / ".join(names) or "the step itself", _LONGEST_PLACE)
+
+
+def short(name: str) -> str:
+    """Return the name of a call without what torch puts before each function of the backward pass."""
+    return name.removeprefix("autograd::engine::evaluate_function: ")
 
 
 def cost(cause: Cause) -> str:
@@ -127,7 +144,7 @@ def cost(cause: Cause) -> str:
 
 def details(cause: Cause) -> list[tuple[str, str]]:
     """Return the line of the program, the calls that went and those that came, and other places of the same change."""
-    others = [clip(" / ".join(place), _LONGEST_PLACE) for place in cause.places if cause.where[: len(place)] != place]
+    others = [place(path) for path in cause.places if cause.where[: len(path)] != path]
     texts = {
         "at": cause.source,
         "gone": _calls(cause.gone),
@@ -138,7 +155,7 @@ def details(cause: Cause) -> list[tuple[str, str]]:
 
 
 def _calls(calls: Sequence[tuple[str, float]]) -> str:
-    return listed([f"{clip(name, _LONGEST_NAME)} x{count:g}" for name, count in calls], _NAMES_SHOWN)
+    return listed([f"{clip(short(name), _LONGEST_NAME)} x{count:g}" for name, count in calls], _NAMES_SHOWN)
 
 
 def line(cause: Cause) -> str:
@@ -149,13 +166,12 @@ def line(cause: Cause) -> str:
 
 def brief(verdict: Verdict) -> str:
     """Return a verdict in short, without its outcome: `forward median on rank 1 +25.9%`."""
+    name = clip(phrases.what(verdict), _LONGEST_NAME)
     change = verdict.change.estimate if verdict.kind == "change" and verdict.change else None
     if change is not None:
-        return f"{phrases.what(verdict)} {format_change(change)}"
+        return f"{name} {format_change(change)}"
     value = None if verdict.new is None else verdict.new.estimate
-    if value is None:
-        return f"{phrases.what(verdict)} ({verdict.reason.replace('-', ' ')})"
-    return f"{phrases.what(verdict)} {phrases.value_text(value, verdict)}"
+    return f"{name} {phrases.value_text(value, verdict)}" if value is not None else f"{name} (not measured)"
 
 
 def follow(count: int) -> str:

@@ -167,7 +167,7 @@ def _box(place: PlaceTime, left: float, width: float, whole: float, level: int, 
 
 
 def _name(place: PlaceTime) -> str:
-    return plural(place.pooled, "smaller place") if place.pooled else place.name
+    return plural(place.pooled, "smaller place") if place.pooled else cause_phrases.short(place.name)
 
 
 def _times(place: PlaceTime) -> tuple[str, str, str]:
