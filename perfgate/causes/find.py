@@ -21,7 +21,7 @@ from perfgate.causes.series_findings import find_in_series
 from perfgate.causes.series_noise import SeriesNoise
 from perfgate.causes.slowdowns import find_slowdowns
 from perfgate.causes.sources import source_of
-from perfgate.causes.tree_difference import place_times, rank_times
+from perfgate.causes.tree_difference import not_timed, place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -72,7 +72,9 @@ def find_causes(
         findings = grouped(findings, alignment, noise)
     groups = [group for group in findings if _matters(group, alignment)]
     report = _closed(groups, alignment, noise, (*notes, *said))
-    report = replace(report, tree=place_times(alignment, report.causes), ranks=rank_times(alignment))
+    hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()
+    tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)
+    report = replace(report, tree=tree, ranks=ranks)
     nodes = [group.nodes for group in _sorted(groups, alignment)]
     nodes += [frozenset()] * (len(report.causes) - len(nodes))  # causes of memory have no time
     explanation = Explanation(alignment, report.causes, nodes, components or {})

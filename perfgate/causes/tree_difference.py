@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
 
 from perfgate.causes.align import Alignment
+from perfgate.causes.findings import Finding
 from perfgate.causes.ranks import communication
 from perfgate.core.causes import Cause, PlaceTime, RankTime
 
@@ -14,11 +18,20 @@ _LEAST_SHARE = 0.005
 _MOST_PLACES = 150
 
 
-def place_times(alignment: Alignment, causes: Sequence[Cause]) -> tuple[PlaceTime, ...]:
+def not_timed(alignment: Alignment, findings: Sequence[Finding]) -> frozenset[int]:
+    """The timers that only one side has and that no finding explains: the other side did not time them."""
+    explained = {node for finding in findings for node in finding.nodes}
+    one_sided = (alignment.base.counts.sum(axis=1) > 0) != (alignment.new.counts.sum(axis=1) > 0)
+    return frozenset(np.flatnonzero(one_sided).tolist()) - explained
+
+
+def place_times(
+    alignment: Alignment, causes: Sequence[Cause], hidden: AbstractSet[int] = frozenset()
+) -> tuple[PlaceTime, ...]:
     """Return the places that take the most time on one side, and those of all causes; the step is first.
 
-    Small places below the same parent are pooled. Parents are before their children, and children are in the order of
-    their first calls.
+    Small places below the same parent are pooled, and hidden ones are a part of their parent. Parents are before their
+    children, and children are in the order of their first calls.
     """
     base, new = _with_calls(alignment)
     least = _LEAST_SHARE * max(base[0], new[0])
@@ -32,7 +45,7 @@ def place_times(alignment: Alignment, causes: Sequence[Cause]) -> tuple[PlaceTim
         node, parent = waiting.pop()
         at = len(found)
         found.append(PlaceTime(alignment.nodes[node].name, parent, base[node], new[node]))
-        below = children.get(node, [])
+        below = [child for child in children.get(node, []) if child not in hidden]
         small = [child for child in below if child not in kept]
         pool = sum(base[child] for child in small), sum(new[child] for child in small)
         if max(pool) >= least:
@@ -64,12 +77,16 @@ def _of_causes(alignment: Alignment, causes: Sequence[Cause], children: dict[int
     return found
 
 
-def rank_times(alignment: Alignment) -> tuple[RankTime, ...]:
-    """Return the own work and the communication of each rank that both sides have; empty for a single rank."""
+def rank_times(alignment: Alignment, hidden: AbstractSet[int] = frozenset()) -> tuple[RankTime, ...]:
+    """Return the own work and the communication of each rank that both sides have; empty for a single rank.
+
+    Hidden communication is work, because only one side can tell it from work.
+    """
     base, new = alignment.base.rank_wall, alignment.new.rank_wall
     ranks = sorted((rank for rank in base if rank in new), key=lambda rank: (len(rank), rank))
     if len(ranks) < 2:
         return ()
     waits = communication(alignment)
+    waits[sorted(hidden)] = False
     times = [[float(side[rank][part].sum()) for side in (base, new) for part in (~waits, waits)] for rank in ranks]
     return tuple(RankTime(rank, *four) for rank, four in zip(ranks, times, strict=True))

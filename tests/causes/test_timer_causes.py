@@ -188,6 +188,9 @@ def test_causes_of_timers(name: str, tmp_path: Path) -> None:
     report = find_causes(*next(trees_of_runs(base, new)))
     times = sum(cause.change_per_step for cause in report.causes if cause.metric == "time")
     assert times + report.rest == pytest.approx(report.new_step - report.base_step, abs=1e-12)
+    one_sided = {place.name for place in report.tree if (place.base > 0) != (place.new > 0)}
+    calls = {call for cause in report.causes for call, _ in (*cause.gone, *cause.come)}
+    assert one_sided <= calls | {cause.where[-1] for cause in report.causes}
     path, text = GOLDEN / f"{name}.txt", _shown(report)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.parent.mkdir(exist_ok=True)

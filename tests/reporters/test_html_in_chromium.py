@@ -3,11 +3,12 @@
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
-from samples import WITH_EVIDENCE
+from samples import WITH_CAUSES, WITH_EVIDENCE
 
 from perfgate.reporters.html.page import render
 
@@ -22,7 +23,8 @@ DARK = {"ground": "11171d", "new": "ff9550"}
 def chromium(folder: Path, *options: str, html: str | None = None) -> str:
     """Open a page and do what the options say; what the browser logs."""
     page = folder / "report.html"
-    page.write_text(html or render(WITH_EVIDENCE), encoding="utf-8")
+    report = replace(WITH_EVIDENCE, causes=WITH_CAUSES.causes)
+    page.write_text(html or render(report), encoding="utf-8")
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"]
     command += [f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stderr

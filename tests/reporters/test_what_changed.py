@@ -102,6 +102,8 @@ def test_the_slow_rank_is_marked_among_any_number(count: int, slow: int) -> None
     assert name == f"rank {slow}"
     assert place == pytest.approx(100 * (slow + 0.5) / count, abs=1)
     assert picture.rows[0].rank == str(slow)
+    page = render(replace(WITH_CAUSES, causes=replace(CAUSES, causes=(cause,), ranks=_ranks(count, slow))))
+    assert f'd="{picture.work}"' in page
 
 
 def test_a_report_has_one_finding_a_cause() -> None:
