@@ -140,6 +140,8 @@ def _cause(group: CauseGroup) -> str:
         named = ", ".join(f"{one.outcome} {code(cause_phrases.brief(one))}" for one in group.verdicts[:_MOST_NAMED])
         more = f" and {len(group.verdicts) - _MOST_NAMED} more" if len(group.verdicts) > _MOST_NAMED else ""
         lines.append(f"  - {cause_phrases.follow(len(group.verdicts))}: {named}{more}")
+        reasons = dict.fromkeys((one.rule, one.why) for one in group.verdicts[:_MOST_NAMED] if one.why)
+        lines += [f"  - why {code(rule)}: {prose(why)}" for rule, why in reasons]
         lines += [f"  - **next:** {prose(step)}" for step in cause_phrases.steps(group.verdicts)[:1]]
     return "\n".join(lines)
 

@@ -44,6 +44,8 @@ def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool
         place = f" ({verdict.at})" if verdict.at.line is not None else ""
         words = f"{verdict.outcome}: {cause_phrases.brief(verdict)}, {phrases.allowed(verdict)}{place}"
         page.paragraph(f"{signs[verdict.outcome]} {words}", style, indent=_INDENT)
+        if verdict.why:
+            page.paragraph(f"why: {verdict.why}", "dim", indent=_INDENT + 2)
     if len(shown) < len(group.verdicts):
         more = plural(len(group.verdicts) - len(shown), "more verdict")
         page.paragraph(f"{more} that follow from it: --verbose shows them", "dim", indent=_INDENT)

@@ -373,6 +373,7 @@ _GONE = replace(
     rule="kernel.softmax_kernel within 5% of baseline",
     metric="kernel.softmax_kernel",
     message="no run has kernel.softmax_kernel; the baseline has it",
+    why="it is the only kernel of ours",
     next_step=NextStep("find-cause", "find what changed the calls at forward / aten::softmax / softmax_sum_kernel"),
     at=Location(RULES, 25, 5),
 )
