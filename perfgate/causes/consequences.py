@@ -25,6 +25,8 @@ from perfgate.core.verdicts import Verdict, verdict_ids
 _MOST = 0.5
 #: A metric that is absent on one side is explained if calls came or went.
 _ABSENT = ("metric-absent", "no-baseline")
+#: A metric has fewer values than in the base.
+_LESS = "measured-less"
 #: The nodes of each part of a step; of what is not here, those of the host.
 _PARTS = {
     "kernel": ("kernel",),
@@ -202,7 +204,12 @@ def _relative(base: float, new: float) -> float | None:
 
 
 def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> bool:
-    """True if the tree changed as the verdict says: absent on a side, in the same direction, or across the bound."""
+    """True if the tree changed as the verdict says: absent on a side, in the same direction, or across the bound.
+
+    Calls that are made less often have fewer values, and less time in all, whatever each of them takes.
+    """
+    if verdict.reason == _LESS:
+        return float(change.by_node.sum()) < 0
     if verdict.outcome == "error":
         return change.is_absent and verdict.reason in _ABSENT
     if not change.has_sign or is_derived:

@@ -10,16 +10,13 @@ from perfgate.causes.trees_of_runs import trees_of_runs
 from perfgate.core import Location, NextStep, Problem, Run, Verdict
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import verdict_ids
-from perfgate.core.wording import clip
 from perfgate.judge.case import Case
 from perfgate.judge.cures import complete_base, sources_of
 from perfgate.judge.derived import component_names
 from perfgate.judge.subjects import name_of
+from perfgate.reporters import cause_phrases
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector
-
-#: The longest place in a next step, in characters.
-_LONGEST_PLACE = 160
 
 
 def causes_of(
@@ -85,9 +82,11 @@ def advised(verdicts: Sequence[Verdict], found: CauseReport | None) -> tuple[Ver
 
 
 def _step(verdict: Verdict, cause: Cause) -> NextStep:
-    """Return the step of a verdict on calls that came or went."""
-    where = clip(" / ".join(cause.where), _LONGEST_PLACE)
-    if verdict.reason == "metric-absent":
+    """Return the step of a verdict on calls that came or went, or that are made less often."""
+    where = cause_phrases.where(cause)
+    if verdict.reason == "measured-less":
+        text = f"find what changed the calls at {where}"
+    elif verdict.reason == "metric-absent":
         text = f"find what changed the calls at {where}; if the change is intended, remove the rule for this metric"
     else:
         text = f"find what changed the calls at {where}; if the change is intended, add base runs after the merge"

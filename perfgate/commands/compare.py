@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfgate.baselines.listing import sides
-from perfgate.commands.causes import causes_of
+from perfgate.commands.causes import advised, causes_of
 from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
@@ -91,7 +91,7 @@ def _compared(
     policy, details = Policy(None, nothing, nothing), collected(verdicts, found, base_runs, new_runs, (), shared)
     return with_outcome(
         Report(
-            verdicts=verdicts,
+            verdicts=advised(verdicts, causes),
             problems=tuple(problems),
             inputs=files,
             environment=facts,

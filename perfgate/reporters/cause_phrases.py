@@ -167,6 +167,8 @@ def line(cause: Cause) -> str:
 def brief(verdict: Verdict) -> str:
     """Return a verdict in short, without its outcome: `forward median on rank 1 +25.9%`."""
     name = clip(phrases.what(verdict), _LONGEST_NAME)
+    if verdict.outcome == "error":
+        return f"{name} ({verdict.reason.replace('-', ' ')})"
     change = verdict.change.estimate if verdict.kind == "change" and verdict.change else None
     if change is not None:
         return f"{name} {format_change(change)}"

@@ -17,6 +17,7 @@ from perfgate.workspace.inputs import read_runs
 _HERE = Location("rules/rules.yaml", 3)
 _SLOWER = GPU_JOB.edited("aten::mm", us=4500)
 _REPLACED = GPU_JOB.edited("aten::linear", kernel="cutlass_gemm_simt", us=2600)
+_FEWER = GPU_JOB.edited("aten::linear", us=900, calls=1)
 _BUSY_HOST = GPU_JOB.after("aten::linear", Op("forward", "aten::index", 900, "cpu"))
 _SYNC = _BUSY_HOST.after("aten::linear", Op("forward", "cudaStreamSynchronize", 0, "sync"))
 _TWO = _SLOWER.edited(GPU_JOB.ops[0].name, us=2500)
@@ -56,6 +57,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 #: The two sides, a verdict, and the kind of its cause; None if it stays by itself.
 CASES = [
     (GPU_JOB, _SLOWER, verdict("step.time"), "slower"),
+    (GPU_JOB, _FEWER, verdict("op.aten::linear", None, "measured-less"), "fewer calls"),
+    (GPU_JOB, _FEWER, verdict("op.aten::softmax", None, "measured-less"), None),
     (GPU_JOB, _SLOWER, verdict("step.kernel"), "slower"),
     (GPU_JOB, _SLOWER, verdict("kernel.sm90_gemm_nt"), "slower"),
     (GPU_JOB, _SLOWER, verdict("kernel.sm90_gemm_nt", outcome="suspect"), "slower"),
