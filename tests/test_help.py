@@ -59,6 +59,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
             logs = [f"main-{number}.log" for number in range(first, first + 3)]
             assert run(["baseline", "approve", *logs, "--reason", f"level {day}"]) == 0
             assert run(["history", "add", *logs]) == 0
+        (folder / "history.csv").write_text("time,commit,metric,value,unit\n2026-01-01T00:00:00Z,abc,forward,100,ms\n")
         train = "import os; print(open(f'main-{int(os.environ[\"PERFGATE_RUN\"]) + 6}.log').read())"
         train += "; open('results.json', 'w').close()"
         (folder / "train.py").write_text(train)

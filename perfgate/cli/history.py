@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import click
 
-from perfgate.cli.printing import complain, say, screen, write_document
-from perfgate.cli.shared import JUDGING, SuggestingGroup, baselines_option, command_options, runs_argument
+from perfgate.cli.completion import files
+from perfgate.cli.printing import NOT_JUDGED, complain, say, screen, tell, write_document
+from perfgate.cli.run import duration, words
+from perfgate.cli.shared import (
+    JUDGING,
+    SuggestingGroup,
+    baselines_option,
+    command_options,
+    env_option,
+    format_option,
+    head_option,
+    rules_option,
+    runs_argument,
+    suite_option,
+)
 from perfgate.workspace.options import CommandOptions, HistoryPlace
 
 
@@ -51,13 +64,18 @@ def add(options: CommandOptions, time: str | None, ref: str | None, tags: tuple[
     Example: perfgate history add train.log
     """
     from perfgate.history.remember import Measured, remember
+
+    return say(remember(options, Measured(_utc(time), ref, tags)))
+
+
+def _utc(time: str | None) -> str | None:
+    """Return a time of the command line in UTC. Raises BadParameter."""
     from perfgate.history.times import utc_time
 
     try:
-        when = None if time is None else utc_time(time)
+        return None if time is None else utc_time(time)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--time") from None
-    return say(remember(options, Measured(when, ref, tags)))
 
 
 @history.command()
@@ -87,11 +105,73 @@ def show(metric: str | None, as_json: bool, place: HistoryPlace) -> int:
     return complain(found.problems)
 
 
+@history.command("import")
+@click.option("--format", "tool", metavar="NAME", help="The tool that wrote the files. [default: found out]")
+@click.option("--time", metavar="TIME", help="The time of a file that has none: 2026-11-22T14:15:00Z.")
+@click.option("--ref", metavar="BRANCH", help="The branch to import. [default: the one with the most runs]")
+@command_options(
+    click.argument("runs", nargs=-1, required=True, metavar="FILE...", shell_complete=files),
+    rules_option, baselines_option, suite_option, env_option, head_option,
+)  # fmt: skip
+def import_(options: CommandOptions, tool: str | None, time: str | None, ref: str | None) -> int:
+    """Add the history of another tool: CSV, github-action-benchmark, asv, pytest-benchmark, Megatron, Bencher.
+
+    FILE is a file, or the folder of the tool. CSV has a header: time,commit,metric,value[,unit]. Runs that were
+    imported before are not added again.
+
+    \b
+    Example: perfgate history import history.csv
+    """
+    from perfgate.commands.history_import import ImportOptions, import_history
+
+    lines, problems = import_history(options, ImportOptions(tool, _utc(time), ref))
+    say(lines)
+    complain(problems)
+    return NOT_JUDGED if any(problem.severity == "error" for problem in problems) else 0
+
+
 @history.command()
-@click.option("--before", metavar="YYYY-MM", help="Leave this month and later ones alone. [default: none]")
+@click.argument("metric", required=False)
+@click.option(
+    "--format", "tool", default="csv",
+    type=click.Choice(["csv", "parquet", "openmetrics", "github-action-benchmark", "mlflow", "wandb"]),
+    help="The format or the service. [default: csv]",
+)  # fmt: skip
+@click.option("--to", "target", metavar="FILE", shell_complete=files, help="A file; a folder or server for a service.")
+@click.option("--newest", is_flag=True, help="OpenMetrics: only the newest number of each series, without its time.")
+@command_options(*_PLACE, name="place", build=HistoryPlace)
+def export(metric: str | None, tool: str, target: str | None, newest: bool, place: HistoryPlace) -> int:
+    """Write the history for another tool: a file, or runs in MLflow or Weights & Biases.
+
+    METRIC is a name or a glob; without it, every metric is written. Without --to, a file goes to stdout. MLflow takes
+    sqlite:///FILE or the address of its server, Weights & Biases a folder (offline) or `online`.
+
+    \b
+    Example: perfgate history export --format csv --to history.csv
+    """
+    from perfgate.commands.history import export as command
+    from perfgate.commands.history import send
+    from perfgate.commands.history import show as load
+    from perfgate.workspace.output_files import replace_file
+
+    found = load(place, metric)
+    if tool in ("mlflow", "wandb"):
+        say(send(found, tool, target))
+        return complain(found.problems)
+    data = command(found, tool, newest_alone=newest)
+    if target in (None, "-"):
+        click.echo(data, nl=False)
+    else:
+        replace_file(target, data)
+        say([f"wrote {target} ({len(data) / 1024:.0f} KiB)"])
+    return complain(found.problems)
+
+
+@history.command()
+@click.option("--all", "is_all", is_flag=True, help="Also the month that is not over.")
 @baselines_option
-def compact(before: str | None, baselines: str) -> int:
-    """Write the runs of each month as one file, so that a long history is small and quick to read.
+def compact(is_all: bool, baselines: str) -> int:
+    """Write the runs of each month that is over as one file, so that a long history is small and quick to read.
 
     It loses nothing, whatever happens meanwhile; two compactions at once do no harm.
 
@@ -100,6 +180,55 @@ def compact(before: str | None, baselines: str) -> int:
     """
     from perfgate.commands.history import compact_store as command
 
-    lines, problems = command(baselines, before)
+    lines, problems = command(baselines, is_all=is_all)
     say(lines)
     return complain(problems)
+
+
+@history.command()
+@click.argument("metric")
+@click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
+@click.option("--change", metavar="COMMIT", help="The commit of the change to settle. [default: the newest change]")
+@click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
+@click.option("--build", type=words, metavar="COMMAND", help="Build each commit once, in its folder.")
+@click.option(
+    "--runs", "most_runs", type=click.IntRange(1, 100), default=10, metavar="N", help="At most N runs. [default: 10]"
+)
+@click.option(
+    "--timeout", type=duration, default="10m", metavar="TIME", help="End a run that takes longer. [default: 10m]"
+)
+@click.option("--keep", default="perfgate-runs", metavar="DIR", help="Keep the runs here. [default: perfgate-runs]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.history-backfill/1).")
+@click.option("--environment", metavar="NAME", help="The history of this environment, by its folder.")
+@click.option("--ref", metavar="REF", help="The branch that orders the runs. [default: that of the runs, or HEAD]")
+@command_options(rules_option, baselines_option, suite_option, env_option, format_option)
+def backfill(
+    options: CommandOptions, metric: str, command: tuple[str, ...], change: str | None, results: tuple[str, ...],
+    build: tuple[str, ...] | None, most_runs: int, timeout: float, keep: str, as_json: bool, environment: str | None,
+    ref: str | None,
+) -> int:  # fmt: skip
+    """Show which commits to measure, so that a change has one commit; with a command, measure them.
+
+    The most telling commit is first. Each is checked out in a worktree of its own, and its run is remembered. It writes
+    as under `perfgate run`. Measuring ends when the change has its commit.
+
+    \b
+    Example: perfgate history backfill forward
+    """
+    from perfgate.commands.history_backfill import BackfillRequest, plan
+    from perfgate.commands.history_backfill import backfill as measure
+    from perfgate.measuring.until_settled import MeasuringOptions
+    from perfgate.reporters.history_backfill import render_json, render_text
+
+    place = HistoryPlace(options.baselines, options.suite, environment, ref)
+    request = BackfillRequest(metric, place, change, command, build or ())
+    if command:
+        found = measure(request, options, MeasuringOptions(results, most_runs, timeout=timeout, keep=keep), tell)
+    else:
+        found = plan(request)
+    if as_json:
+        write_document(render_json(found))
+    else:
+        seen = screen()
+        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    return 0 if found.is_settled or not command else NOT_JUDGED

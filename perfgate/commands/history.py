@@ -8,8 +8,10 @@ from perfgate.baselines.stores import open_store
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
+from perfgate.history.exports import FILES, SERVICES, openmetrics
 from perfgate.history.load import load
 from perfgate.history.store import compact, verify
+from perfgate.workspace import surroundings
 from perfgate.workspace.options import HistoryPlace, Refused
 
 
@@ -32,13 +34,40 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     return found
 
 
-def compact_store(baselines: str, before: str | None) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file; see `perfgate.history.store.compact`. Raises Refused."""
-    lines, problems = compact(open_store(baselines), before)
-    return lines or ["nothing to compact: every month is one file already"], problems
+def compact_store(baselines: str, *, is_all: bool = False) -> tuple[list[str], list[Problem]]:
+    """Write the runs of each month as one file; see `perfgate.history.store.compact`. Raises Refused.
+
+    Without `is_all`, the month that is not over is left alone.
+    """
+    lines, problems = compact(open_store(baselines), None if is_all else f"{surroundings.today():%Y-%m}")
+    return lines or ["nothing to compact: every month that is over is one file"], problems
 
 
 def verify_store(baselines: str) -> tuple[list[str], list[Problem]]:
     """Read the whole history; returns a line if there is one, and everything that is wrong. Raises Refused."""
     count, problems = verify(open_store(baselines))
     return [f"{plural(count, 'run')} in the history"] if count or problems else [], problems
+
+
+def export(found: LoadedHistory, format: str, *, newest_alone: bool = False) -> bytes:
+    """Return a history in the format of a file. Raises Refused if its package is not installed."""
+    if newest_alone and format == openmetrics.NAME:
+        return openmetrics.render(found, newest_alone=True)
+    if newest_alone:
+        raise Refused(f"--newest is for {openmetrics.NAME}; {format} has every number")
+    try:
+        return FILES[format](found)
+    except ImportError as error:
+        raise Refused(str(error)) from None
+
+
+def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
+    """Write a history to a service; returns the lines to print. Raises Refused."""
+    if target is None:
+        raise Refused(f"--format {service} needs --to: a folder, or the address of the server")
+    try:
+        return SERVICES[service](found, target)
+    except ImportError as error:
+        raise Refused(str(error)) from None
+    except Exception as error:  # each service has its own exceptions
+        raise Refused(f"{service}: {error}") from error

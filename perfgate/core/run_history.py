@@ -8,15 +8,43 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from math import isnan
+from typing import TYPE_CHECKING, TypeAlias
 
 from perfgate.core.runs import Fact, Key, Kind, Problem
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import series_name, synonyms
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perfgate.core.runs import Values
 
+#: A cell of the table of a history.
+Cell: TypeAlias = str | int | float | None
+#: The columns of that table in order, and whether each is text, a whole number or a number.
+COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
+    "time": str,
+    "commit": str,
+    "metric": str,
+    "value": float,
+    "unit": str,
+    "error": float,
+    "n": int,
+    "n_effective": float,
+    "better": str,
+    "statistic": str,
+    "rank": str,
+    "labels": str,
+    "ref": str,
+    "run": str,
+    "suite": str,
+    "environment": str,
+    "tags": str,
+    "level": int,
+}
+#: A change has a commit if it is that one with this probability.
+SETTLED = 0.95
 #: The fewest letters of an abbreviated commit.
 _FEWEST_LETTERS = 7
 
@@ -223,6 +251,22 @@ class HistorySeries:
     #: The relative standard deviation of a run around its level, 1.4826 times the median deviation; NaN if unknown.
     noise: float
 
+    def rows(self) -> Iterator[tuple[Cell, ...]]:
+        """Yield a row for each number, with the cells of COLUMNS; None for what is not known."""
+        labels = ",".join(f'{name}="{value}"' for name, value in self.name.key.labels) or None
+        about = (self.better, self.name.statistic, self.name.rank, labels)
+        begins = {change.point.index for change in self.changes}
+        level = 0
+        numbers = zip(
+            self.runs, *(c.tolist() for c in (self.values, self.errors, self.n, self.n_effective)), strict=True
+        )
+        for i, (run, value, error, n, n_effective) in enumerate(numbers):
+            level += i in begins
+            known = (None if isnan(error) else error, int(n) or None, None if isnan(n_effective) else n_effective)
+            tags = " ".join(run.tags) or None
+            start = (run.time, run.commit, self.name.key.metric, value, self.unit)
+            yield (*start, *known, *about, run.ref, run.id, self.suite, self.environment, tags, level)
+
     def levels(self) -> Iterator[tuple[int, int, float]]:
         """Yield each level: its first run, the run after its last, and its value."""
         bounds = [0, *(change.point.index for change in self.changes), len(self.runs)]
@@ -269,3 +313,59 @@ class LoadedHistory:
     def series(self) -> tuple[HistorySeries, ...]:
         """The series of all environments."""
         return tuple(one for place in self.environments for one in place.series)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row for each number, in order within each series, in base units.
+
+        The columns are COLUMNS: time, commit, metric, value, unit, error, n, n_effective, better, statistic, rank,
+        labels, ref, run, suite, environment, tags and level (the number of the level, from 0).
+
+        Raises ImportError without pandas: `pip install 'perfgate[history]'`.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("a data frame needs pandas: pip install 'perfgate[history]'") from None
+        frame = pd.DataFrame(self.columns())
+        frame["time"] = pd.to_datetime(frame["time"], utc=True)
+        return frame
+
+    def columns(self) -> dict[str, list[Cell]]:
+        """Return the columns of `to_pandas` as lists: a table with a row for each number."""
+        rows = [row for one in self.series for row in one.rows()]
+        return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillCommit:
+    """A commit that may be measured.
+
+    `before` is the probability that the change is in this commit or an older one, `here` that it is in this one.
+    `bits` is what a measurement adds to those of the commits that are listed before this one. `runs` were made already.
+    """
+
+    commit: CommitNote
+    before: float
+    here: float
+    bits: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillPlan:
+    """The commits that may contain a change, and those to measure, the most informative first."""
+
+    series: HistorySeries
+    change: HistoryChange
+    suspects: tuple[BackfillCommit, ...]
+    wanted: tuple[BackfillCommit, ...]
+
+    @property
+    def most_likely(self) -> BackfillCommit:
+        """The commit that the change is in most likely."""
+        return max(self.suspects, key=lambda one: one.here)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the change is in one commit for all practical purposes."""
+        return self.most_likely.here >= SETTLED

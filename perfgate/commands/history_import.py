@@ -1,0 +1,179 @@
+"""`perfgate history import`: the history that another tool has kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfgate.baselines.places import environment_name, identity_of
+from perfgate.baselines.stores import Store, open_store
+from perfgate.core import Fact, Location, Problem
+from perfgate.core.run_history import HistoryRecord, HistoryRun
+from perfgate.core.wording import listed, plural
+from perfgate.history.imports import IMPORTERS, Importer, importer_of
+from perfgate.history.imports.imported_runs import ImportedRun, ImportFile
+from perfgate.history.records import id_of_values
+from perfgate.history.remember import rules_or_none
+from perfgate.history.store import known_ids, write_months
+from perfgate.history.times import utc_time
+from perfgate.rules.ruleset import Ruleset
+from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.options import CommandOptions, Refused, shown_path
+from perfgate.workspace.surroundings import git
+
+#: The first characters of a file that tell its format.
+_HEAD = 1 << 16
+_ENDS = (".json", ".csv", ".js")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """How files are imported; `format` is the name of an importer."""
+
+    format: str | None = None
+    #: The time of a file that has none of its own.
+    time: str | None = None
+    #: The branch to import, of a tool that keeps several.
+    ref: str | None = None
+
+
+def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[str], list[Problem]]:
+    """Add the runs of other tools; returns the lines to print, and problems. Raises Refused.
+
+    What is wrong with a file is a problem, and its other runs are imported. Runs that are there already are not added.
+    """
+    ruleset = rules_or_none(options)
+    facts = inputs.read_facts(options.env)
+    problems: list[Problem] = []
+    found: list[tuple[str, ImportedRun]] = []
+    for path in options.runs:
+        for file, importer in _files(path, ruleset, options.head, how, problems):
+            imported = importer.read(file)
+            problems += imported.problems
+            found += [(importer.name, run) for run in imported.runs]
+    chosen, lines = _of_one_branch(found, how.ref)
+    store = open_store(options.baselines)
+    records = _new(store, [_record(name, run, ruleset, facts, how.ref) for name, run in chosen])
+    write_months(store, records)
+    return [*lines, *_said(records, len(chosen) - len(records), store)], problems
+
+
+def _files(
+    path: str, ruleset: Ruleset, head: str | None, how: ImportOptions, problems: list[Problem]
+) -> Iterator[tuple[ImportFile, Importer]]:
+    """Yield the files at a path with their formats. Raises Refused for an unknown format; others are problems."""
+    asked = next((one for one in IMPORTERS if one.name == how.format), None)
+    if how.format is not None and asked is None:
+        raise Refused(f"--format {how.format}: no such format; known are {listed([one.name for one in IMPORTERS], 9)}")
+    top = Path(path)
+    if not top.exists():
+        raise Refused(f"{path}: there is no such file or folder", 3)
+    inside = sorted(one for one in top.rglob("*") if one.suffix in _ENDS and one.is_file()) if top.is_dir() else [top]
+    others = {name for one in IMPORTERS for name in one.others}
+    for place in [*surroundings.not_too_many(inside, path)]:
+        if top.is_dir() and place.name in others:
+            continue
+        name = shown_path(str(place))
+        try:
+            if place.stat().st_size > surroundings.limits().document_bytes:
+                raise OSError(0, surroundings.limits().beyond("document_bytes", "it is larger"))
+            text = place.read_bytes().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            problems.append(Problem("error", f"cannot be read: {why}", Location(name)))
+            continue
+        importer = asked or importer_of(name, text[:_HEAD])
+        if importer is None:
+            problems.append(_unknown(name, is_alone=not top.is_dir()))
+            continue
+        file = ImportFile(name, text, ruleset, how.time, head, surroundings.limits())
+        versions = list(_versions(place, file)) if importer.of_versions and how.time is None else []
+        yield from ((one, importer) for one in versions or [file])
+
+
+def _unknown(name: str, *, is_alone: bool) -> Problem:
+    if not is_alone:
+        return Problem("warning", "has no history that perfgate knows; left out", Location(name))
+    known = listed([one.name for one in IMPORTERS], 9)
+    step = "name the format with --format, or remember the results of one run with `perfgate history add`"
+    return Problem("error", f"has no history that perfgate knows ({known}): {step}", Location(name))
+
+
+def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
+    """Yield each version of a file in git, with the time and the commit that wrote it; nothing outside of git."""
+    folder = place.resolve().parent
+    words = ("log", "--follow", "--diff-filter=AMR", "--format=%x1e%H%x1f%cI", "--name-only", "--", place.name)
+    try:
+        text = git(*words, what=file.name, cwd=folder).decode("utf-8", "replace")
+    except Refused:
+        return
+    for entry in filter(None, (entry.strip("\n") for entry in text.split("\x1e"))):
+        about, _, name = entry.partition("\n")
+        commit, time = about.split("\x1f")
+        data = git("show", f"{commit}:{name.strip()}", what=f"{file.name} at {commit}", cwd=folder)
+        yield replace(file, text=data.decode("utf-8", "replace"), time=utc_time(time), commit=commit)
+
+
+def _of_one_branch(
+    found: Sequence[tuple[str, ImportedRun]], ref: str | None
+) -> tuple[list[tuple[str, ImportedRun]], list[str]]:
+    """Return the runs of one branch, and a line about those of others: a history is that of one branch."""
+    refs = Counter(run.ref for _, run in found if run.ref)
+    if not refs or (ref is None and len(refs) == 1):
+        return list(found), []
+    wanted = ref or refs.most_common(1)[0][0]
+    if wanted not in refs:
+        raise Refused(f"--ref {wanted}: no run is of this branch; there are {listed(sorted(filter(None, refs)))}", 3)
+    chosen = [(name, run) for name, run in found if run.ref in (None, wanted)]
+    others = sorted(name for name in refs if name and name != wanted)
+    left_out = f"{plural(len(found) - len(chosen), 'run')} of other branches ({listed(others)})"
+    return chosen, [f"left out: {left_out}; --ref chooses the branch"] if others else []
+
+
+def _record(
+    importer: str, run: ImportedRun, ruleset: Ruleset, facts: dict[str, Fact], ref: str | None
+) -> HistoryRecord:
+    known = {**run.facts, **facts}
+    identity = {**identity_of(known, ruleset.identity), **run.place}
+    about = HistoryRun(
+        id=run.id or id_of_values(run.values, run.commit, run.time),
+        time=run.time,
+        commit=run.commit,
+        ref=run.ref or ref,
+        context={name: known[name] for name in sorted(known) if name not in identity},
+        imported_from=importer,
+    )
+    return HistoryRecord(ruleset.suite, identity, about, run.values)
+
+
+def _new(store: Store, records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
+    """Return the records that are not in the store, each once."""
+    known: dict[tuple[str, str], set[str]] = {}
+    found = []
+    for record in records:
+        place = (record.suite, environment_name(record.identity))
+        if place not in known:
+            known[place] = known_ids(store, *place)
+        if record.run.id not in known[place]:
+            known[place].add(record.run.id)
+            found.append(record)
+    return found
+
+
+def _said(records: Sequence[HistoryRecord], there: int, store: Store) -> list[str]:
+    already = [f"{plural(there, 'run')} in the history already"] if there else []
+    by_place: dict[str, list[HistoryRecord]] = {}
+    for record in records:
+        by_place.setdefault(f"{record.suite}/{environment_name(record.identity)}", []).append(record)
+    lines = []
+    for place, own in sorted(by_place.items()):
+        times = sorted(record.run.time for record in own)
+        metrics = {value.name.key.metric for record in own for value in record.values}
+        days = f"{times[0][:10]} to {times[-1][:10]}"
+        lines.append(
+            f"imported {plural(len(own), 'run')} with {plural(len(metrics), 'metric')}, {days}: "
+            f"{store.location(f'_history/{place}')}"
+        )
+    return [*lines, *already] or ["nothing to import"]

@@ -1,0 +1,167 @@
+"""CSV with a header: `time,commit,metric,value[,unit]`, one line for each number.
+
+`time` is ISO 8601, or seconds or milliseconds since 1970. The columns that `perfgate history export --format csv`
+writes are read, too: `error`, `n`, `n_effective`, `better`, `statistic`, `rank`, `labels`, `ref` and `run`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import get_args
+
+from perfgate.core import Better, Key, Location
+from perfgate.core.run_history import HistoryValue, SeriesName
+from perfgate.core.wording import listed
+from perfgate.history.imports.imported_runs import (
+    Faults,
+    Imported,
+    ImportedRun,
+    ImportFile,
+    in_base_unit,
+    numbered,
+    values_by_run,
+)
+from perfgate.history.times import utc_time
+
+NAME = "csv"
+TITLE = "CSV with the columns time, commit, metric, value and unit"
+_NEEDED = ("time", "metric", "value")
+_KNOWN = (
+    *_NEEDED,
+    "commit",
+    "unit",
+    "error",
+    "n",
+    "n_effective",
+    "better",
+    "statistic",
+    "rank",
+    "labels",
+    "ref",
+    "run",
+)
+#: Written by an export, and decided by the options of an import.
+_IGNORED = ("suite", "environment", "tags", "level")
+_LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
+
+#: The time, the commit, the branch and the id of a run.
+_About = tuple[str, str | None, str | None]
+
+
+def claims(name: str, head: str) -> bool:
+    """Return whether a file is CSV with these columns."""
+    columns = {column.strip() for column in head.partition("\n")[0].lstrip("\ufeff").split(",")}
+    return set(_NEEDED) <= columns
+
+
+def read(file: ImportFile) -> Imported:
+    """Return the runs of a file: the lines with the same time and commit."""
+    faults = Faults(file.name)
+    reader = csv.reader(io.StringIO(file.text.lstrip("\ufeff")), strict=True)
+    rows: list[tuple[_About, HistoryValue]] = []
+    ids: dict[str, list[tuple[_About, HistoryValue]]] = {}
+    header: list[str] | None = None
+    try:
+        for cells in reader:
+            at = Location(file.name, reader.line_num)
+            if header is None:
+                header = _header(cells, at, faults)
+                if header is None:
+                    break
+                continue
+            if not cells:
+                continue
+            try:
+                about, value, run = _row(dict(zip(header, cells, strict=True)), len(cells), faults, at)
+            except ValueError as error:
+                fields = f"{len(cells)} fields, and the header has {len(header)}" if len(cells) != len(header) else ""
+                faults.say(fields or str(error), at)
+                continue
+            (ids.setdefault(run, []) if run else rows).append((about, value))
+    except csv.Error as error:
+        faults.say(f"is not CSV: {error}", Location(file.name, reader.line_num))
+    known = [
+        replace(one, id=run) if len(found) == 1 else one
+        for run, own in ids.items()
+        for found in [values_by_run(own)]
+        for one in found
+    ]
+    runs: list[ImportedRun] = [*values_by_run(rows), *known]
+    return Imported(tuple(sorted(runs, key=lambda run: run.time)), faults.problems)
+
+
+def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
+    names = [cell.strip() for cell in cells]
+    absent = [name for name in _NEEDED if name not in names]
+    unknown = [name for name in names if name not in _KNOWN and name not in _IGNORED]
+    if absent:
+        faults.say(f"the header has no column {listed(absent)}; it needs time, metric and value", at)
+    elif unknown:
+        faults.say(f"the column {unknown[0]!r} is not known: remove it; known are {', '.join(_KNOWN)}", at)
+    elif len(set(names)) < len(names):
+        faults.say("the header has a column twice", at)
+    else:
+        return names
+    return None
+
+
+def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> tuple[_About, HistoryValue, str]:
+    """Return one number and what it is of. Raises ValueError with the reason."""
+    metric = cells["metric"].strip()
+    if not metric:
+        raise ValueError("the metric is empty")
+    number = _number(cells, "value")
+    if number is None:
+        raise ValueError("the value is empty")
+    better = cells.get("better", "").strip() or None
+    if better is not None and better not in get_args(Better):
+        raise ValueError(f"better is {better!r}: write lower, higher or neither")
+    unit = cells.get("unit", "").strip()
+    known = in_base_unit(number, unit)
+    if known is None:
+        faults.unknown_unit(unit, at)
+    value, base = known or (number, "1")
+    factor = 1.0 if known is None else in_base_unit(1.0, unit)[0]  # type: ignore[index]
+    one = numbered(metric, value, base, better)  # type: ignore[arg-type]
+    error, n = _number(cells, "error"), _number(cells, "n")
+    name = SeriesName(Key(metric, _labels(cells)), cells.get("statistic") or "mean", cells.get("rank") or "worst")
+    one = replace(
+        one,
+        name=name,
+        kind="value" if error is None else "samples",
+        error=None if error is None else abs(error * factor),
+        n=None if n is None else int(n),
+        n_effective=_number(cells, "n_effective"),
+    )
+    about = utc_time(cells["time"]), cells.get("commit", "").strip() or None, cells.get("ref", "").strip() or None
+    return about, one, cells.get("run", "").strip()
+
+
+def _number(cells: Mapping[str, str], column: str) -> float | None:
+    """Return a number of a row; None if it is empty. Raises ValueError."""
+    text = cells.get(column, "").strip()
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{column} is {text!r}, not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{column} is {text!r}, not a finite number")
+    return number
+
+
+def _labels(cells: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the labels of a row, written as in rules: `{rank="0"}`. Raises ValueError."""
+    text = cells.get("labels", "").strip()
+    if not text:
+        return ()
+    found = _LABEL.findall(text)
+    if not found:
+        raise ValueError(f'labels are {text!r}: write {{name="value"}}')
+    return tuple(sorted((name.strip(), value) for name, value in found))

@@ -1,0 +1,223 @@
+"""What importers have in common: runs of another tool, their numbers in base units, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perfgate.core import Better, Fact, Key, Location, Problem
+from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.core.run_history import HistoryValue, SeriesName
+from perfgate.core.units import UNITS
+from perfgate.documents.json import JsonDocument, Path
+from perfgate.history.records import values_of
+from perfgate.history.times import utc_time
+from perfgate.judge.inquiry import direction
+from perfgate.readers import Source, read
+from perfgate.rules.ruleset import Ruleset
+
+#: A file with more mistakes than this is of another kind.
+MOST_FAULTS = 20
+#: Units of other tools, as ours.
+_UNITS = {
+    "nsec": "ns",
+    "usec": "us",
+    "msec": "ms",
+    "sec": "s",
+    "secs": "s",
+    "seconds": "s",
+    "second": "s",
+    "nanoseconds": "ns",
+    "microseconds": "us",
+    "milliseconds": "ms",
+    "minutes": "min",
+    "minute": "min",
+    "bytes": "B",
+    "byte": "B",
+    "Bytes": "B",
+    "Kilobytes": "KB",
+    "Megabytes": "MB",
+    "Gigabytes": "GB",
+    "ops/sec": "/s",
+    "ops/s": "/s",
+    "op/s": "/s",
+    "iter/sec": "/s",
+    "iter/s": "/s",
+    "req/s": "/s",
+    "requests/s": "/s",
+    "requests/sec": "/s",
+    "operations/second": "/s",
+    "tokens/sec": "/s",
+    "images/s": "/s",
+    "Percent": "%",
+    "percent": "%",
+    "bytes/sec": "B/s",
+}
+_EACH = ("/iter", "/op", "/call", "/run", "/iteration")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """One run of another tool."""
+
+    time: str
+    commit: str | None
+    values: tuple[HistoryValue, ...]
+    ref: str | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    #: What tells its machine from others of the same tool; part of the environment's identity.
+    place: Mapping[str, Fact] = field(default_factory=dict)
+    #: The id of a run that perfgate exported.
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The runs of a file, and what is wrong with it. An error means that some runs or numbers are missing."""
+
+    runs: tuple[ImportedRun, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFile:
+    """A file to import: its name, as the user gave it, its text, and the rules that say what is measured."""
+
+    name: str
+    text: str
+    ruleset: Ruleset
+    #: The time and the commit, if the user or git gives them.
+    time: str | None = None
+    commit: str | None = None
+    limits: Limits = DEFAULT
+
+
+class Faults:
+    """The mistakes of one file while it is read; beyond MOST_FAULTS they are only counted."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._problems: list[Problem] = []
+        self._more = 0
+        self._units: set[str] = set()
+
+    def say(self, message: str, at: Location) -> None:
+        """Record a mistake: what it is about is left out."""
+        if len(self._problems) < MOST_FAULTS:
+            self._problems.append(Problem("error", message, at))
+        else:
+            self._more += 1
+
+    def unknown_unit(self, unit: str, at: Location) -> None:
+        """Record a unit that is not known, once: its numbers are kept as they are."""
+        if unit not in self._units and len(self._units) < MOST_FAULTS:
+            self._units.add(unit)
+            message = f"{unit!r} is not a unit that perfgate knows: its numbers are kept without a unit"
+            self._problems.append(Problem("warning", message, at))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that was recorded."""
+        more = [Problem("error", f"{self._more} more mistakes like these", Location(self.name))] if self._more else []
+        return (*self._problems, *more)
+
+
+def in_base_unit(number: float, unit: str) -> tuple[float, str] | None:
+    """Return a number in its base unit, and that unit; None for a unit that is not known."""
+    text = unit.strip()
+    if "(" in text and text.endswith(")"):  # Bencher: nanoseconds (ns)
+        text = text[text.rindex("(") + 1 : -1].strip()
+    for end in _EACH:
+        text = text.removesuffix(end)
+    text = _UNITS.get(text, text)
+    if text in ("", "1"):
+        return number, "1"
+    known = UNITS.get(text)
+    return None if known is None else (number * known.factor, known.base)
+
+
+def numbered(
+    metric: str, number: float, unit: str, better: Better | None, labels: Mapping[str, str] | None = None
+) -> HistoryValue:
+    """Return one number of a run that has a base unit; its direction is that of the tool, or follows from the unit."""
+    key = Key(metric, tuple(sorted((labels or {}).items())))
+    towards = direction(metric, unit, better) or "neither"
+    return HistoryValue(SeriesName(key, "mean"), unit, towards, "value", number)
+
+
+def finite(value: object) -> float | None:
+    """Return a number; None for anything else, and for NaN and infinity."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def time_at(document: JsonDocument, path: Path, value: object, faults: Faults) -> str | None:
+    """Return a time of a JSON document; None, and a mistake, if it is none."""
+    try:
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ValueError("the time is missing")
+        return utc_time(value)
+    except ValueError as error:
+        faults.say(str(error), document.locate(path))
+        return None
+
+
+def objects(
+    document: JsonDocument, value: object, path: Path, faults: Faults
+) -> Iterable[tuple[Path, Mapping[str, Any]]]:
+    """Yield the objects of a list with their paths; anything else is a mistake."""
+    if not isinstance(value, list):
+        faults.say("a list of objects is missing", document.locate(path))
+        return
+    for index, item in enumerate(value):
+        if isinstance(item, dict):
+            yield (*path, index), item
+        else:
+            faults.say("is not an object", document.locate((*path, index)))
+
+
+def of_results(
+    file: ImportFile, format: str, time: str | None, commit: str | None, place: Mapping[str, Fact]
+) -> Imported:
+    """Return the runs of a result file as a reader of perfgate reads it, of this time and commit.
+
+    A number that is missing because a benchmark failed is only counted: a history has gaps.
+    """
+    runs = read(Source(file.name, [file.text.encode()], file.limits), format)
+    problems = [problem for run in runs for problem in run.problems if problem.key is None]
+    gaps = sum(problem.key is not None and problem.severity == "error" for run in runs for problem in run.problems)
+    if gaps:
+        problems = problems if any(run.series for run in runs) else []  # the file says no more than its gaps
+        what = "1 result is missing, because its benchmark" if gaps == 1 else f"{gaps} results are missing: benchmarks"
+        problems.append(Problem("warning", f"{what} failed", Location(file.name)))
+    when = file.time or time
+    if when is None:
+        why = "has no time of its own: give it with --time"
+        return Imported((), (*problems, Problem("error", why, Location(file.name))))
+    found = []
+    for run in runs:
+        values, _ = values_of(run, file.ruleset.rules, file.ruleset.metrics)
+        if values:
+            about = file.commit or run.commit or commit
+            found.append(ImportedRun(when, about, values, facts=run.environment, place=place))
+    if not found and not any(problem.severity == "error" for problem in problems):
+        problems.append(Problem("warning", "has no numbers; left out", Location(file.name)))
+    return Imported(tuple(found), tuple(problems))
+
+
+def values_by_run(rows: Sequence[tuple[tuple[str, str | None, str | None], HistoryValue]]) -> tuple[ImportedRun, ...]:
+    """Return runs from numbers, each with the time, the commit and the branch of its run, in the order of their times.
+
+    A series that a run has twice is of two runs of the commit.
+    """
+    runs: dict[tuple[tuple[str, str | None, str | None], int], dict[SeriesName, HistoryValue]] = {}
+    for about, value in rows:
+        number = 0
+        while value.name in runs.setdefault((about, number), {}):
+            number += 1
+        runs[about, number][value.name] = value
+    found = [ImportedRun(*about[:2], tuple(own.values()), about[2]) for (about, _), own in runs.items()]
+    return tuple(sorted(found, key=lambda run: run.time))

@@ -1,0 +1,93 @@
+"""Histories for other tools: what is written is read again, by us or by their own packages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done
+from histories import filled, record, steps, store_at, value
+
+from perfgate.baselines.stores import open_store
+from perfgate.core.run_history import HistoryRecord, HistorySeries
+from perfgate.history.load import load
+from perfgate.history.store import add
+
+Command = Callable[..., Done]
+NUMBERS = steps((12, 0.1), (12, 0.11), noise=0.001)
+
+
+@pytest.fixture
+def team(folder: Path) -> Path:
+    """A history with a change, and a metric that is better when it is higher."""
+    store = filled(folder, NUMBERS)
+    add(store, record(30, {"forward": 0.11}, tags=("v1", "v2")))
+    return folder
+
+
+def numbers(one: HistorySeries) -> list[tuple[str | None, str, float]]:
+    return [(run.commit, run.time, value) for run, value in zip(one.runs, one.values.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("how", ["csv", "github-action-benchmark"])
+def test_an_export_can_be_imported(team: Path, perfgate: Command, how: str) -> None:
+    done = perfgate("history", "export", "--format", how, "--to", "history.out")
+    assert (done.code, done.out[:17]) == (0, "wrote history.out")
+    assert perfgate("history", "import", "history.out", "--baselines", "copy", "--suite", "gpt").code == 0
+    (before,) = load(store_at(team)).series
+    (after,) = load(open_store("copy")).series
+    assert [row[:2] for row in numbers(after)] == [row[:2] for row in numbers(before)]
+    assert after.values.tolist() == pytest.approx(before.values.tolist(), rel=1e-12)
+    assert [change.point.index for change in after.changes] == [change.point.index for change in before.changes]
+    if how == "csv":
+        assert (after.name, after.errors.tolist()) == (before.name, before.errors.tolist())
+        assert [run.id for run in after.runs] == [run.id for run in before.runs]
+
+
+def test_openmetrics_has_every_number_with_its_time(team: Path, perfgate: Command) -> None:
+    lines = perfgate("history", "export", "--format", "openmetrics").out.splitlines()
+    assert lines[:3] == [
+        "# TYPE perfgate_seconds gauge",
+        "# UNIT perfgate_seconds seconds",
+        "# HELP perfgate_seconds A number of a run of main.",
+    ]
+    samples = [line for line in lines if line.startswith("perfgate_seconds{")]
+    assert len(samples) == len(NUMBERS) + 1
+    times = [int(line.split()[-1]) for line in samples]
+    assert times == sorted(set(times))
+    assert 'metric="forward",statistic="median",rank="worst"}' in samples[0]
+    assert any(line.startswith("perfgate_change_ratio{") for line in lines)
+    assert lines[-1] == "# EOF"
+
+
+def test_openmetrics_of_the_newest_run_has_no_time(team: Path, perfgate: Command) -> None:
+    done = perfgate("history", "export", "--format", "openmetrics", "--newest")
+    (sample,) = [line for line in done.out.splitlines() if line.startswith("perfgate_seconds{")]
+    assert sample.endswith("} 0.11")
+    assert perfgate("history", "export", "--newest").code == 2
+
+
+def test_data_js_has_a_suite_for_each_direction(folder: Path, perfgate: Command) -> None:
+    one = record(1, {"forward": 0.1})
+    rate = value("rate", 5.0, unit="1/s", better="higher")
+    add(store_at(folder), HistoryRecord(one.suite, one.identity, one.run, (*one.values, rate)))
+    text = perfgate("history", "export", "--format", "github-action-benchmark").out
+    entries = json.loads(text.removeprefix("window.BENCHMARK_DATA = "))["entries"]
+    assert [(name.partition(" ")[2].partition(" ")[2], own[0]["tool"]) for name, own in entries.items()] == [
+        ("", "customSmallerIsBetter"),
+        ("(higher is better)", "customBiggerIsBetter"),
+    ]
+    assert next(iter(entries.values()))[0]["benches"][0] == {
+        "name": "forward median",
+        "value": 100.0,
+        "unit": "ms",
+        "range": "± 0.2 ms",
+    }
+
+
+@pytest.mark.parametrize("how", ["mlflow", "wandb"])
+def test_a_service_needs_its_target(team: Path, perfgate: Command, how: str) -> None:
+    done = perfgate("history", "export", "--format", how)
+    assert (done.code, f"--format {how} needs --to" in done.err) == (2, True)
