@@ -237,20 +237,25 @@ def read_candidates(
 
 
 def read_measured(
-    options: CommandOptions, identity: Sequence[str], conditions: Sequence[str] = (), *, pairs: bool = False
+    options: CommandOptions,
+    identity: Sequence[str],
+    conditions: Sequence[str] = (),
+    *,
+    pairs: bool = False,
+    purpose: str = "become a baseline",
 ) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
     """Read the runs; returns them, the facts of their machine, and warnings about the facts.
 
-    Raises Refused for runs that cannot become a baseline.
+    Raises Refused for runs that are not fit for the purpose.
     """
     runs = inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=conditions)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), identity)
     found = [*(problem for run in runs for problem in run.problems), *clashes]
     damaged = [str(problem) for problem in found if problem.severity == "error"]
     if damaged:
-        raise Refused("\n".join(["these runs cannot become a baseline:", *damaged]), 3)
+        raise Refused("\n".join([f"these runs cannot {purpose}:", *damaged]), 3)
     if not pairs and any(map(is_paired, runs)):
-        raise Refused("pairs have their own base and cannot become a baseline: give runs of the new code alone")
+        raise Refused(f"pairs have their own base and cannot {purpose}: give runs of the new code alone")
     ranks = [{series.key.member() for series in run.series} for run in runs]
     if any(one and other and not one & other for one, other in combinations(ranks, 2)):
         raise Refused("these files have different ranks, so they look like one run: give their folder", 1)

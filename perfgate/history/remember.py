@@ -33,7 +33,7 @@ class Measured:
 def remember(options: CommandOptions, measured: Measured = Measured()) -> list[str]:
     """Add runs to the history; returns the lines to print. Raises Refused for runs that cannot be read."""
     ruleset = rules_or_none(options)
-    runs, facts, noticed = read_measured(options, ruleset.identity)
+    runs, facts, noticed = read_measured(options, ruleset.identity, ruleset.conditions, purpose="be remembered")
     store = open_store(options.baselines)
     lines = [*map(str, noticed)]
     for run in runs:

@@ -52,7 +52,7 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
     with ExitStack() as stack:
         base, new = ProgramSide(pairs.base), ProgramSide(pairs.new)
         if pairs.base_ref is not None:
-            base = stack.enter_context(_checked_out(pairs.base_ref, pairs.base))
+            base = stack.enter_context(checked_out(pairs.base_ref, pairs.base))
         listener = stack.enter_context(listening())
         maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, [])
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
@@ -146,7 +146,7 @@ class _PairMaker:
 
 
 @contextmanager
-def _checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
+def checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
     """Check out a ref for a command, and remove the worktree in the end. Raises Refused (3) if that fails.
 
     In PYTHONPATH, the repository's own folders are those of the worktree, so that base imports its own modules.

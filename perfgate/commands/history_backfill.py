@@ -1,0 +1,112 @@
+"""`perfgate history backfill`: measure the commits that settle where a metric changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfgate.commands.history import show
+from perfgate.core.run_history import BackfillPlan, CommitLine, HistoryChange, HistorySeries
+from perfgate.core.wording import listed
+from perfgate.history.backfill import backfill_plan
+from perfgate.history.remember import Measured, remember
+from perfgate.measuring.paired_run import checked_out
+from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run, stopped_by_signals
+from perfgate.measuring.until_settled import MeasuringOptions, Tell
+from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRequest:
+    """The change to settle, and how commits are measured."""
+
+    metric: str
+    place: HistoryPlace
+    #: The commit of the change, if it is not the newest one.
+    change: str | None = None
+    command: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
+
+
+def plan(request: BackfillRequest) -> BackfillPlan:
+    """Return which commits to measure for a change of a metric. Raises Refused if there is none to settle."""
+    found = show(request.place, request.metric)
+    names = sorted({str(one.name) for one in found.series})
+    places = sorted({f"{one.suite}/{one.environment}" for one in found.series})
+    if len(names) > 1:
+        raise Refused(f"{request.metric} names several series ({listed(names)}): name one")
+    if len(places) > 1:
+        raise Refused(f"there are several histories ({listed(places)}): choose with --suite and --environment")
+    (series,) = found.series
+    change = _chosen(series, request.change)
+    if change.is_one_commit:
+        raise Refused(f"{series.name} changed between two runs of commit {change.last_good.label}: no commit did it", 3)
+    if found.line is None:
+        raise Refused("backfill needs the commits: run it in a clone of the repository", 3)
+    made = backfill_plan(series, change, found.line)
+    if made is None:
+        raise Refused(_unknown(change, found.line), 3)
+    return made
+
+
+def _chosen(series: HistorySeries, commit: str | None) -> HistoryChange:
+    """Return the change in a commit, or the newest one. Raises Refused (3)."""
+    if not series.changes:
+        raise Refused(f"{series.name} has no lasting change: there is nothing to settle", 3)
+    if commit is None:
+        return series.changes[-1]
+    for change in series.changes:
+        if any((run.commit or "").startswith(commit) for run in (change.likely, change.first_bad)):
+            return change
+    known = listed([change.likely.label for change in series.changes], 9)
+    raise Refused(f"{series.name} has no change in {commit}; its changes are in {known}", 3)
+
+
+def _unknown(change: HistoryChange, line: CommitLine) -> str:
+    good, bad = change.last_good.label, change.first_bad.label
+    return f"the change is between {good} and {bad}, and {line.ref} does not have both here: fetch its history"
+
+
+def backfill(
+    request: BackfillRequest, options: CommandOptions, measuring: MeasuringOptions, tell: Tell
+) -> BackfillPlan:
+    """Measure commits and remember their runs, until the change has one commit or the runs are used up.
+
+    Each commit is checked out in a worktree of its own. One that cannot be measured is said and left alone. Raises
+    Refused if nothing can be measured.
+    """
+    found = plan(request)
+    folder = measuring.new_folder(tell)
+    broken: set[str] = set()
+    measured = 0
+    with stopped_by_signals():
+        for number in range(1, measuring.most_runs + 1):
+            left = [one for one in found.wanted if one.commit.sha not in broken]
+            if not left or found.is_settled:
+                break
+            sha = left[0].commit.sha
+            tell(f"run {number}: {sha[:10]} ({left[0].commit.author}: {left[0].commit.subject})")
+            try:
+                path = _measured(request, measuring, folder, number, sha)
+                for line in remember(replace(options, runs=(str(path),), head=sha), Measured(ref=request.place.ref)):
+                    tell(line)
+                measured += 1
+            except (RunFailed, Refused) as error:
+                broken.add(sha)
+                tell(f"{sha[:10]} could not be measured: {error}")
+            found = plan(request)
+    if broken and not measured:
+        raise Refused(f"none of the commits could be measured; see {measuring.keep}", 3)
+    return found
+
+
+def _measured(request: BackfillRequest, measuring: MeasuringOptions, folder: Path, number: int, sha: str) -> Path:
+    """Measure one commit in a worktree; return the file or folder of the run. Raises RunFailed and Refused."""
+    with checked_out(sha, request.command) as side:
+        if request.build:
+            build = ProgramSide(request.build, side.folder, side.environment)
+            with new_run(folder / f"build-{number:03d}", build, 0) as made:
+                finish(made.start(), measuring.timeout)
+        with new_run(folder / f"run-{number:03d}", side, number, measuring.results) as run:
+            finish(run.start(), measuring.timeout)
+            return run.collect()

@@ -1,0 +1,90 @@
+"""Which commits to measure, so that a change of a metric has one commit: `perfgate history backfill`.
+
+The change lies between two measured runs; each commit between them is as likely as another. The likelihood of each
+pair of runs is that of a step there: normal noise around the levels before and after. A measurement of a commit tells
+whether the change came later. So a commit tells most if the change is as likely up to it as after it, and the commits
+are ordered by the entropy that each adds to those before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from perfgate.core.run_history import BackfillCommit, BackfillPlan, CommitLine, HistoryChange, HistorySeries
+from perfgate.stats.distributions import FloatArray
+
+#: A run further from both levels than this many standard deviations tells as much as one at this distance.
+_CLIP = 3.0
+#: Runs within this distance of the range tell where in it the change is.
+_NEAR = 20
+#: No more commits than this are proposed, and none that adds less.
+MOST_COMMITS = 32
+_LEAST_BITS = 0.01
+
+
+def backfill_plan(series: HistorySeries, change: HistoryChange, line: CommitLine) -> BackfillPlan | None:
+    """Return what to measure for a change; None if git does not know its range, or it is no commit's."""
+    commits = line.between(change.last_good.commit, change.first_bad.commit)
+    if not commits:
+        return None
+    places = [line.place(run.commit) for run in series.runs]
+    start = line.place(change.last_good.commit)
+    assert start is not None
+    here = _posterior(series, change, places, start, len(commits))
+    before = np.cumsum(here)
+    runs = Counter(place for place in places if place is not None)
+    bits = dict(_most_telling(before))
+    suspects = tuple(
+        BackfillCommit(commit, float(before[i]), float(here[i]), bits.get(i, 0.0), runs[start + 1 + i])
+        for i, commit in enumerate(commits)
+    )
+    return BackfillPlan(series, change, suspects, tuple(suspects[i] for i in bits))
+
+
+def _posterior(
+    series: HistorySeries, change: HistoryChange, places: Sequence[int | None], start: int, count: int
+) -> FloatArray:
+    """Return the probability of each commit after `start`, (count,): that the new level begins with it."""
+    point = change.point
+    first, last = max(point.first - _NEAR, 0), min(point.last + _NEAR, len(series.runs) - 1)
+    spread = max(series.noise, 1e-9) * abs(point.before) or 1e-300
+    known = [(place, float(series.values[i])) for i in range(first, last + 1) if (place := places[i]) is not None]
+    log_likelihood = np.zeros(count)
+    for place, value in known:
+        old, new = (min(abs(value - level) / spread, _CLIP) ** 2 / 2 for level in (point.before, point.after))
+        # A run belongs to the new level if the change is in its commit or before it.
+        log_likelihood -= np.where(np.arange(start + 1, start + 1 + count) <= place, new, old)
+    weights = np.exp(log_likelihood - log_likelihood.max())
+    return np.asarray(weights / weights.sum())
+
+
+def _most_telling(before: FloatArray) -> list[tuple[int, float]]:
+    """Return positions and the bits that each adds, the most telling first, without those that add hardly any.
+
+    A measurement cuts the part that the change is in; a part of probability p that is cut in two adds p times the
+    entropy of the cut.
+    """
+    parts = [_cut(before, 0, len(before) - 1)]
+    found: list[tuple[int, float]] = []
+    while len(found) < MOST_COMMITS:
+        bits, at, first, last = parts.pop(parts.index(max(parts)))
+        if bits < _LEAST_BITS:
+            break
+        found.append((at, bits))
+        parts += [_cut(before, first, at), _cut(before, at + 1, last)]
+    return found
+
+
+def _cut(before: FloatArray, first: int, last: int) -> tuple[float, int, int, int]:
+    """Return the bits of the best cut of the commits `first` to `last`, the commit that it is after, and both."""
+    start = float(before[first - 1]) if first else 0.0
+    mass = float(before[last]) - start
+    if last <= first or mass <= 0:
+        return 0.0, first, first, last
+    share = np.clip((before[first:last] - start) / mass, 1e-12, 1 - 1e-12)
+    entropy = -(share * np.log2(share) + (1 - share) * np.log2(1 - share))
+    best = int(entropy.argmax())
+    return mass * float(entropy[best]), first + best, first, last
