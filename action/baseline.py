@@ -40,14 +40,26 @@ def main() -> int:
 
 
 def add(repository: Repository) -> None:
-    """Add the runs of this commit to the current level. The allowances of its pull request count."""
+    """Remember the runs of this commit, and add them to the current level. Raises Refused if the level refuses them.
+
+    The allowances of its pull request count. The history has every run of the branch, so refused ones are proposed for
+    the history alone. Its months that are over become one file each.
+    """
     sha = os.environ["GITHUB_SHA"]
-    options = [f"--env={line}" for line in lines("env")]
+    measured = [f"--head={sha}", *stores(), *(f"--env={line}" for line in lines("env"))]
+    results = matches(lines("results"))
+    command("history", "add", f"--ref={os.environ['GITHUB_REF_NAME']}", *measured, "--", *results)
+    command("history", "compact", *(f"--baselines={line}" for line in lines("baselines")))
     merged = merged_head(repository, sha)
-    options += [f"--merged={merged}"] if merged else []
-    command("add", "--rotate", f"--head={sha}", *stores(), *options, "--", *matches(lines("results")))
-    title = f"Add a run of {sha[:12]} to the baseline"
+    head = [f"--merged={merged}"] if merged else []
+    title, refusal = f"Add a run of {sha[:12]} to the baseline", None
+    try:
+        command("baseline", "add", "--rotate", *measured, *head, "--", *results)
+    except Refused as refused:
+        title, refusal = f"Remember a run of {sha[:12]} in the history", refused
     propose(repository, f"perfgate/add-{sha[:12]}", title, "Measured after the merge; the files have the figures.")
+    if refusal is not None:
+        raise refusal
 
 
 def merged_head(repository: Repository, sha: str) -> str | None:
@@ -74,7 +86,7 @@ def allow(repository: Repository) -> None:
         raise Refused(f"#{number} goes to {pull['base']['ref']}: start this workflow on that branch", REFUSED)
     who = os.environ["GITHUB_ACTOR"]
     facts = [f"--{name}={given(name)}" for name in ("metric", "up-to", "reason", "expires")]
-    command("allow", f"--head={head}", f"--by={who}", f"--pr={number}", *facts, *stores())
+    command("baseline", "allow", f"--head={head}", f"--by={who}", f"--pr={number}", *facts, *stores())
     title = f"Allow #{number} to be up to {given('up-to')} worse in {given('metric')}"
     branch = f"perfgate/allow-{head[:12]}-{os.environ['GITHUB_RUN_ID']}"
     propose(repository, branch, title, f"Asked for by {who}: {given('reason')}")
@@ -87,11 +99,12 @@ def stores() -> list[str]:
 
 
 def command(*words: str) -> None:
-    """Run `perfgate baseline`. Raises Refused with its exit code."""
+    """Run a command of perfgate. Raises Refused with its exit code."""
     with without_commands():
-        done = subprocess.run(perfgate("baseline", *words), env=for_others(), stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(perfgate(*words), env=for_others(), stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
-        raise Refused(f"perfgate baseline {words[0]} ended with {done.returncode}: see the log above", done.returncode)
+        name = " ".join(words[:2])
+        raise Refused(f"perfgate {name} ended with {done.returncode}: see the log above", done.returncode)
 
 
 # --- the pull request --------------------------------------------------------------------------------------------

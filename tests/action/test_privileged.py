@@ -363,9 +363,10 @@ def test_a_run_after_a_merge_is_proposed(baseline: Command, github: GitHub, fold
     write_run(folder / "other.json")  # lies about in the clone, and stays there
     done = baseline(mode="add", results="new.json")
     assert done.code == 0, done.said
-    [(name, data)] = proposed(github).items()
+    (name, data), (remembered, row) = sorted(proposed(github).items(), reverse=True)
     assert name.startswith("baselines/default/")
-    assert json.loads(data)["commit"] == BASE
+    assert remembered.startswith("baselines/_history/default/")
+    assert (json.loads(data)["commit"], json.loads(row)["commit"], json.loads(row)["ref"]) == (BASE, BASE, "main")
     assert parse_file((folder / ".runner" / "output").read_text()) == {"pull-request": "77"}
 
 
@@ -375,9 +376,17 @@ def test_a_tag_called_like_the_branch_proposes_nothing(baseline: Command, github
     assert (done.code, "refs/tags/main" in done.out, github.written) == (2, True, [])
 
 
-def test_a_bad_run_is_not_proposed(baseline: Command, github: GitHub, folder: Path) -> None:
+def test_a_bad_run_is_proposed_for_the_history_alone(baseline: Command, github: GitHub, folder: Path) -> None:
     write_run(folder / "new.json", forward=150, seed=9)
     assert baseline(mode="add", results="new.json").code == 1
+    [name] = proposed(github)
+    assert name.startswith("baselines/_history/default/")
+    assert github.written[-1][2]["title"] == f"Remember a run of {BASE[:12]} in the history"
+
+
+def test_a_run_that_cannot_be_read_is_not_proposed(baseline: Command, github: GitHub, folder: Path) -> None:
+    (folder / "new.json").write_text("{")
+    assert baseline(mode="add", results="new.json").code == 3
     assert github.written == []
 
 
@@ -405,8 +414,8 @@ def test_an_allowance_is_proposed_and_then_counts(
     merge = {"merged_at": "2026-01-01", "merge_commit_sha": BASE, "head": {"sha": HEAD}}
     github.answers[f"/repos/o/r/commits/{BASE}/pulls"] = [merge]
     assert baseline(mode="add", results="after.json").code == 0
-    [(name, data)] = proposed(github).items()
-    assert "longer context" in json.loads(data)["level"]["reason"]
+    levels = [json.loads(data)["level"] for name, data in proposed(github).items() if "_history" not in name]
+    assert ["longer context" in level["reason"] for level in levels] == [True]
 
 
 @pytest.mark.parametrize(
