@@ -25,6 +25,11 @@ from perfgate.workspace.options import CommandOptions, HistoryPlace
 class _History(SuggestingGroup):
     """A group in which a word that is no command is a metric to show."""
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name, or `show`; None for a name like an option, and while a shell completes."""
+        other = None if cmd_name.startswith("-") or ctx.resilient_parsing else self.commands["show"]
+        return self.commands.get(cmd_name, other)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

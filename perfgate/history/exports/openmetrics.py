@@ -1,6 +1,6 @@
 """OpenMetrics text 1.0.0, for Prometheus and Grafana.
 
-    perfgate_seconds{suite="gpt",environment="h200-1b2c",metric="forward",statistic="median",rank="worst"} 0.1 1767225
+    perfgate_seconds{suite="gpt",environment="h200",metric="forward",statistic="median",rank="worst"} 0.1 1767225600
 
 Source: https://prometheus.io/docs/specs/om/open_metrics_spec. Every number has the time of its run, so the text is for
 `promtool tsdb create-blocks-from openmetrics`. A text without times, for the textfile collector or a push gateway, has
