@@ -153,10 +153,7 @@ def test_each_version_of_golden_values_is_a_run(
 def test_a_report_of_bencher_needs_a_time(folder: Path, perfgate: Command) -> None:
     Path("report.json").write_text(json.dumps({"forward": {"latency": {"value": 1e8}}}))
     done = perfgate("history", "import", "report.json")
-    assert (done.code, done.err.strip()) == (
-        3,
-        "report.json: error: a report of Bencher has no time of its own: give it with --time",
-    )
+    assert (done.code, done.err.strip()) == (3, "report.json: error: has no time of its own: give it with --time")
     assert perfgate("history", "import", "report.json", "--time", "2026-01-01", "--head", ONE).code == 0
     (one,) = series(folder).values()
     assert (one.values.tolist(), one.runs[0].commit) == ([0.1], ONE)

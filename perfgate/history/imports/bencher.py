@@ -27,6 +27,7 @@ from perfgate.history.imports.imported_runs import (
     in_base_unit,
     numbered,
     objects,
+    of_results,
     time_at,
     values_by_run,
 )
@@ -50,10 +51,9 @@ def read(file: ImportFile) -> Imported:
     faults = Faults(file.name)
     if not isinstance(document.data, dict):
         return Imported((), document.problems or (Problem("error", "is not an object", Location(file.name)),))
-    if "results" in document.data:
-        runs = tuple(_of_perf(document, document.data, faults))
-    else:
-        runs = tuple(_of_report(document, file, faults))
+    if "results" not in document.data:
+        return of_results(file, NAME, None, None, {})
+    runs = tuple(_of_perf(document, document.data, faults))
     return Imported(runs, (*document.problems, *faults.problems))
 
 
@@ -80,23 +80,6 @@ def _of_perf(document: JsonDocument, data: Mapping[str, Any], faults: Faults) ->
         place_facts: dict[str, Fact] = {"testbed": testbed} if testbed else {}
         for run in values_by_run(rows):
             yield ImportedRun(run.time, run.commit, run.values, run.ref, place=place_facts)
-
-
-def _of_report(document: JsonDocument, file: ImportFile, faults: Faults) -> Iterator[ImportedRun]:
-    if file.time is None:
-        faults.say("a report of Bencher has no time of its own: give it with --time", Location(file.name))
-        return
-    values = []
-    for benchmark, measures in document.data.items():
-        for slug, measure in measures.items() if isinstance(measures, dict) else ():
-            at, number = (benchmark, slug), _value({"metric": measure})
-            if number is None:
-                faults.say("has no finite value; left out", document.locate(at))
-            else:
-                unit = _UNITS.get(slug, "")
-                values.append(_number(f"{benchmark}.{slug}", number, unit, faults, document.locate(at)))
-    if values:
-        yield ImportedRun(file.time, file.commit, tuple(values))
 
 
 def _field(value: object, name: str) -> str | None:

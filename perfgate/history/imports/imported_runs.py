@@ -10,52 +10,16 @@ from typing import Any
 from perfgate.core import Better, Fact, Key, Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.core.run_history import HistoryValue, SeriesName
-from perfgate.core.units import UNITS
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.history.records import values_of
 from perfgate.history.times import utc_time
 from perfgate.judge.inquiry import direction
 from perfgate.readers import Source, read
+from perfgate.readers.printed_units import unit_of_text
 from perfgate.rules.ruleset import Ruleset
 
 #: A file with more mistakes than this is of another kind.
 MOST_FAULTS = 20
-#: Units of other tools, as ours.
-_UNITS = {
-    "nsec": "ns",
-    "usec": "us",
-    "msec": "ms",
-    "sec": "s",
-    "secs": "s",
-    "seconds": "s",
-    "second": "s",
-    "nanoseconds": "ns",
-    "microseconds": "us",
-    "milliseconds": "ms",
-    "minutes": "min",
-    "minute": "min",
-    "bytes": "B",
-    "byte": "B",
-    "Bytes": "B",
-    "Kilobytes": "KB",
-    "Megabytes": "MB",
-    "Gigabytes": "GB",
-    "ops/sec": "/s",
-    "ops/s": "/s",
-    "op/s": "/s",
-    "iter/sec": "/s",
-    "iter/s": "/s",
-    "req/s": "/s",
-    "requests/s": "/s",
-    "requests/sec": "/s",
-    "operations/second": "/s",
-    "tokens/sec": "/s",
-    "images/s": "/s",
-    "Percent": "%",
-    "percent": "%",
-    "bytes/sec": "B/s",
-}
-_EACH = ("/iter", "/op", "/call", "/run", "/iteration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +93,10 @@ def in_base_unit(number: float, unit: str) -> tuple[float, str] | None:
     text = unit.strip()
     if "(" in text and text.endswith(")"):  # Bencher: nanoseconds (ns)
         text = text[text.rindex("(") + 1 : -1].strip()
-    for end in _EACH:
-        text = text.removesuffix(end)
-    text = _UNITS.get(text, text)
     if text in ("", "1"):
         return number, "1"
-    known = UNITS.get(text)
-    return None if known is None else (number * known.factor, known.base)
+    known = unit_of_text(text)
+    return None if known is None else (number / known[1], known[0])
 
 
 def numbered(
