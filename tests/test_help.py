@@ -67,6 +67,12 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert run(["check", "change.log", "--json", f"{gpu}.json", "--quiet"]) == 0
         (folder / "a100.json").write_text((folder / "a100.json").read_text().replace("change.log", "other.log"))
         repository.commit("rules and baselines")
+        rows = [
+            f"2026-01-{i + 1:02},{repository.commit('work')},load_time,{1.0 if i < 6 else 1.2},s" for i in range(12)
+        ]
+        (folder / "older.csv").write_text("\n".join(["time,commit,metric,value,unit", *rows]))
+        assert run(["history", "import", "older.csv"]) == 0
+        repository.commit("history")
         repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
         repository.git("branch", "feature")
     return folder

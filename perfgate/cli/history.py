@@ -218,7 +218,7 @@ def backfill(
     as under `perfgate run`. Measuring ends when the change has its commit.
 
     \b
-    Example: perfgate history backfill forward
+    Example: perfgate history backfill load_time
     """
     from perfgate.commands.history_backfill import BackfillRequest, plan
     from perfgate.commands.history_backfill import backfill as measure

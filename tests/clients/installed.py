@@ -26,6 +26,13 @@ def python_programs() -> Path:
     return _installed("python", HERE / "requirements.txt", [sys.executable, "-m", "venv", "."], pip) / "bin"
 
 
+def history_python() -> Path:
+    """Return a Python with the packages of requirements-history.txt, and with what perfgate needs."""
+    recipe = HERE / "requirements-history.txt"
+    pip = ["bin/python", "-m", "pip", "install", "--quiet", "-r", recipe.name, str(ROOT)]
+    return _installed("history", recipe, [sys.executable, "-m", "venv", "."], pip) / "bin" / "python"
+
+
 def node_modules() -> Path:
     """Return the folder of the packages of package.json."""
     npm = shutil.which("npm")

@@ -275,5 +275,6 @@ def test_the_recipes_name_every_program_that_the_tests_use() -> None:
     """A program without a fixed version would change what this stage says from one day to the next."""
     packages = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in packages.values())
-    lines = (HERE / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    recipes = [HERE / name for name in ("requirements.txt", "requirements-history.txt")]
+    lines = [line for recipe in recipes for line in recipe.read_text(encoding="utf-8").splitlines()]
     assert all(re.fullmatch(r"#.*|[\w-]+==[\w.]+", line) for line in lines)

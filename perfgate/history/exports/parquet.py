@@ -1,7 +1,8 @@
-"""Apache Parquet, through pyarrow: the same table as CSV."""
+"""Apache Parquet, through pyarrow: the same table as CSV, with times as such."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from io import BytesIO
 
 from perfgate.core.run_history import COLUMNS, LoadedHistory
@@ -17,7 +18,10 @@ def render(found: LoadedHistory) -> bytes:
     except ImportError:
         raise ImportError("Parquet needs pyarrow: pip install 'perfgate[history]'") from None
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    columns = found.columns()
+    times = [datetime.fromisoformat(str(time).replace("Z", "+00:00")) for time in columns.pop("time")]
+    arrays = {"time": pa.array(times, pa.timestamp("s", tz="UTC"))}
+    arrays |= {name: pa.array(cells, kinds[COLUMNS[name]]) for name, cells in columns.items()}
     file = BytesIO()
-    parquet.write_table(pa.table(found.columns(), schema=schema), file)
+    parquet.write_table(pa.table(arrays), file)
     return file.getvalue()

@@ -32,6 +32,8 @@ def send(found: LoadedHistory, target: str) -> list[str]:
             config={name: fact for name, fact in place.identity.items() if fact is not None},
             mode="online" if target == "online" else "offline",
             dir=None if target == "online" else target,
+            # This machine is not the one that was measured.
+            settings=wandb.Settings(silent=True, console="off", disable_git=True, x_disable_machine_info=True),
         ) as written:
             for step, run in enumerate(place.runs):
                 written.log({**by_run.get(run.id, {}), "commit": run.commit, "time": run.time}, step=step)
