@@ -40,6 +40,7 @@ class _History(SuggestingGroup):
 
 
 _PLACE = (
+    rules_option,
     baselines_option,
     click.option("--suite", metavar="NAME", help="The history of this suite alone."),
     click.option("--environment", metavar="NAME", help="The history of this environment alone, by its folder."),
@@ -225,7 +226,7 @@ def backfill(
     from perfgate.measuring.until_settled import MeasuringOptions
     from perfgate.reporters.history_backfill import render_json, render_text
 
-    place = HistoryPlace(options.baselines, options.suite, environment, ref)
+    place = HistoryPlace(options.baselines, options.suite, environment, ref, options.rules)
     request = BackfillRequest(metric, place, change, command, build or ())
     if command:
         found = measure(request, options, MeasuringOptions(results, most_runs, timeout=timeout, keep=keep), tell)

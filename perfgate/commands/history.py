@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 from perfgate.baselines.stores import open_store
 from perfgate.core import Problem
@@ -13,12 +15,20 @@ from perfgate.history.load import load
 from perfgate.history.store import compact, verify
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import HistoryPlace, Refused
+from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
 
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     """Return the history of a metric, or of all. Raises Refused (3) if nothing is remembered."""
     store = open_store(place.baselines)
-    found = load(store, metric=metric, suite=place.suite, environment=place.environment, ref=place.ref)
+    found = load(
+        store,
+        metric=metric,
+        suite=place.suite,
+        environment=place.environment,
+        ref=place.ref,
+        renames=_renames(place.rules),
+    )
     if not found.environments and not found.problems:
         what = "" if place.suite is None and place.environment is None else " of this suite and environment"
         raise Refused(
@@ -32,6 +42,14 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
         hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known)}"
         raise Refused(f"the history has no metric {metric!r}: {hint}", 3)
     return found
+
+
+def _renames(rules: Sequence[str]) -> dict[str, str]:
+    """Return the renamed metrics of the rules. Files without any are not checked: a history needs no rules."""
+    if rules == ("rules",) and not Path("rules").exists():
+        return {}
+    files = [file for file in WORKING_TREE.rule_files(rules) if b"renames" in file[1]]
+    return {old: new for file in files for old, new in sound_rules([file], None).renames.items()}
 
 
 def compact_store(baselines: str, *, is_all: bool = False) -> tuple[list[str], list[Problem]]:

@@ -9,6 +9,7 @@
 | `commits` | the order of commits, as git knows it |
 | `approvals` | who approved which level |
 | `series` | one metric in order, with its change points |
+| `renames` | metrics with a new name: joined or proposed |
 | `load` | the whole history of a store: `perfgate.load_history` |
 | `backfill` | which commits to measure, so that a change point has one commit |
 | `imports`, `exports` | one file for each format of other tools |

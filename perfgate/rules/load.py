@@ -127,7 +127,8 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     identity, pairs = (identities[0][1] if identities else DEFAULT_IDENTITY), (choices[0][1] if choices else None)
     files = tuple(loader.document.name for loader in loaders)
     conditions = tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under))
-    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs, conditions), problems
+    renames = {old: new for loader in loaders for old, new in loader.renames.items()}
+    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs, conditions, renames), problems
 
 
 @dataclass
@@ -142,6 +143,7 @@ class _FileLoader:
     identity: tuple[str, ...] = ()
     pairs: PairsChoice | None = None
     measured_under: tuple[str, ...] = ()
+    renames: dict[str, str] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
     metrics: dict[str, DerivedMetric] = field(default_factory=dict)
 
@@ -174,6 +176,7 @@ class _FileLoader:
         if not self.problems:
             self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
             self.measured_under = tuple(data.get("conditions", ()))
+            self.renames = data.get("renames", {})
 
     def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:
         self.problems.append(problem_at(self.document, message, path, start, end))

@@ -181,3 +181,5 @@ class Ruleset:
     pairs: PairsChoice | None = None
     #: The names of more fields of results that are conditions; `core.conditions` has the others.
     conditions: tuple[str, ...] = ()
+    #: The new name of each renamed metric, by its old one: the history joins them.
+    renames: Mapping[str, str] = field(default_factory=dict)

@@ -49,6 +49,8 @@ class HistoryPlace:
     environment: str | None = None
     #: The branch whose first parents order the runs.
     ref: str | None = None
+    #: The rules, which know renamed metrics.
+    rules: tuple[str, ...] = ("rules",)
 
 
 def acceptance(options: CommandOptions) -> Acceptance:
