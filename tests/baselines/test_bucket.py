@@ -64,6 +64,20 @@ def test_the_gate_works_with_a_bucket(bucket: str, perfgate: Command, folder: Pa
     assert not (folder / "s3:").exists()
 
 
+def test_the_history_lives_in_the_bucket_too(bucket: str, perfgate: Command, folder: Path) -> None:
+    write_rules(folder, "forward within 5% of baseline")
+    at = ["--baselines", bucket]
+    for seed in range(3):
+        run = write_run(folder / f"run{seed}.json", seed=seed)
+        done = perfgate("history", "add", run, "--time", f"2026-01-0{seed + 1}", *at)
+        assert done.code == 0, done.said
+    before = perfgate("history", "show", "--json", *at)
+    assert (before.code, len(json.loads(before.out)["series"][0]["values"])) == (0, 3)
+    assert perfgate("history", "compact", "--all", *at).code == 0
+    assert perfgate("history", "show", "--json", *at).out == before.out
+    assert "3 runs in the history" in perfgate("baseline", "verify", *at).out
+
+
 def test_the_printed_command_writes_to_the_bucket(bucket: str, perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
     assert perfgate("check", write_run(folder / "run.json"), "--baselines", bucket, "--json", "r.json").code == 3

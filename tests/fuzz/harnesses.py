@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import re
 import zlib
@@ -12,13 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from seeds import FORMATS, RULES
+from seeds import FORMATS, HISTORIES, RULES
 
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSeries, StoredSource
 from perfgate.cli.entry import run as command_line
-from perfgate.core import Run
+from perfgate.core import Key, Run
+from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+from perfgate.history.files import decode, month_file, records_of, run_file
+from perfgate.history.imports import IMPORTERS
+from perfgate.history.imports.imported_runs import ImportFile
+from perfgate.history.times import utc_time
 from perfgate.readers import Source, read
 from perfgate.rules.load import load_rules
+from perfgate.rules.ruleset import Ruleset
 
 #: What the runner of GitHub Actions takes for a command: the parsers of `ActionCommand.cs`, new and old.
 _COMMAND = re.compile(r"^\s*::[A-Za-z]|##\[", re.MULTILINE)
@@ -103,6 +110,38 @@ def check_baseline(data: bytes) -> None:
         assert STORED_RUN.encode(stored) == STORED_RUN.encode(_baseline()), "an altered baseline was accepted"
 
 
+def _record(number: int) -> HistoryRecord:
+    name = SeriesName(Key("forward"), "median")
+    value = HistoryValue(name, "s", "lower", "samples", 0.1 + number / 100, 0.001, 200, 150.5)
+    run = HistoryRun(
+        f"{number:016x}", f"2026-01-0{number + 1}T00:00:00Z", "4f2a9c1", "main", ("v1",), {"driver": "570"}
+    )
+    return HistoryRecord("s", {"gpu": "H200", "gpu_count": None}, run, (value,))
+
+
+_HISTORY = (run_file(_record(0), "perfgate"), month_file([_record(0), _record(1)], "perfgate"))
+
+
+def check_history(data: bytes) -> None:
+    """What was altered is refused: only the same content is read."""
+    file, problems = decode("h.json", data)
+    assert (file is None) == bool(problems)
+    if file is not None:
+        known = [record for part in _HISTORY for record in records_of(decode("h.json", part)[0] or file)]
+        assert all(record in known for record in records_of(file)), "an altered history was accepted"
+
+
+def check_import(data: bytes) -> None:
+    """Whatever a file contains: runs with finite numbers and real times, or problems, and no exception."""
+    text, ruleset = data.decode("utf-8", "replace"), Ruleset("s", (), {})
+    for importer in IMPORTERS:
+        importer.claims("f", text)
+        found = importer.read(ImportFile("f", text, ruleset, time="2026-01-01T00:00:00Z"))
+        for run in found.runs:
+            assert utc_time(run.time) == run.time
+            assert all(math.isfinite(value.value) for value in run.values)
+
+
 def check_command(data: bytes) -> None:
     """`perfgate check` on any file: no internal error, no 0 beside an error-level problem, no commands in reports."""
     Path("run").write_bytes(data)
@@ -142,6 +181,8 @@ _ALL = tuple(text.encode() for texts in FORMATS.values() for text in texts)
 HARNESSES: dict[str, Harness] = {
     "rules": Harness(tuple(text.encode() for text in RULES), check_rules),
     "baselines": Harness((STORED_RUN.encode(_baseline()),), check_baseline),
+    "history": Harness(_HISTORY, check_history),
+    "history imports": Harness(tuple(text.encode() for text in HISTORIES), check_import),
     "recognition": Harness(_ALL, check_reader),
     "command": Harness(_ALL, check_command),
     **{format: _reader(format) for format in FORMATS},

@@ -5,6 +5,21 @@ from __future__ import annotations
 RULE = "-" * 90
 OPERATORS = "-------  ------------  ------------  ------------  ------------  ------------  ------------  "
 
+#: Histories of other tools.
+HISTORIES = (
+    "time,commit,metric,value,unit\n2026-01-01T00:00:00Z,4f2a9c1,forward,1.5,ms\n1767225600,abc,rate,2,it/s\n",
+    'window.BENCHMARK_DATA = {"entries": {"Rust": [{"commit": {"id": "4f2a9c1"}, "date": 1767225600000,\n'
+    '"tool": "customBiggerIsBetter", "benches": [{"name": "a", "value": 1.5, "unit": "ns/iter"}]}]}}',
+    '{"results": [{"branch": {"name": "main"}, "testbed": {"name": "t"}, "benchmark": {"name": "b"}, "measure":\n'
+    '{"slug": "latency", "units": "nanoseconds (ns)"}, "metrics": [{"start_time": "2026-01-01T00:00:00Z",\n'
+    '"version": {"hash": "4f2a9c1"}, "metric": {"value": 88.0}}]}]}',
+    '{"b": {"latency": {"value": 88.0, "lower_value": 87.4}}}',
+    '{"version": 2, "commit_hash": "4f2a9c1", "date": 1767225600000, "env_name": "py", "params": {"machine": "m"},\n'
+    '"result_columns": ["result"], "results": {"time_a": [[0.5]], "track_b": null}}',
+    '{"machine_info": {}, "commit_info": {"id": "4f2a9c1"}, "datetime": "2026-01-01T00:00:00", "benchmarks":\n'
+    '[{"fullname": "test_a", "stats": {"min": 1, "max": 2, "mean": 1.5, "rounds": 5}}]}',
+    '{"iteration-time": {"start_step": 1, "step_interval": 5, "values": {"1": 1.5, "6": 1.25}}}',
+)
 #: By the name of the format.
 FORMATS: dict[str, tuple[str, ...]] = {
     "perfgate": (
