@@ -18,8 +18,8 @@ dictionaries, tuples, texts and numbers, and nothing else; a profile has nothing
 | `profile.calls` | 1 | all calls, or as printed |
 
 A path loses what depends on the machine: it begins after `site-packages/` or `lib/python3.X/`, others are the name of
-the file. Functions that then have one name are added up, as `Stats.strip_dirs` does. The printed table has 3 decimals,
-and may show only some functions.
+the file. Functions of a file that then have one name are added up, as `Stats.strip_dirs` does; in a printed table the
+second is `NAME#2`. The printed table has 3 decimals, and may show only some functions.
 """
 
 from __future__ import annotations
@@ -262,6 +262,8 @@ def _text(file: InputFile) -> tuple[Run, ...]:
             runs.run.value(Key("profile.time"), "s", found[2], number)
             runs.run.value(Key("profile.calls"), "1", found[1], number)
         elif _HEADER in line:
+            if runs.run.profile.functions:
+                runs.banner(number)  # a table without its first line
             in_rows, runs.run.header = True, number
         elif in_rows and line.strip():
             in_rows = _row(runs.run, line.strip(), number, ended)
@@ -287,6 +289,7 @@ def _row(run: _TextRun, text: str, line: int, ended: bool) -> bool:
     own, fault = checked(cells[1], "s")
     cumulative, other = checked(cells[3], "s")
     run.header = None
+    name = run.unique(Key(name), line).metric
     if fault or other:
         run.refuse(Key(name), fault or other or "", line)
     else:

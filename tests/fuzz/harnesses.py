@@ -173,10 +173,14 @@ def _perfgate(*words: str) -> tuple[int, str]:
 
 
 def _reader(format: str) -> Harness:
-    return Harness(tuple(text.encode() for text in FORMATS[format]), lambda data: check_reader(data, format))
+    return Harness(tuple(_bytes(text) for text in FORMATS[format]), lambda data: check_reader(data, format))
 
 
-_ALL = tuple(text.encode() for texts in FORMATS.values() for text in texts)
+def _bytes(seed: str | bytes) -> bytes:
+    return seed if isinstance(seed, bytes) else seed.encode()
+
+
+_ALL = tuple(_bytes(text) for texts in FORMATS.values() for text in texts)
 
 HARNESSES: dict[str, Harness] = {
     "rules": Harness(tuple(text.encode() for text in RULES), check_rules),

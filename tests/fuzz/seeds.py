@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from seeds_tools import TOOLS
+
 RULE = "-" * 90
 OPERATORS = "-------  ------------  ------------  ------------  ------------  ------------  ------------  "
 
@@ -21,7 +23,7 @@ HISTORIES = (
     '{"iteration-time": {"start_step": 1, "step_interval": 5, "values": {"1": 1.5, "6": 1.25}}}',
 )
 #: By the name of the format.
-FORMATS: dict[str, tuple[str, ...]] = {
+FORMATS: dict[str, tuple[str | bytes, ...]] = {
     "perfgate": (
         '{"schema": "perfgate.results/1", "environment": {"gpu": "H200", "world_size": 8}, "commit": "4f2a9c1",\n'
         ' "series": [{"metric": "forward", "labels": {"rank": "0"}, "unit": "ms", "values": [1.5, 2], "steps": [8, 9]},'
@@ -117,6 +119,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
         '"Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
         '"0","1","p","h","k","1","7","(1, 1, 1)","(1, 1, 1)","0","9.0","S","Duration","nsecond","1,234.5"\n',
     ),
+    **TOOLS,
 }  # fmt: skip
 
 RULES: tuple[str, ...] = (
