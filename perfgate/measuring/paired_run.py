@@ -19,7 +19,16 @@ from tempfile import TemporaryDirectory
 from perfgate.core import Key, Report, Run
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
-from perfgate.measuring.programs import Program, ProgramSide, RunFailed, end_all, finish, new_run, ran_out_of_memory
+from perfgate.measuring.programs import (
+    Program,
+    ProgramSide,
+    RunFailed,
+    end_all,
+    fair_environment,
+    finish,
+    new_run,
+    ran_out_of_memory,
+)
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
 from perfgate.recorder.turns import SIDE, TURN
 from perfgate.workspace.inputs import read_runs
@@ -114,7 +123,7 @@ class _PairMaker:
             programs: dict[str, Program] = {}
             stack.callback(lambda: end_all(programs.values()))
             for name, run in runs.items():
-                programs[name] = run.start({TURN: address, SIDE: name})
+                programs[name] = run.start({**fair_environment(), TURN: address, SIDE: name})
             base_first = base_goes_first(str(number))
             by_turns, fault = play(self.listener, programs, base_first, self.pairs.hook_timeout, self.options.timeout)
             if not by_turns and fault in (None, NO_HOOK):
@@ -138,7 +147,7 @@ class _PairMaker:
         for name in SIDES if base_goes_first(str(number)) else SIDES[::-1]:
             try:
                 with new_run(top / name, self.sides[name], number, self.options.results) as run:
-                    finish(run.start(), self.options.timeout)
+                    finish(run.start(fair_environment()), self.options.timeout)
                     found[name] = run.collect()
             except RunFailed as error:
                 raise RunFailed(f"the {name} side: {error}") from None

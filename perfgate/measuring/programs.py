@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,17 @@ _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED|MemoryError|Cannot allocate
 
 #: A file, its modification time, size and inode.
 _Stamp = tuple[Path, int, int, int]
+
+
+#: A variable of random length. Where a process keeps its data depends on the lengths of its environment and its paths,
+#: which differ between a worktree and the working tree. This can make the same program some percent slower, by the
+#: same amount in every pair (Mytkowicz et al., "Producing Wrong Data Without Doing Anything Obviously Wrong!", 2009).
+#: With this variable, such a bias is a part of the noise between pairs, which the interval includes.
+_LAYOUT, _LONGEST_LAYOUT = "PERFGATE_LAYOUT", 4096
+#: While one side waits for its turn, its threads must sleep. By default, those of OpenBLAS wait actively for 2^26
+#: cycles (some 25 ms) and those of Intel's OpenMP for 200 ms, and take a processor from the other side. Between two
+#: operations of one step they may wait actively: to wake a thread on a busy machine takes long.
+_SLEEPING = {"OPENBLAS_THREAD_TIMEOUT": "18", "KMP_BLOCKTIME": "1"}
 
 
 class RunFailed(Exception):
@@ -133,6 +145,12 @@ def _stamps(folder: Path, globs: Sequence[str]) -> list[_Stamp]:
     found = (Path(name) for pattern in globs for name in glob(str(folder.resolve() / pattern), recursive=True))
     files = {path.resolve(): path.stat() for path in found if path.is_file()}
     return [(path, stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in files.items()]
+
+
+def fair_environment() -> dict[str, str]:
+    """Return environment variables for one run of one side of a pair; what the user has set stays."""
+    own = {name: value for name, value in _SLEEPING.items() if name not in os.environ}
+    return {**own, _LAYOUT: "x" * secrets.randbelow(_LONGEST_LAYOUT)}
 
 
 def finish(program: Program, timeout: float) -> None:

@@ -70,6 +70,26 @@ def test_an_open_verdict_gets_all_runs_and_says_what_it_would_take(perfgate: Com
     assert "of baseline" in done.out
 
 
+def test_neither_side_gains_from_its_place_or_from_idle_threads(
+    perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The length of the environment moves the data of a process, and threads that wait actively take a CPU."""
+    monkeypatch.setenv("KMP_BLOCKTIME", "7")
+    write_rules(folder, "t under 1 s")
+    script = """if True:
+        import json, os
+        names = ("PERFGATE_LAYOUT", "OPENBLAS_THREAD_TIMEOUT", "KMP_BLOCKTIME")
+        print("environment", *(os.environ[name] for name in names), file=open("seen.txt", "a"))
+        document = {"schema": "perfgate.results/1", "series": [{"metric": "t", "unit": "s", "value": 0.1}]}
+        open(os.environ["PERFGATE_RESULTS"] + "/r.json", "w").write(json.dumps(document))
+    """
+    words = shlex.join([sys.executable, "-c", script])
+    perfgate("run", "--paired", "--every", "--runs", "2", "--base", words, "--new", words)
+    seen = [line.split() for line in (folder / "seen.txt").read_text().splitlines()]
+    assert len({line[1] for line in seen}) == len(seen) >= 4
+    assert {tuple(line[2:]) for line in seen} == {("18", "7")}
+
+
 def test_a_run_is_told_its_number_and_where_to_write(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "t under 1 s")
     document = '{"schema": "perfgate.results/1", "series": [{"metric": "t", "unit": "s", "value": {run}}]}'
