@@ -6,19 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from perfgate.core import Plan, PlanPoint
+from perfgate.core import Better, Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence, promise_terms
 from perfgate.judge.decide_change import ChangeTerms, Margin, applied_tolerance, detectable_change
-from perfgate.judge.decide_promise import LOOKS, size_of
+from perfgate.judge.decide_promise import LOOKS, RUNS_THAT_SHOW_NOISE, size_of
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable
-from perfgate.judge.promise_bounds import GREEN_PRIOR, RUNS_FOR_A_PROMISE, prior_of
+from perfgate.judge.pairs import PRIORS
+from perfgate.judge.promise_bounds import GREEN_PRIOR, RED_PRIOR, RUNS_FOR_A_PROMISE, prior_of
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 from perfgate.stats.bounds import values_to_pass
+from perfgate.stats.distributions import t_quantile
 from perfgate.stats.moderated import MOST_RUNS, RunNoise, has_logarithm, run_noise
 from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 
@@ -28,6 +30,11 @@ TIMES = 3
 RUNS_COMPARED = 10
 #: The lengths of a new run in a plan, as multiples of the steps of the stored runs.
 _STEPS = (2.0, 4.0, 8.0, 16.0)
+#: The power of the formula for a change that fails in 8 of 10 cases: with few base runs, and with enough to show the
+#: noise. The looks share one error rate there, so that the second needs more (found by simulation, see the tests).
+_FAILING_POWER = (0.8, 0.9)
+#: The spread of pairs of one program that a plan without pairs assumes: measured on a shared, busy machine.
+SPREAD_OF_PAIRS = 0.03
 
 
 def plans(case: Case) -> tuple[Plan, ...]:
@@ -115,6 +122,7 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
     tolerance = applied_tolerance(math.exp(centre), terms)
     margin = excluded = Margin.of_ratio(tolerance, terms.worse)
     anchored, fewest = asks.reference == "anchor", 0
+    calibrated = inquiry.calibrated() is not None
     if not anchored:
         promise = promise_terms(inquiry, asks)
         excluded = Margin.of_ratio(promise.applied(math.exp(centre), terms), terms.worse)
@@ -131,13 +139,41 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
         new_runs=new_runs,
         noise_between=math.sqrt(max(seen.variance - seen.within, 0.0)),
         noise_within=math.sqrt(seen.within),
-        calibrated=inquiry.calibrated() is not None,
+        calibrated=calibrated,
         detectable=points[new_runs - 1].detectable,
+        fails_from=None if anchored else _fails_from(measures, seen, margin, terms, calibrated),
         runs_needed=needed,
         at_worst=None if anchored else size_of(excluded),
         advice=_advice(noise, excluded.room, needed, new_runs, terms, fewest),
         points=points,
     )
+
+
+def _fails_from(
+    measures: Sequence[RunMeasure], seen: RunNoise, margin: Margin, terms: ChangeTerms, calibrated: bool
+) -> float | None:
+    """Return the smallest change that fails in 8 of 10 cases within `LOOKS` new runs.
+
+    Without a calibrated prior, red assumes the noise of `RED_PRIOR`.
+    """
+    noise = seen if calibrated else run_noise(measures, prior_of(RED_PRIOR, margin))[1]
+    power = _FAILING_POWER[len(measures) >= RUNS_THAT_SHOW_NOISE]
+    return detectable_change(margin, noise.reach(LOOKS, terms.confidence, power))
+
+
+def pairs_fail_from(tolerance: float, pairs: int, better: Better, confidence: float = 0.95) -> float | None:
+    """Return the smallest change that pairs fail in 8 of 10 cases, if pairs differ by `SPREAD_OF_PAIRS`.
+
+    Parameters
+    ----------
+    tolerance: relative.
+    pairs: the most pairs that are made.
+    better: the better direction of the metric.
+    """
+    df = PRIORS["in-turn"][1] + pairs - 1
+    error = SPREAD_OF_PAIRS / math.sqrt(pairs)
+    margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
+    return detectable_change(margin, (t_quantile(df, confidence) + t_quantile(df, _FAILING_POWER[0])) * error)
 
 
 def _points(noise: RunNoise, margin: Margin, terms: ChangeTerms) -> Iterator[PlanPoint]:

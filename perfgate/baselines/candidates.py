@@ -17,6 +17,7 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import LoadedBaseline, find_environment, load_baseline, naming
 from perfgate.baselines.stores import Store, WritableStore, open_store, store_of, write_file
+from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.core import Baseline, Fact, Problem, Run
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import listed, plural, utf8_text
@@ -97,7 +98,8 @@ class Candidates:
         by: the user who adds the runs.
         only: the metrics to store, if a level adopts some only; empty means all.
         """
-        lines = [*map(str, self.noticed), *self._absent_metrics()]
+        lines = [*map(str, self.noticed), *unknown_gpu(self.runs, self.facts, self.ruleset.identity)]
+        lines += self._absent_metrics()
         wanted = self.wanted(keep_all=keep_all, only=only)
         environment = self.environment
         if len(self.runs) > RUNS_KEPT:

@@ -154,6 +154,8 @@ class Plan:
     noise_within: float | None = None
     calibrated: bool = False
     detectable: float | None = None
+    #: The smallest change that fails (exit 1) in 8 of 10 cases, in at most as many looks as a gate makes.
+    fails_from: float | None = None
     #: The change that exit code 0 excludes; `runs_needed` new runs exclude it for an unchanged program.
     at_worst: float | None = None
     runs_needed: int | None = None

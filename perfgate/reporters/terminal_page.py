@@ -71,6 +71,13 @@ class Page:
         grid.add_row(*texts)
         self._print(Padding(grid, (0, 0, 0, indent)), self.width)
 
+    def verbatim(self, line: str, *, indent: int = 0) -> None:
+        """Write one line as it is, such as a command to copy, also if it is wider than the page."""
+        if self._blank_is_due:
+            self._lines.write("\n")
+            self._blank_is_due = False
+        self._lines.write(" " * indent + one_line(line, ascii_only=self.ascii_only) + "\n")
+
     def blank(self) -> None:
         """Write one empty line before the next text, unless the page is empty."""
         self._blank_is_due = self._lines.tell() > 0

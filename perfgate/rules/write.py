@@ -11,7 +11,7 @@ from perfgate.core.wording import escaped
 from perfgate.rules.load import load_rules
 from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_sentence
-from perfgate.rules.syntax.sentence import Selector
+from perfgate.rules.syntax.sentence import selectors
 
 #: Sentences that YAML reads as plain text; every other sentence is quoted.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+%-]*(?: [A-Za-z0-9_./%<>=+-]+)*", re.ASCII)
@@ -31,17 +31,26 @@ class WrittenRule:
 
 def sentence_of(metric: str, rest: str) -> str | None:
     """Return the sentence with this metric and the rest, the name quoted if needed; None if no quoting works."""
-    sentences = (f"{name} {rest}" for name in (metric, f'"{metric}"', f"`{metric}`"))
-    return next((sentence for sentence in sentences if _names(sentence, metric)), None)
+    return next((text for text in (f"{name} {rest}" for name in _quotings(metric)) if _names(text, (metric,))), None)
 
 
-def _names(sentence: str, metric: str) -> bool:
-    """Return whether a rule file with this sentence applies to this metric alone."""
+def sum_per_step(metric: str, step: str, rest: str) -> str | None:
+    """Return the sentence about the sum of all values of a metric divided by the number of steps; None as above."""
+    sentences = (f"total({name}) / count({step}) {rest}" for name in _quotings(metric))
+    return next((text for text in sentences if _names(text, (metric, step))), None)
+
+
+def _quotings(metric: str) -> tuple[str, ...]:
+    return metric, f'"{metric}"', f"`{metric}`"
+
+
+def _names(sentence: str, metrics: Sequence[str]) -> bool:
+    """Return whether a rule file with this sentence reads these metrics and no others."""
     try:
-        subject = parse_sentence(sentence).subject
+        found = selectors(parse_sentence(sentence).subject)
     except SentenceError:
         return False
-    if not isinstance(subject, Selector) or subject.pattern != metric or subject.is_glob or subject.labels:
+    if [one.pattern for one in found] != list(metrics) or any(one.is_glob or one.labels for one in found):
         return False
     ruleset, problems = load_rules([("rules.yaml", render("default", [WrittenRule(sentence)]).encode())])
     return not problems and ruleset is not None and ruleset.rules[0].sentence.text == sentence
@@ -52,10 +61,14 @@ def render(suite: str, rules: Sequence[WrittenRule], head: Sequence[str] = ()) -
     lines = [*_comments(head), "version: 1", f"suite: {scalar(suite)}", "", "rules:"]
     for number, rule in enumerate(rules):
         lines += [""] if number else []
-        lines += [f"  {line}" for line in _comments(rule.comments)]
-        lines.append(f"  - {scalar(rule.sentence)}")
-        lines += [f"  # - {scalar(text)}" for text in rule.proposed]
+        lines += [f"  {line}" for line in rule_lines(rule)]
     return "\n".join(lines) + "\n"
+
+
+def rule_lines(rule: WrittenRule) -> list[str]:
+    """Return the lines of a rule, not indented: its comments, its sentence, and proposed sentences as comments."""
+    proposed = [f"# - {scalar(text)}" for text in rule.proposed]
+    return [*_comments(rule.comments), f"- {scalar(rule.sentence)}", *proposed]
 
 
 def _comments(texts: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from emulator import ROOT
 
-from perfgate.commands.init import WORKFLOW_TEXT
+from perfgate.workspace.starter_files import workflow
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / "action").glob("*/action.yml"))]
@@ -79,7 +79,7 @@ def test_a_token_that_writes_meets_no_code_of_a_pull_request() -> None:
             assert "ref" not in step.get("with", {}), path
 
 
-@pytest.mark.parametrize("text", [text for _, text in ALL] + [WORKFLOW_TEXT])
+@pytest.mark.parametrize("text", [text for _, text in ALL] + [workflow(), workflow(is_paired=True)])
 def test_a_pull_request_that_gets_another_base_is_judged_again(text: str) -> None:
     triggers = load(text)["on"]
     if "pull_request" in triggers:
@@ -117,7 +117,7 @@ def test_the_examples_are_what_this_repository_runs(name: str, text: str) -> Non
 
 
 def test_the_first_example_is_what_init_writes() -> None:
-    assert load(EXAMPLES[0]) == load(WORKFLOW_TEXT)
+    assert load(EXAMPLES[0]) == load(workflow())
 
 
 def test_the_gate_of_gpus_starts_by_hand_only_and_its_example_does_not() -> None:

@@ -1,0 +1,169 @@
+"""The advice of `init`: first rules, what each can see, and whether the time of a step is among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+
+from perfgate.analysis.plan import SPREAD_OF_PAIRS, pairs_fail_from
+from perfgate.analysis.proposals import (
+    DETAILS,
+    STEP,
+    Proposal,
+    Proposals,
+    about,
+    propose,
+    ranked,
+    shared_metrics,
+    sums_of,
+)
+from perfgate.analysis.step_time import Known, is_unsteady, main_time, step_time
+from perfgate.analysis.tolerances import Fit, Trial, noise_of
+from perfgate.core import Better, Run
+from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
+from perfgate.judge.decide_promise import LOOKS
+from perfgate.judge.inquiry import direction
+from perfgate.judge.measure import default_statistic
+
+#: The most pairs that a gate makes, and the tolerances of pairs in percent: where stored runs agree within the first,
+#: and on a machine where they do not.
+PAIRS = 10
+_TOLERANCES_OF_PAIRS = (5, 10)
+#: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
+_ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
+#: The reason of a metric with fewer values than a median needs.
+_FEW = "too few samples in a run"
+_UNSTEADY = "stored runs would not show what they will be on another day"
+_NOT_WITH_PAIRS = "pairs judge whole steps: add one with `perfgate init --paired --add METRIC RUN...`"
+
+
+def advise(runs: Sequence[Run], today: date, *, is_paired: bool = False) -> Advice:
+    """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs."""
+    found = propose(runs, today)
+    known = shared_metrics(runs, {})
+    step = step_time(known, found)
+    if is_paired:
+        return _of_pairs(runs, today, found, step)
+    rules, few, unsteady = list[ProposedRule](), None, list[str]()
+    if step.metric == STEP and step.trouble == _FEW and (mean := _mean_of_few(runs, today)) is not None:
+        rules, step, few = [mean], StepTime(STEP), STEP
+    costly = None if rules or step.is_noisy else main_time(known, found, step)
+    for proposal in found.rules:
+        if step.is_noisy and (proposal.metric == step.metric or is_unsteady(known[proposal.metric])):
+            unsteady.append(proposal.metric)
+            continue
+        rules.append(_usual(proposal, known))
+        if proposal.metric == costly:
+            rules += _cost(proposal, known, runs, today)
+    left_out = {**found.left_out, **({_UNSTEADY: unsteady} if unsteady else {})}
+    return Advice(tuple(rules), _left_out(left_out, few), step, len(runs), most_runs=LOOKS)
+
+
+def _left_out(found: Mapping[str, Sequence[str]], ruled: str | None = None) -> tuple[LeftOut, ...]:
+    names = ((reason, tuple(name for name in metrics if name != ruled)) for reason, metrics in found.items())
+    return tuple(LeftOut(reason, metrics) for reason, metrics in names if metrics)
+
+
+def proposed_for(metric: str, runs: Sequence[Run], today: date, *, is_paired: bool = False) -> ProposedRule | str:
+    """Return the rule for one metric, or why there is none. Every run has the metric."""
+    left_out: dict[str, list[str]] = {}
+    known = shared_metrics([_only(run, metric) for run in runs], left_out)
+    ranked(known, left_out)
+    if left_out:
+        return next(iter(left_out))
+    found = propose([_only(run, metric) for run in runs], today)
+    if is_paired:
+        is_calm = found.rules[:1] and found.rules[0].tolerance <= _TOLERANCES_OF_PAIRS[1]
+        is_calm = is_calm and not is_unsteady(known[metric])
+        return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm]) or "a rule cannot name it"
+    mine = [proposal for proposal in found.rules if proposal.metric == metric]
+    if not mine:
+        return next(reason for reason, names in found.left_out.items() if metric in names)
+    return _usual(mine[0], known)
+
+
+def _only(run: Run, metric: str) -> Run:
+    names = {metric, STEP} if metric.startswith(DETAILS) else {metric}
+    return replace(run, series=tuple(one for one in run.series if one.key.metric in names))
+
+
+# --- rules that compare with stored runs ----------------------------------------------------------------------------
+
+
+def _usual(proposal: Proposal, known: Known) -> ProposedRule:
+    series = known[proposal.metric][0]
+    subject = proposal.sentence.partition(" within ")[0] if proposal.is_sum else ""
+    subject = subject or f"{proposal.metric} {default_statistic(series)}"
+    return _of_fit("sum" if proposal.is_sum else "usual", subject, proposal.fit, proposal.limit)
+
+
+def _of_fit(purpose: Purpose, subject: str, fit: Fit, limit: str | None = None) -> ProposedRule:
+    noisiest = fit.noisiest
+    return ProposedRule(
+        purpose,
+        fit.sentence,
+        subject,
+        f"within {fit.tolerance}%",
+        fit.fails_from,
+        fit.tolerance,
+        None if noisiest is None else noise_of(noisiest),
+        noisiest is not None and noisiest.calibrated,
+        limit,
+    )
+
+
+def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
+    """Yield a rule about the mean of a time, which pays for stalls, and a budget; each only if it fits."""
+    metric, series = proposal.metric, known[proposal.metric]
+    trial = Trial.of(runs, {metric}, today)
+    statistic, tolerance = None, proposal.tolerance
+    if series[0].kind == "samples":
+        fit = trial.fitted(about(metric, "mean"))
+        if isinstance(fit, Fit):
+            statistic, tolerance = "mean", fit.tolerance
+            yield _of_fit("cost", f"{metric} mean", fit)
+    measured = statistic or default_statistic(series[0])
+    room = max(_ROOM, 1 + _TOLERANCES_OF_ROOM * tolerance / 100)
+    budget = trial.limit(about(metric, statistic), series, measured, True, room)
+    if budget is not None:
+        yield ProposedRule("budget", budget, f"{metric} {measured}", f"under{budget.rpartition('under')[2]}", room - 1)
+
+
+def _mean_of_few(runs: Sequence[Run], today: date) -> ProposedRule | None:
+    """Return a rule about the mean of all steps, for traces of fewer steps than a median needs."""
+    fit = Trial.of(runs, {STEP}, today).fitted(sums_of(STEP))
+    return _of_fit("cost", fit.sentence.partition(" within ")[0], fit) if isinstance(fit, Fit) else None
+
+
+# --- rules that compare in pairs ------------------------------------------------------------------------------------
+
+
+def _of_pairs(runs: Sequence[Run], today: date, found: Proposals, step: StepTime) -> Advice:
+    """Return the rules of a gate that makes pairs: the time of a step, and bytes, which have no noise."""
+    known, left_out = shared_metrics(runs, {}), dict[str, list[str]]()
+    order = ranked(known, left_out)
+    ruled = {proposal.metric: proposal for proposal in found.rules}
+    main = step.metric or next(iter(order), None)
+    is_calm = not step.is_noisy and main in ruled and ruled[main].tolerance <= _TOLERANCES_OF_PAIRS[1]
+    rule = _of_pair(main, known, _TOLERANCES_OF_PAIRS[not is_calm]) if main in order else None
+    rules = [rule] if rule is not None else []
+    rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B" and one.metric != main]
+    if is_calm and main is not None and known[main][0].unit == "s":
+        rules += [one for one in _cost(ruled[main], known, runs, today) if one.purpose == "budget"]
+    others = [name for name in order if name != main and known[name][0].unit != "B"]
+    if others:
+        left_out[_NOT_WITH_PAIRS] = others
+    covered = StepTime(main, None if rule is not None else step.trouble or "a rule cannot name it")
+    return Advice(tuple(rules), _left_out(left_out), covered, len(runs), is_paired=True, most_runs=PAIRS)
+
+
+def _of_pair(metric: str, known: Known, tolerance: int) -> ProposedRule | None:
+    series = known[metric][0]
+    sentence = about(metric)(f"within {tolerance}% of baseline")
+    better: Better = direction(metric, series.unit, None) or "lower"
+    if sentence is None:
+        return None
+    subject, asks = f"{metric} {default_statistic(series)}", f"within {tolerance}%"
+    fails_from = pairs_fail_from(tolerance / 100, PAIRS, better)
+    return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, SPREAD_OF_PAIRS)

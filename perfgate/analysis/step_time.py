@@ -1,0 +1,98 @@
+"""The time of a step among the metrics of some runs, and whether stored runs can show its changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from perfgate.analysis.proposals import DETAILS, STEP, Proposals, ranked
+from perfgate.analysis.tolerances import TOO_NOISY, spread_of
+from perfgate.core import Series
+from perfgate.core.advice import StepTime
+from perfgate.core.units import format_change
+from perfgate.judge.measure import default_statistic
+from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
+
+#: The names that tools give to the time of a whole step, or of a whole training.
+_STEPS = (
+    STEP,
+    *("step_time", "iteration_time", "batch_time", "train_batch", "run_training_batch"),
+    *("train_runtime", "run_time"),
+)
+#: The units of times and rates.
+SPEEDS = ("s", "1/s", "B/s", "FLOP/s")
+#: A gate that shows only larger changes of a step is no gate.
+_BLIND_BELOW = 0.5
+#: Equal steps that vary by this factor within a run do not run alone. Steps of quiet machines vary by up to 1.2, on a
+#: machine that other programs use by 1.9 and more; runs made one after the other may then agree by chance.
+_UNSTEADY = 1.5
+#: The first steps are slower, and fewer steps than this show nothing.
+_WARMUP, _FEWEST = 3, 12
+
+Known = Mapping[str, Sequence[Series]]
+
+
+def step_time(known: Known, found: Proposals) -> StepTime:
+    """Return the time of a step and why no rule should compare it with stored runs.
+
+    If no metric has a usual name, any rule about a time or a rate sees a step, and the longest time is named.
+    """
+    named = next((name for name in _STEPS if name in known), None)
+    main = named or main_time(known, found)
+    factor = unsteadiness(known[main]) if main is not None else 1.0
+    if factor > _UNSTEADY:
+        return StepTime(main, f"the time of equal steps varies by a factor of {factor:.1f} within a run", is_noisy=True)
+    if named is None and any(known[proposal.metric][0].unit in SPEEDS for proposal in found.rules):
+        return StepTime(main)
+    metric = named or next((name for name in ranked(known, {}) if known[name][0].unit == "s"), None)
+    return StepTime(None, "these runs have no time") if metric is None else _compared(metric, known, found)
+
+
+def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
+    """Return why the rules do not compare a metric, or compare it too roughly."""
+    mine = next((one for one in found.rules if one.metric == metric), None)
+    fails_from = mine.fit.fails_from if mine is not None else None
+    if fails_from is not None and fails_from > _BLIND_BELOW and len(known[metric]) >= RUNS_FOR_A_PROMISE:
+        return StepTime(metric, f"stored runs would show only {format_change(fails_from)} and more", is_noisy=True)
+    reason = next((reason for reason, names in found.left_out.items() if metric in names), None)
+    if mine is not None or reason is None or reason.startswith("within 2%"):
+        return StepTime(metric)
+    if reason != TOO_NOISY:
+        return StepTime(metric, reason)
+    spread = spread_of(known[metric], default_statistic(known[metric][0]))
+    differ = "" if spread is None else f" by {format_change(spread).lstrip('+')}"
+    return StepTime(metric, f"these runs of one program differ{differ}", is_noisy=True)
+
+
+def main_time(known: Known, found: Proposals, step: StepTime | None = None) -> str | None:
+    """Return the metric of costs and budgets: the time of a step if it has a rule, or else the first time with one."""
+    times = [one.metric for one in found.rules if known[one.metric][0].unit == "s"]
+    times = [name for name in times if not name.startswith(DETAILS)]
+    return step.metric if step is not None and step.metric in times else next(iter(times), None)
+
+
+def is_unsteady(series: Iterable[Series]) -> bool:
+    """Return whether equal steps of these runs vary as on a machine that other programs use."""
+    return unsteadiness(series) > _UNSTEADY
+
+
+def unsteadiness(series: Iterable[Series]) -> float:
+    """Return the factor between the slow and the fast tenth of equal steps, in the two runs that differ most; or 1.
+
+    The same step of two runs does the same work, so steps of different lengths do not count.
+    """
+    places: dict[tuple[tuple[str, str], ...], list[Series]] = {}
+    for one in series:
+        if one.kind == "samples" and len(one.values) >= _FEWEST and (one.values > 0).all():
+            places.setdefault(one.key.labels, []).append(one)
+    return max((_factor(*pair) for found in places.values() for pair in pairwise(found)), default=1.0)
+
+
+def _factor(one: Series, other: Series) -> float:
+    count = min(len(one.values), len(other.values))
+    ratios = np.log(one.values[_WARMUP:count]) - np.log(other.values[_WARMUP:count])
+    low, high = np.percentile(ratios, (10, 90))
+    return math.exp((high - low) / math.sqrt(2))

@@ -1,0 +1,164 @@
+"""The tolerance and the limit that fit a metric of some runs, found by judging these runs.
+
+A tolerance is the smallest of `TOLERANCES` with which one new run of an unchanged program ends in exit 0 with 80 %
+probability (`plans`), and with which these runs do, each alone and all together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from perfgate.analysis.plan import plans
+from perfgate.core import Baseline, Better, Location, Plan, Run, Series, Verdict
+from perfgate.core.units import display_unit, format_number
+from perfgate.judge.case import Case
+from perfgate.judge.measure import Method, NotAvailable
+from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
+from perfgate.judge.verdicts import judge
+from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.syntax.grammar import parse_sentence
+
+#: Usual tolerances, in percent. From 3 % on, rules need no correction for multiple comparisons.
+TOLERANCES = (3, 5, 8, 10, 15, 20, 25, 30, 40, 50)
+#: The reason of a metric without a tolerance.
+TOO_NOISY = f"their noise is more than {TOLERANCES[-1]}%: give more runs, or quieter ones"
+#: The standard deviations of a run that a tolerance has room for, if there are too few runs to see the noise.
+_SPREADS_OF_ONE_RUN = 4.0
+
+#: Returns the sentence with this end, such as `within 5% of baseline`; None if no sentence can name the metric.
+Writer = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A sentence with its tolerance in percent, and its plans, one for each set of labels."""
+
+    sentence: str
+    tolerance: int
+    plans: tuple[Plan, ...]
+
+    @property
+    def noisiest(self) -> Plan | None:
+        """The plan with the most noise; None if every run has one value."""
+        known = [plan for plan in self.plans if plan.noise_between is not None]
+        return max(known, key=noise_of, default=None)
+
+    @property
+    def fails_from(self) -> float | None:
+        """The smallest change that fails in 8 of 10 cases, of the labels with the most noise; 0 without noise."""
+        if self.noisiest is None:
+            return 0.0
+        found = [plan.fails_from for plan in self.plans if plan.noise_between is not None]
+        return None if None in found else max(change for change in found if change is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The runs that a rule is tried on, with the metrics that it reads, and today's date."""
+
+    runs: tuple[Run, ...]
+    today: date
+
+    @classmethod
+    def of(cls, runs: Iterable[Run], metrics: Collection[str], today: date) -> Trial:
+        """The runs with only these metrics."""
+        kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in metrics)) for run in runs)
+        return cls(tuple(kept), today)
+
+    def fitted(self, write: Writer) -> Fit | str:
+        """Return the sentence with the smallest tolerance that fits, or why there is none."""
+        sentences = {percent: write(f"within {percent}% of baseline") for percent in TOLERANCES}
+        tolerances = {sentence: percent for percent, sentence in sentences.items() if sentence is not None}
+        if not tolerances:
+            return "a rule cannot name them"
+        planned = plans(self._case(tolerances, self.runs))
+        for sentence, percent in tolerances.items():
+            own = tuple(plan for plan in planned if plan.rule == sentence)
+            if all(map(_passes_with_one_run, own)) and self.passes(sentence):
+                return Fit(sentence, percent, own)
+        trouble = next((plan.trouble for plan in planned if plan.trouble and not _is_exact(plan)), None)
+        if trouble:
+            return trouble
+        errors = [v.reason for v in judge(self._case([sentence], self.runs)) if v.outcome == "error"]
+        return f"{errors[0].replace('-', ' ')} in a run" if errors else TOO_NOISY
+
+    def passes(self, sentence: str) -> bool:
+        """Return whether these runs, all together and each alone, pass a rule whose baseline they are."""
+        sides = [self.runs, *((run,) for run in self.runs if len(self.runs) > 1)]
+        verdicts = (verdict for new in sides for verdict in judge(self._case([sentence], new)))
+        return all(v.outcome == "pass" or (v.kind == "change" and _is_accepted(v)) for v in verdicts)
+
+    def limit(self, write: Writer, series: Sequence[Series], statistic: str, upper: bool, room: float) -> str | None:
+        """Return a limit `room` times beyond the worst run, which all runs pass; None if there is none."""
+        value = _worst(series, statistic, upper)
+        if value is None:
+            return None
+        bound = quantity(value * room if upper else value / room, series[0].unit, upper)
+        sentence = write(f"{'under' if upper else 'over'} {bound}")
+        return sentence if sentence is not None and self.passes(sentence) else None
+
+    def _case(self, sentences: Iterable[str], new: Sequence[Run]) -> Case:
+        rules = tuple(Rule(parse_sentence(sentence), Location("rules")) for sentence in sentences)
+        # A rule about one metric ignores the problems of other metrics.
+        judged = tuple(replace(run, problems=()) for run in new)
+        return Case(Ruleset("proposed", rules, {}), judged, Baseline(runs=self.runs), self.today)
+
+
+def noise_of(plan: Plan) -> float:
+    """Return the relative standard deviation of one run: noise between runs and inside the run."""
+    return math.hypot(plan.noise_between or 0.0, plan.noise_within or 0.0)
+
+
+def spread_of(series: Sequence[Series], statistic: str) -> float | None:
+    """Return how much larger the largest value of a run is than the smallest, as a share; None if unknown."""
+    values = _values(series, statistic, "lower")
+    return max(values) / min(values) - 1 if len(values) > 1 else None
+
+
+def quantity(value: float, base: str, upper: bool) -> str:
+    """Return a quantity with two digits, rounded away from the measured value."""
+    unit = display_unit(value, base)
+    scaled = value / unit.factor
+    step = 10.0 ** (math.floor(math.log10(scaled)) - 1)
+    rounded = (math.ceil if upper else math.floor)(scaled / step) * step
+    symbol = "%" if base == "1" else unit.symbol
+    number = format_number(100 * rounded if base == "1" else rounded)
+    return f"{number}{symbol}" if symbol == "%" else f"{number} {symbol}"
+
+
+def _passes_with_one_run(plan: Plan) -> bool:
+    """Return whether one new run of an unchanged program is enough; with too few stored runs, by the assumed noise."""
+    if _is_exact(plan):
+        return True
+    if (plan.base_runs or 0) < RUNS_FOR_A_PROMISE:
+        return plan.tolerance is not None and _SPREADS_OF_ONE_RUN * noise_of(plan) <= plan.tolerance
+    return plan.runs_needed is not None and plan.runs_needed <= 1
+
+
+def _is_exact(plan: Plan) -> bool:
+    return plan.trouble is not None and "without noise" in plan.trouble
+
+
+def _is_accepted(verdict: Verdict) -> bool:
+    """Return whether a change from these runs to one of them ends in exit 0, or only lacks runs to do so."""
+    return verdict.exit_code == 0 or verdict.reason == "noise-unknown"
+
+
+def _worst(series: Sequence[Series], statistic: str, upper: bool) -> float | None:
+    values = _values(series, statistic, "lower" if upper else "higher")
+    if not values:
+        return None
+    return max(values) if upper else min(values)
+
+
+def _values(series: Sequence[Series], statistic: str, better: Better) -> list[float]:
+    """Return the positive values of a statistic; none if a run does not have it."""
+    try:
+        method = Method(statistic, better=better)
+        values = [method.measure(one).value for one in series]
+    except NotAvailable:
+        return []
+    return [value for value in values if value is not None and math.isfinite(value) and value > 0]

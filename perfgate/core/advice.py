@@ -1,0 +1,97 @@
+"""The advice of `init`: the first rules, what each can see, the metrics without a rule, and what nothing sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: `usual`: the usual value must not change. `cost`: nor must the mean, which pays for every stall. `budget`: a limit
+#: that holds whatever the baseline is. `sum`: the time of all calls in a step.
+Purpose = Literal["usual", "cost", "budget", "sum"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedRule:
+    """A first rule, and how it was chosen."""
+
+    purpose: Purpose
+    sentence: str
+    #: What is judged, such as `step.time median`, and what it is held to, such as `within 5%`.
+    subject: str
+    asks: str
+    #: The smallest relative change for the worse that fails in 8 of 10 cases, with the runs that the gate makes.
+    #: 0 if any change beyond the tolerance fails; None if it is unknown.
+    fails_from: float | None = None
+    #: In percent; None for a limit.
+    tolerance: int | None = None
+    #: The relative standard deviation of one run; None if all runs have one value.
+    noise: float | None = None
+    #: True if the noise was calibrated.
+    is_calibrated: bool = False
+    #: A limit that all runs pass, as a proposal.
+    limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Metrics without a rule, and the reason."""
+
+    reason: str
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """The time of a step: its metric, and why no rule compares it; no metric if the runs do not have that time."""
+
+    metric: str | None
+    #: None if a rule compares it.
+    trouble: str | None = None
+    #: True if its noise is the reason, which pairs cancel.
+    is_noisy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What `init` proposes for some runs."""
+
+    rules: tuple[ProposedRule, ...]
+    left_out: tuple[LeftOut, ...]
+    step: StepTime
+    #: The number of runs.
+    runs: int
+    #: True if base and new are measured in pairs, not compared with stored runs.
+    is_paired: bool = False
+    #: The most new runs, or pairs, that the gate makes.
+    most_runs: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FirstGate:
+    """What `init` did: the advice, the files, and what the user types next."""
+
+    #: `written`, `dry-run` (nothing was written), `too-noisy` (nothing was written: the user chooses first), or `added`
+    #: (rules to an existing file) with its dry run.
+    state: Literal["written", "dry-run", "too-noisy", "added", "would-add"]
+    #: None without runs.
+    advice: Advice | None
+    rules: str
+    workflow: str
+    #: The files, with their texts in a dry run; stored runs have no text.
+    files: tuple[tuple[str, str | None], ...]
+    #: The runs and the options that say how they are read, as typed.
+    runs: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    #: True for a workflow that makes pairs.
+    is_paired: bool = False
+    #: The command of pairs, if the user gave it.
+    command: str | None = None
+    #: How many runs are missing until a check of one run can be green.
+    missing_runs: int = 0
+    #: Warnings.
+    noticed: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 3 if stored runs cannot judge the time of a step."""
+        return 3 if self.state == "too-noisy" else 0

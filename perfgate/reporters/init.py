@@ -1,0 +1,208 @@
+"""What `init` proposes and wrote, as text: what no rule sees comes first and last."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from perfgate.core.advice import Advice, FirstGate, ProposedRule
+from perfgate.core.units import format_change
+from perfgate.core.wording import listed, plural
+from perfgate.reporters.terminal_page import GAP, Page
+
+_HEADS = ("rule", "tolerance", "fails from", "noise", "")
+_PURPOSES = {"usual": "", "cost": "cost", "sum": "all calls of a step", "budget": "budget"}
+#: Beyond this change, stored runs are a poor gate for the time of a step: pairs see less.
+_POOR = 0.25
+#: The least width of the first column.
+_LEAST_ROOM = 16
+_COMMAND = "COMMAND"
+
+
+def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> str:
+    """Return what `init` prints."""
+    page = Page(width, ascii_only=ascii_only)
+    for line in gate.noticed:
+        page.paragraph(line)
+        page.blank()
+    if gate.advice is not None:
+        _advice(page, gate.advice)
+    if gate.state == "too-noisy":
+        _choice(page, gate)
+        return page.finished()
+    page.blank()
+    if gate.state in ("added", "would-add"):
+        _added(page, gate)
+        return page.finished()
+    for name, text in gate.files:
+        page.verbatim(f"{'would write' if gate.state == 'dry-run' else 'wrote'} {name}")
+        for line in (text or "").splitlines():
+            page.verbatim(line, indent=4)
+    page.blank()
+    for line in _steps(gate):
+        (page.verbatim if line.startswith("    ") else page.paragraph)(line)
+    _uncovered(page, gate)
+    return page.finished()
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def _advice(page: Page, advice: Advice) -> None:
+    if _gap(advice):
+        page.paragraph(_gap(advice), "bold red")
+        page.blank()
+    if advice.rules:
+        cells = [_cells(rule) for rule in advice.rules]
+        longest = [max(map(page.cells, column)) for column in zip(_HEADS, *cells, strict=True)]
+        room = page.width - sum(longest[1:]) - GAP * (len(longest) - 1)
+        widths = [max(_LEAST_ROOM, min(longest[0], room)), *longest[1:]]
+        page.row([[head] for head in _HEADS], widths, ["dim"] * len(_HEADS))
+        for row in cells:
+            page.row([[cell] for cell in row], widths, [""] * len(_HEADS))
+        page.blank()
+    for one in advice.left_out:
+        page.paragraph(f"without a rule ({one.reason}): {listed(one.metrics)}")
+    page.blank()
+    if advice.rules:
+        page.paragraph(_legend(advice), "dim")
+
+
+def _cells(rule: ProposedRule) -> list[str]:
+    fails = "unknown" if rule.fails_from is None else format_change(rule.fails_from)
+    if rule.fails_from == 0:
+        fails = f"any beyond {rule.tolerance}%"
+    noise = "" if rule.purpose == "budget" else "none" if rule.noise is None else f"{100 * rule.noise:.2g}%"
+    return [rule.subject, rule.asks, fails, noise, _PURPOSES[rule.purpose]]
+
+
+def _legend(advice: Advice) -> str:
+    if advice.is_paired:
+        return (
+            "fails from: the smallest change that fails (exit 1) in at least 8 of 10 cases, with up to"
+            f" {advice.most_runs} pairs. noise: how much one pair differs from the next, as a standard deviation; the"
+            " 3% for pairs is an assumption, and the report of the first pairs shows the real value."
+        )
+    return (
+        "fails from: the smallest change that fails (exit 1) in at least 8 of 10 cases. The gate makes one run, and up"
+        f" to {advice.most_runs - 1} more while it is in doubt. noise: how much one run differs from the next, as a"
+        " standard deviation."
+    )
+
+
+def _gap(advice: Advice) -> str:
+    """Return what no rule sees, as one sentence; empty if a rule sees the time of a step."""
+    step = advice.step
+    if step.metric is None:
+        return f"No rule sees a slowdown: {step.trouble}." if step.trouble else ""
+    if step.trouble is None:
+        return ""
+    return f"No rule compares the time of a step ({step.metric}): {step.trouble}."
+
+
+# --- what to do next ------------------------------------------------------------------------------------------------
+
+
+def _choice(page: Page, gate: FirstGate) -> None:
+    """Write that nothing was written, and the commands between which the user chooses."""
+    page.blank()
+    runs = " ".join([*gate.runs, *gate.env])
+    page.paragraph(
+        "nothing was written. On this machine, use pairs: the base and the new code take turns, so that the noise that"
+        " both share cancels. This command writes a gate that makes pairs:"
+    )
+    page.verbatim(f"perfgate init --paired {runs}", indent=4)
+    if gate.advice is not None and gate.advice.rules:
+        page.paragraph("This one writes the rules above, which do not see the time of a step:")
+        page.verbatim(f"perfgate init --without-step {runs}", indent=4)
+
+
+def _added(page: Page, gate: FirstGate) -> None:
+    """Write the lines that an existing rule file got, and how the stored runs get the samples for them."""
+    for name, text in gate.files:
+        page.verbatim(f"{'added to' if gate.state == 'added' else 'would add to'} {name}")
+        for line in (text or "").splitlines():
+            page.verbatim(line, indent=4)
+    if gate.runs and not gate.is_paired:
+        page.blank()
+        page.paragraph("If these runs are stored, complete them with the samples of the new metric:")
+        page.verbatim(f"perfgate baseline add {' '.join([*gate.runs, *gate.env])}", indent=4)
+
+
+def _steps(gate: FirstGate) -> Iterator[str]:
+    """Yield what to do next; commands are indented."""
+    runs, facts = " ".join([*gate.runs, *gate.env]), " ".join(gate.env)
+    commit = f"fill in the TODO lines of {gate.workflow}, and commit all files to the main branch"
+    if gate.is_paired:
+        yield from _steps_of_pairs(gate)
+    elif not gate.runs:
+        yield f"name your metrics in {gate.rules}, then store a first run and check the next one:"
+        yield '    perfgate baseline approve RUN --reason "first baseline"'
+        yield "    perfgate check RUN"
+    else:
+        if gate.missing_runs > 0 and gate.advice is not None:
+            yield _few(gate.advice.runs, gate.missing_runs)
+            yield f"measure the same code again, and store {plural(gate.missing_runs, 'more run')}:"
+            yield f"    perfgate baseline add {' '.join(['RUN'] * gate.missing_runs)} {facts}".rstrip()
+        yield f"read {gate.rules}, then try the gate:"
+        yield f"    perfgate check {runs}"
+        yield f"    perfgate selftest {runs}"
+        yield from _poor(gate)
+    yield commit
+
+
+def _few(runs: int, missing: int) -> str:
+    return (
+        f"{plural(runs, 'run')} of the program {'does' if runs == 1 else 'do'} not show how much runs differ: a check"
+        f" needs {runs + missing} runs of both sides together, or it ends in exit 3."
+    )
+
+
+def _poor(gate: FirstGate) -> Iterator[str]:
+    """Yield that stored runs see only large changes of a step, and how to see smaller ones."""
+    step = gate.advice.step.metric if gate.advice else None
+    rules = gate.advice.rules if gate.advice else ()
+    found = [
+        rule.fails_from or 0.0 for rule in rules if rule.purpose == "usual" and rule.subject.startswith(f"{step} ")
+    ]
+    if gate.missing_runs <= 0 and any(change > _POOR for change in found):
+        yield (
+            f"A slowdown of {step} below {format_change(max(found))} may stay green or end in exit 3. On a noisy"
+            " machine, pairs see smaller ones. This shows what they would see:"
+        )
+        yield f"    perfgate init --paired --dry-run {' '.join([*gate.runs, *gate.env])}"
+
+
+def _steps_of_pairs(gate: FirstGate) -> Iterator[str]:
+    yield (
+        f"read {gate.rules}, and commit your program. Then try the gate: change the program, and compare it with the"
+        " last commit (HEAD):"
+    )
+    yield f"    perfgate run --paired --base-ref HEAD -- {gate.command or _COMMAND}"
+    if gate.command is None:
+        where = f", for example `python train.py {{results}}/{_name(gate)}`" if gate.runs else ""
+        yield f"{_COMMAND} is your command: it writes its file to the folder {{results}}{where}, or prints its results."
+    yield (
+        "Steps of a perfgate.Recorder (`step_span()` or `step()`) take turns one by one. For other programs, whole runs"
+        " take turns, which cancels less noise."
+    )
+
+
+def _name(gate: FirstGate) -> str:
+    return shlex.quote(gate.runs[0].rstrip("/").rpartition("/")[2])
+
+
+def _uncovered(page: Page, gate: FirstGate) -> None:
+    """Write at the end what the gate does not see: it must not end as if all were well."""
+    if gate.is_paired:
+        page.blank()
+        page.paragraph(
+            "not covered: what both sides of a pair share, such as a new driver or another machine, and many small"
+            " slowdowns one after the other. Stored runs on a quiet machine see these."
+        )
+    gap = _gap(gate.advice) if gate.advice is not None else ""
+    if gap:
+        page.blank()
+        page.paragraph(
+            f"not covered: {gap[0].lower()}{gap[1:]} This gate stays green if steps become slower.", "bold red"
+        )

@@ -1,0 +1,196 @@
+"""The texts that `init` writes: a rule file with reasons, and a workflow for stored runs or for pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfgate.core.advice import Advice, ProposedRule
+from perfgate.core.units import format_change
+from perfgate.core.wording import listed, plural
+from perfgate.rules.write import WrittenRule, render
+
+#: The number of base and new runs together from which they show their noise.
+_RUNS_THAT_SHOW_NOISE = 3
+
+_HEAD = (
+    "Each rule is one sentence. `perfgate check RUN...` judges them, and its exit code is the result. `perfgate rules"
+    " check` validates this file, `perfgate rules explain` explains it in words, and `perfgate selftest RUN...` proves"
+    " that each rule can fail. For completion in an editor, run `perfgate schema rules > rules.schema.json` and begin"
+    " this file with `# yaml-language-server: $schema=../rules.schema.json`.",
+    "",
+    "`version` is the version of the rule language. Each suite has its own baselines.",
+)
+_CHOSEN = (
+    "A tolerance is the smallest round value with which one new run of an unchanged program most likely passes. When"
+    " more runs are stored, you can use smaller ones: see `perfgate plan`. Limits in comments are only proposals:"
+    " decide yourself which values must never be exceeded.",
+    "",
+    "Exit code 0 promises that a change of `at_worst` or more is excluded. Without this setting it is twice the"
+    " tolerance. To promise another size, write a rule as `{assert: ..., at_worst: 8%}`.",
+)
+_CHOSEN_FOR_PAIRS = (
+    "`perfgate run --paired` measures these rules: the base and the new code take turns on one machine, so that the"
+    " noise of the machine cancels. `baseline` is then the base of each pair, and no baseline is stored.",
+    "",
+    "Exit code 0 promises that a change of `at_worst` or more is excluded. Without this setting it is twice the"
+    " tolerance.",
+)
+_EXAMPLE = (
+    "This is an example: use one of your metrics instead (`perfgate inspect RUN` lists them). A change is compared with"
+    " the runs in baselines/, which `perfgate baseline approve RUN... --reason ...` stores.",
+)
+_EXAMPLE_OF_PAIRS = (
+    "This is an example: use one of your metrics instead (`perfgate inspect RUN` lists them). A change is compared with"
+    " the base of each pair.",
+)
+_MORE = (
+    "step.time p95 under 400 ms",
+    "samples_per_second mean at least 95% of baseline",
+    "memory.peak_allocated within 1% of baseline and within 10% of anchor",
+)
+_PURPOSES = {
+    "usual": "",
+    "cost": "The cost of a step: its mean includes the stalls, which a median ignores. ",
+    "sum": "The time of all calls in a step: both more calls and slower calls count. ",
+    "budget": "A budget: no run may be slower, whatever the baseline is, so approved changes cannot add up for ever. ",
+}
+
+
+def starter(suite: str, *, is_paired: bool = False) -> str:
+    """Return a rule file with examples, for a user without runs."""
+    if is_paired:
+        rule = WrittenRule("step.time within 10% of baseline", _EXAMPLE_OF_PAIRS)
+        return render(suite, [rule], (*_HEAD, "", *_CHOSEN_FOR_PAIRS))
+    return render(suite, [WrittenRule("step.time within 5% of baseline", _EXAMPLE, _MORE)], _HEAD)
+
+
+def rule_file(suite: str, advice: Advice) -> str:
+    """Return a rule file with the proposed rules and their reasons."""
+    chosen = _CHOSEN_FOR_PAIRS if advice.is_paired else _CHOSEN
+    return render(suite, written(advice), (*_HEAD, "", *chosen, *_without(advice)))
+
+
+def written(advice: Advice) -> list[WrittenRule]:
+    """Return the proposed rules, each with its reasons as a comment."""
+    return [
+        WrittenRule(rule.sentence, _reasons(rule, advice), (rule.limit,) if rule.limit else ()) for rule in advice.rules
+    ]
+
+
+def _reasons(rule: ProposedRule, advice: Advice) -> list[str]:
+    said = [_PURPOSES[rule.purpose].rstrip()] if _PURPOSES[rule.purpose] else []
+    if rule.purpose == "budget":
+        return [f"{said[0]} It is {format_change(rule.fails_from)} beyond the slowest of {plural(advice.runs, 'run')}."]
+    if rule.noise is None:
+        said.append(f"It is compared without noise: every change of more than {rule.tolerance}% fails.")
+    elif advice.is_paired:
+        said.append(
+            f"If pairs differ by {100 * rule.noise:.2g}%, {format_change(rule.fails_from)} fails in 8 of 10 cases with"
+            f" up to {advice.most_runs} pairs."
+        )
+    else:
+        said.append(_noise(rule, advice))
+    if rule.noise is not None and rule.tolerance is not None:
+        said.append(f"Exit 0 promises that a change of {2 * rule.tolerance}% or more is excluded.")
+    return [" ".join(said)]
+
+
+def _noise(rule: ProposedRule, advice: Advice) -> str:
+    runs, noise = plural(advice.runs, "run"), f"{100 * (rule.noise or 0.0):.2g}%"
+    fails = f" {format_change(rule.fails_from)} fails in 8 of 10 cases, in up to {advice.most_runs} new runs."
+    if advice.runs < _RUNS_THAT_SHOW_NOISE and not rule.is_calibrated:
+        return (
+            f"{runs}: one run probably differs from the next by {noise}, which is a guess until"
+            f" {_RUNS_THAT_SHOW_NOISE} runs are stored (then see `perfgate plan`)."
+        )
+    return f"{runs}: one run differs from the next by {noise}{' (calibrated)' if rule.is_calibrated else ''}.{fails}"
+
+
+def _without(advice: Advice) -> list[str]:
+    lines = [f"Without a rule ({one.reason}): {listed(one.metrics)}." for one in advice.left_out]
+    return ["", *lines] if lines else []
+
+
+def workflow(*, is_paired: bool = False, command: str | None = None) -> str:
+    """Return the workflow of docs/github-actions.md, with comments.
+
+    Parameters
+    ----------
+    is_paired: measure pairs.
+    command: the command of pairs, with the placeholders `{results}` and `{run}`.
+    """
+    if not is_paired:
+        return _WORKFLOW.format(what=_JUDGED, machine=_STORED_MACHINE, gate=_STORED_GATE)
+    lines: Sequence[str] = _PAIRED_TODO
+    if command is not None:
+        script = command.replace("{results}", "$PERFGATE_RESULTS").replace("{run}", "$PERFGATE_RUN")
+        lines = ("run: |-", f"  {script}")
+    gate = _PAIRED_GATE + "".join(f"          {line}\n" for line in lines)
+    return _WORKFLOW.format(what=_JUDGED_BY_PAIRS, machine=_PAIRED_MACHINE, gate=gate)
+
+
+_JUDGED = (
+    "# Judges every pull request. The job fails if a rule fails (exit 1) or if no decision was possible (exit 3).\n"
+)
+_JUDGED_BY_PAIRS = (
+    "# Measures every pull request and its base in pairs. The job fails if a rule fails (exit 1) or if no decision\n"
+    "# was possible (exit 3).\n"
+)
+_STORED_MACHINE = (
+    "    # The kind of machine that the baseline was measured on. On another kind, the job says so and fails.\n"
+)
+_PAIRED_MACHINE = "    # Base and new run on the same machine, so any machine of yours will do.\n"
+_STORED_GATE = """\
+          # TODO: your command, with the Python that you train with, and the file that it writes. The rules and
+          # baselines come from the base, so a pull request cannot loosen them.
+          run: python train.py > train.log
+          results: train.log
+"""
+_PAIRED_GATE = """\
+          paired: true
+          # Fewer pairs are made if the answer is clear.
+          pairs: 10
+          # The command of both sides. If it uses a perfgate.Recorder, install perfgate for its Python before this step.
+"""
+_PAIRED_TODO = (
+    "# TODO: your command, and the file that it writes.",
+    "run: python train.py > train.log",
+    "results: train.log",
+)
+
+_WORKFLOW = """\
+{what}name: perf
+
+on:
+  pull_request:
+    # `edited` judges again when the pull request goes to another branch.
+    types: [opened, synchronize, reopened, edited]
+  # A merge queue measures again the code that will be merged.
+  merge_group:
+
+# No permission to write: a pull request runs its own code in this job.
+permissions: {{}}
+
+# A newer push cancels the run of an older one. Other pull requests are not affected.
+concurrency:
+  group: perf-${{{{ github.ref }}}}
+  cancel-in-progress: true
+
+jobs:
+  gate:
+{machine}    # Require approval before pull requests of strangers run on your machines (Settings, Actions, General).
+    runs-on: [self-hosted, gpu]
+    # The default is six hours. Do not let a program that hangs block the GPU that long.
+    timeout-minutes: 60
+    permissions:
+      contents: read
+    steps:
+      - uses: actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0
+        with:
+          # The whole history, because perfgate reads the rules and baselines of the base from it.
+          fetch-depth: 0
+          persist-credentials: false
+      # TODO: the repository of perfgate that you use, and the commit of a release. Upgrade in a separate pull request.
+      - uses: OWNER/perfgate@COMMIT
+        with:
+{gate}"""
