@@ -43,6 +43,17 @@ def test_the_cause_is_the_first_line_of_few(perfgate: Command, folder: Path, cas
     assert len(lines) <= 7
 
 
+def test_a_summary_and_the_annotations_say_the_cause_once(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, *(f"metric{i} under 5 ms" for i in range(20)))
+    (folder / "x.log").write_bytes(b"")
+    done = perfgate("check", "x.log", "--markdown", "m.md", "--comment", "c.md", "--json", "-", "--github")
+    assert done.code == 3
+    for text in (done.err, (folder / "m.md").read_text(), (folder / "c.md").read_text()):
+        assert text.count("the file is empty") == 1
+        assert text.count("nothing was measured: 20 rules not judged") == 1
+        assert "metric7" not in text
+
+
 def test_a_folder_of_many_runs_is_told_how_to_give_them(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward under 5 ms")
     (folder / "many").mkdir()

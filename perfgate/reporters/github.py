@@ -6,7 +6,7 @@ annotations of each level and silently drops the rest. So perfgate writes nine, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,11 +40,19 @@ class _Annotation:
 
 def render(report: Report) -> str:
     """Return the report as workflow commands, one per line, the worst first; empty if all verdicts pass."""
+    if report.exit_code == 3 and (unread := phrases.unread_runs(report)):
+        # Every rule would only repeat the cause.
+        aside = [_Annotation("notice", "perfgate", [phrases.not_judged(report)])] if report.verdicts else []
+        return _commands([*map(_of_problem, unread), *aside])
     groups = [group for group in cause_phrases.groups(report) if group.verdicts]
     rest = cause_phrases.unexplained(report)
     found = [*map(_of_cause, groups), *_of_verdicts(rest), *map(_of_problem, report.problems)]
     if report.exit_code and not any(annotation.level == "error" for annotation in found):
         found.append(_Annotation("error", "perfgate", [": ".join(phrases.answer(report))]))
+    return _commands(found)
+
+
+def _commands(found: Sequence[_Annotation]) -> str:
     return "".join(_command(annotation) + "\n" for level in _LEVELS for annotation in _first(level, found))
 
 

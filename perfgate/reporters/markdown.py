@@ -90,6 +90,10 @@ def _size(lines: Iterable[str]) -> int:
 
 def _sections(report: Report) -> Iterator[_Section]:
     """The sections after the title, the most important first; the last ones are left out first."""
+    if report.exit_code == 3 and (unread := phrases.unread_runs(report)):
+        yield _Section((), [_problem(problem) for problem in unread])
+        yield _Section((), [phrases.not_judged(report)] if report.verdicts else [])
+        return
     verdicts = phrases.worst_first(cause_phrases.unexplained(report))
     news = [verdict for verdict in verdicts if phrases.needs_attention(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]

@@ -88,6 +88,11 @@ def unread_runs(report: Report) -> list[Problem]:
     return [one for one in report.problems if one.message != "no measurements" or one.at.file not in explained]
 
 
+def not_judged(report: Report) -> str:
+    """Return how many rules were not judged, for runs without a metric: `nothing was measured: 5 rules not judged`."""
+    return f"nothing was measured: {plural(len(by_rule(report.verdicts)), 'rule')} not judged"
+
+
 def problem_text(problem: Problem) -> str:
     """Return the message of a problem, with its series if the message does not name it."""
     if problem.key is None or str(problem.key) in problem.message:

@@ -102,7 +102,7 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
     page.blank()
     rules = phrases.by_rule(report.verdicts)
     if rules:
-        page.paragraph(f"nothing was measured: {plural(len(rules), 'rule')} not judged")
+        page.paragraph(phrases.not_judged(report))
     for verdicts in rules if verbose else ():
         page.paragraph(f"{verdicts[0].rule} ({verdicts[0].at})", "dim", indent=_INDENT)
     page.blank()
