@@ -14,11 +14,21 @@ from perfgate.workspace.options import Refused
 _OWN = re.compile(
     r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)|build-\w+(?:\.log|\.FAILED\.txt)?|machine-\w+\.json"
 )
+_IGNORE = ".gitignore"
 _EARLIER = re.compile(r"earlier-(\d{3,})")
 
 
 #: The folders that this process runs in, by their real path, each with its open descriptor, which has the lock.
 _CLAIMED: dict[str, int] = {}
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for runs if there is none; git leaves a new one out of `git add`. Raises OSError."""
+    if folder.exists():
+        folder.mkdir(exist_ok=True)
+        return
+    folder.mkdir(parents=True)
+    (folder / _IGNORE).write_text("*\n", encoding="utf-8")
 
 
 def claim(folder: Path, keep: str) -> None:
@@ -41,7 +51,7 @@ def move_aside(folder: Path, keep: str, tell: Callable[[str], None]) -> None:
 
     Raises Refused if the folder has files that `perfgate run` did not write, and OSError.
     """
-    found = sorted(path for path in folder.iterdir() if not _EARLIER.fullmatch(path.name))
+    found = sorted(path for path in folder.iterdir() if not _EARLIER.fullmatch(path.name) and path.name != _IGNORE)
     if others := [path.name for path in found if not _OWN.fullmatch(path.name)]:
         why = f"is not empty: it has {others[0]}, which `perfgate run` did not write"
         raise Refused(f"--keep {keep}: {why}; name another folder")

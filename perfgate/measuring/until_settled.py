@@ -59,11 +59,11 @@ class MeasuringOptions:
 
     def new_folder(self, tell: Tell) -> Path:
         """Make the folder of the runs; earlier runs move into a numbered folder in it. Raises Refused if that fails."""
-        from perfgate.measuring.keeping import claim, move_aside
+        from perfgate.measuring.keeping import claim, make_folder, move_aside
 
         folder = Path(self.keep)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             claim(folder, self.keep)
             move_aside(folder, self.keep, tell)
         except OSError as error:

@@ -49,7 +49,14 @@ def test_runs_go_on_until_every_verdict_is_settled(
     assert f"run {runs} of at most 5: 1 final, 0 open" in done.err
     made = [f"run-{run:03}{end}" for run in range(1, runs + 1) for end in ("", ".log", ".log.machine")]
     kept = sorted(path.name for path in Path("perfgate-runs").iterdir())
-    assert kept == ["machine-after.json", "machine-before.json", *made]
+    assert kept == [".gitignore", "machine-after.json", "machine-before.json", *made]
+
+
+def test_git_leaves_the_runs_out(perfgate: Command, repository: Repository, folder: Path) -> None:
+    before = repository.git("status", "--porcelain")
+    perfgate("run", "--runs", "1", "--", *plain(folder, 100.0, name="first0.json"))
+    assert (folder / "perfgate-runs" / "run-001.log").exists()
+    assert repository.git("status", "--porcelain") == before
 
 
 def test_every_run_is_made_and_the_last_look_is_the_only_one(perfgate: Command, folder: Path) -> None:
@@ -158,7 +165,10 @@ def test_a_second_run_in_the_same_folder_keeps_the_earlier_runs_aside(perfgate: 
     names = ["machine-after.json", "machine-before.json", "run-001", "run-001.log", "run-001.log.machine"]
     for place in ("earlier-001", "earlier-002"):
         assert sorted(path.name for path in Path("perfgate-runs", place).iterdir()) == names
-    assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == ["earlier-001", "earlier-002", *names]
+    assert sorted(path.name for path in Path("perfgate-runs").iterdir()) == [
+        *(".gitignore", "earlier-001", "earlier-002"),
+        *names,
+    ]
 
 
 def test_files_of_others_are_not_moved(perfgate: Command, folder: Path) -> None:
