@@ -197,6 +197,23 @@ def test_pairs_on_a_calm_machine_get_a_smaller_tolerance_and_a_budget(perfgate: 
     assert sentences(folder) == ["step.time within 5% of baseline", "step.time mean under 130 ms"]
 
 
+def test_pairs_of_a_log_without_whole_steps_judge_its_parts(perfgate: Command, folder: Path) -> None:
+    parts = {"forward": 100, "backward": 200, "step": 30}
+    logs = [
+        write_log(folder / f"{seed}.log", **{name: steady(ms, seed=seed + ms) for name, ms in parts.items()})
+        for seed in range(3)
+    ]
+    done = perfgate("init", "--paired", *logs)
+    assert done.code == 0
+    assert sentences(folder)[:3] == [f"{name} within 5% of baseline" for name in ("backward", "forward", "step")]
+    assert "no GPU is known" not in said(done)  # there is no baseline that could lack it
+
+
+def test_one_run_does_not_show_that_a_machine_is_calm(perfgate: Command, folder: Path) -> None:
+    perfgate("init", "--paired", *noisy(folder, 0.1))
+    assert sentences(folder) == ["step.time within 10% of baseline"]
+
+
 def test_pairs_need_no_run(perfgate: Command, folder: Path) -> None:
     done = perfgate("init", "--paired")
     assert (done.code, sentences(folder)) == (0, ["step.time within 10% of baseline"])

@@ -18,24 +18,27 @@ from perfgate.analysis.proposals import (
     shared_metrics,
     sums_of,
 )
-from perfgate.analysis.step_time import Known, is_unsteady, main_time, step_time
+from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, whole_step
 from perfgate.analysis.tolerances import Fit, Trial, noise_of
 from perfgate.core import Better, Run
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, Purpose, StepTime
 from perfgate.judge.decide_promise import LOOKS
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import default_statistic
+from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
 
 #: The most pairs that a gate makes, and the tolerances of pairs in percent: where stored runs agree within the first,
 #: and on a machine where they do not.
 PAIRS = 10
 _TOLERANCES_OF_PAIRS = (5, 10)
+#: The most parts of a step that pairs judge if no metric is a whole step, and the largest tolerance of a steady part.
+_MOST_PARTS, _STEADY = 4, 20
 #: The least room of a budget beyond the worst run, and its multiple of the tolerance of the same metric.
 _ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
 #: The reason of a metric with fewer values than a median needs.
 _FEW = "too few samples in a run"
 _UNSTEADY = "stored runs would not show what they will be on another day"
-_NOT_WITH_PAIRS = "pairs judge whole steps: add one with `perfgate init --paired --add METRIC RUN...`"
+_NOT_WITH_PAIRS = "few rules need few pairs: add one with `perfgate init --paired --add METRIC RUN...`"
 
 
 def advise(runs: Sequence[Run], today: date, *, is_paired: bool = False) -> Advice:
@@ -75,7 +78,7 @@ def proposed_for(metric: str, runs: Sequence[Run], today: date, *, is_paired: bo
     found = propose([_only(run, metric) for run in runs], today)
     if is_paired:
         is_calm = found.rules[:1] and found.rules[0].tolerance <= _TOLERANCES_OF_PAIRS[1]
-        is_calm = is_calm and not is_unsteady(known[metric])
+        is_calm = is_calm and len(runs) >= RUNS_FOR_A_PROMISE and not is_unsteady(known[metric])
         return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm]) or "a rule cannot name it"
     mine = [proposal for proposal in found.rules if proposal.metric == metric]
     if not mine:
@@ -144,18 +147,30 @@ def _of_pairs(runs: Sequence[Run], today: date, found: Proposals, step: StepTime
     known, left_out = shared_metrics(runs, {}), dict[str, list[str]]()
     order = ranked(known, left_out)
     ruled = {proposal.metric: proposal for proposal in found.rules}
-    main = step.metric or next(iter(order), None)
-    is_calm = not step.is_noisy and main in ruled and ruled[main].tolerance <= _TOLERANCES_OF_PAIRS[1]
-    rule = _of_pair(main, known, _TOLERANCES_OF_PAIRS[not is_calm]) if main in order else None
-    rules = [rule] if rule is not None else []
-    rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B" and one.metric != main]
-    if is_calm and main is not None and known[main][0].unit == "s":
-        rules += [one for one in _cost(ruled[main], known, runs, today) if one.purpose == "budget"]
-    others = [name for name in order if name != main and known[name][0].unit != "B"]
+    mains = _judged_in_pairs(known, found, order)
+    is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not step.is_noisy
+    is_calm = is_calm and all(name in ruled and ruled[name].tolerance <= _TOLERANCES_OF_PAIRS[1] for name in mains)
+    pairs = [_of_pair(name, known, _TOLERANCES_OF_PAIRS[not is_calm]) for name in mains]
+    rules = [rule for rule in pairs if rule is not None]
+    covered = StepTime(mains[0] if mains else None, None if rules else step.trouble or "a rule cannot name it")
+    rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
+    if is_calm and mains and known[mains[0]][0].unit == "s":
+        rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
+    others = [name for name in order if name not in mains and known[name][0].unit != "B"]
     if others:
         left_out[_NOT_WITH_PAIRS] = others
-    covered = StepTime(main, None if rule is not None else step.trouble or "a rule cannot name it")
     return Advice(tuple(rules), _left_out(left_out), covered, len(runs), is_paired=True, most_runs=PAIRS)
+
+
+def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> list[str]:
+    """Return the metrics that pairs judge: whole steps, or else their main parts. Few, so that few pairs are enough."""
+    named = whole_step(known)
+    if named is not None and named in order:
+        return [named]
+    speeds = [one.metric for one in found.rules if known[one.metric][0].unit in SPEEDS and one.tolerance <= _STEADY]
+    return [name for name in speeds if not name.startswith(DETAILS)][:_MOST_PARTS] or [
+        name for name in order if known[name][0].unit in SPEEDS
+    ][:1]
 
 
 def _of_pair(metric: str, known: Known, tolerance: int) -> ProposedRule | None:

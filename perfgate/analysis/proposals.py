@@ -69,7 +69,10 @@ def propose(runs: Sequence[Run], today: date) -> Proposals:
         sums = MOST_SUMS if metric.startswith(DETAILS) else MOST
         is_full = len(found) == MOST or len(enough) == MOST_OF_A_UNIT or sum(p.is_sum for p in found.values()) >= sums
         if is_full or tried >= _MOST_TRIED:
-            left_out.setdefault("smaller than the metrics that have a rule", []).append(metric)
+            reason = (
+                "smaller than the metrics that have a rule" if found else f"not one of the {_MOST_TRIED} main metrics"
+            )
+            left_out.setdefault(reason, []).append(metric)
         elif any(_is_nearly(known[metric], series) for series in enough):
             left_out.setdefault("within 2% of a metric that has a rule", []).append(metric)
         elif isinstance(proposal := _proposal(metric, known, runs, today), Proposal):

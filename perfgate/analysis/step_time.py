@@ -40,7 +40,7 @@ def step_time(known: Known, found: Proposals) -> StepTime:
 
     If no metric has a usual name, any rule about a time or a rate sees a step, and the longest time is named.
     """
-    named = next((name for name in _STEPS if name in known), None)
+    named = whole_step(known)
     main = named or main_time(known, found)
     factor = unsteadiness(known[main]) if main is not None else 1.0
     if factor > _UNSTEADY:
@@ -63,8 +63,15 @@ def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
     if reason != TOO_NOISY:
         return StepTime(metric, reason)
     spread = spread_of(known[metric], default_statistic(known[metric][0]))
-    differ = "" if spread is None else f" by {format_change(spread).lstrip('+')}"
-    return StepTime(metric, f"these runs of one program differ{differ}", is_noisy=True)
+    trouble = "the noise within a run is more than 50%"
+    if spread is not None:
+        trouble = f"these runs of one program differ by {format_change(spread).lstrip('+')}"
+    return StepTime(metric, trouble, is_noisy=True)
+
+
+def whole_step(known: Known) -> str | None:
+    """Return the metric of whole steps, or of the whole training, by its usual name; None if there is none."""
+    return next((name for name in _STEPS if name in known), None)
 
 
 def main_time(known: Known, found: Proposals, step: StepTime | None = None) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfgate.analysis.advice import advise
+from perfgate.analysis.tolerances import TOO_NOISY
 from perfgate.baselines.approvals import Approval, open_level
 from perfgate.baselines.candidates import Candidates, read_measured
 from perfgate.baselines.levels import RUNS_KEPT
@@ -92,7 +93,8 @@ def _from_runs(options: CommandOptions, choices: InitChoices, gate: FirstGate, s
         runs=tuple(shlex.quote(typed_path(path)) for path in options.runs),
         env=env,
         missing_runs=RUNS_FOR_A_PROMISE - len(runs),
-        noticed=(*map(str, noticed), *unknown_gpu(runs, facts, DEFAULT_IDENTITY)),
+        # Pairs have no baseline, so no GPU can be missing from it.
+        noticed=(*map(str, noticed), *([] if choices.paired else unknown_gpu(runs, facts, DEFAULT_IDENTITY))),
     )
     files = {gate.rules: rule_file(suite, advice).encode()}
     if advice.step.is_noisy and not choices.paired and not choices.without_step:
@@ -108,6 +110,8 @@ def _refuse_without_rules(advice: Advice) -> None:
         return
     why = "\n".join(f"  {one.reason}: {', '.join(one.metrics[:5])}" for one in advice.left_out)
     step = "see `perfgate inspect RUN...`, or write the first rule by hand (`perfgate init` without runs)"
+    if any(one.reason == TOO_NOISY for one in advice.left_out):
+        step = f"pairs cancel noise: `perfgate init --paired RUN...`; or {step}"
     raise Refused(f"these runs have no shared metric that fits a first rule:\n{why}\n{step}", 3)
 
 

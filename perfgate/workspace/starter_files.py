@@ -50,7 +50,7 @@ _MORE = (
 )
 _PURPOSES = {
     "usual": "",
-    "cost": "The cost of a step: its mean includes the stalls, which a median ignores. ",
+    "cost": "The cost: a mean includes the stalls, which a median ignores. ",
     "sum": "The time of all calls in a step: both more calls and slower calls count. ",
     "budget": "A budget: no run may be slower, whatever the baseline is, so approved changes cannot add up for ever. ",
 }
