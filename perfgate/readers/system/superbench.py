@@ -5,8 +5,9 @@
       "result": {"return_code": [0], "fp32_train_step_time": [83.8]}, "reduce_op": {...}}]
 
 Source: microsoft/superbenchmark 0.12 `superbench/runner/runner.py`, `benchmarks/result.py`, and the tables of units in
-`docs/user-tutorial/benchmarks`. The metric is the printed name, with the rank behind `:` as label, and the label `node`
-if the file has several nodes. A benchmark that ran several times has the number of the run in its name.
+`docs/user-tutorial/benchmarks`. The metric is the printed name, with the rank behind `:` and the node as labels.
+The summary of one node, `results-summary.json`, has no node: give it to compare different nodes. A benchmark that ran
+several times has the number of the run in its name.
 
 | names | unit |
 |---|---|
@@ -78,13 +79,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
             run.say(problem.severity, problem.message, source.moved(problem.at))
         if not loaded.problems:
             documents.append((loaded.data, line, source))
-    nodes = {str(mapping(data).get("node")) for data, _, _ in documents if "node" in mapping(data)}
     for data, _, source in documents:
         run.json = source
         if isinstance(data, list):
             _rank(run, data)
         else:
-            _summary(run, mapping(data), several=len(nodes) > 1)
+            _summary(run, mapping(data))
         source.report_waiting()
     return (run.run(),)
 
@@ -99,9 +99,9 @@ def _documents(file: InputFile) -> Iterator[tuple[int, str]]:
         yield 1, text
 
 
-def _summary(run: RunBuilder, data: Mapping[str, Any], *, several: bool) -> None:
+def _summary(run: RunBuilder, data: Mapping[str, Any]) -> None:
     """Add the results of one node."""
-    labels = {"node": str(data["node"])} if several and "node" in data else {}
+    labels = {"node": str(data["node"])} if "node" in data else {}
     for name, value in data.items():
         if name != "node":
             found = _RANK.fullmatch(name)
