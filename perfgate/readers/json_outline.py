@@ -129,6 +129,7 @@ benchmark_action = _rule("with the 'unit' and 'value' of github-action-benchmark
 torchbench = _rule("with the 'metrics' of TorchBench", "environ.pytorch_git_version", "metrics={")
 
 #: Measures that Bencher knows.
+_BENCHER_VALUES = ("value", "lower_value", "upper_value")
 _BENCHER = ("latency", "throughput", "build-time", "file-size", "instructions", "estimated-cycles", "allocated")
 
 
@@ -137,7 +138,9 @@ def bencher(outline: JsonOutline) -> str | None:
     measures = [path[:2] for path, token in outline.tokens.items() if len(path) == 3 and path[2] == "value"]
     known = any(measure in _BENCHER or outline.has(name, measure, "lower_value") for name, measure in measures)
     whole = all(token == "{" for path, token in outline.tokens.items() if len(path) < 3)
-    return "a JSON document of Bencher's measures" if known and whole and ("*",) not in outline.tokens else None
+    only = all(path[2] in _BENCHER_VALUES for path in outline.tokens if len(path) == 3)  # a `unit` is of another tool
+    found = known and whole and only and ("*",) not in outline.tokens
+    return "a JSON document of Bencher's measures" if found else None
 
 
 def pytorch_hud(outline: JsonOutline) -> str | None:

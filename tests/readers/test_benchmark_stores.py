@@ -80,6 +80,12 @@ def test_bencher_without_a_value(document, problem):
     assert problem in errors(run_of(json.dumps(document)))[0]
 
 
+def test_a_home_made_file_with_units_is_not_benchers():
+    """Its latency would be read as ns."""
+    run = run_of(json.dumps({"a": {"latency": {"value": 12.5, "unit": "ms"}}}))
+    assert (run.format, run.series) == ("unknown", ())
+
+
 def hud(**more):
     benchmark = {"name": "TorchAO benchmark", "mode": "inference", "dtype": "int8wo"}
     return {
