@@ -8,7 +8,7 @@ import numpy as np
 
 from perfgate.core.call_trees import CallNode, NodeKind
 from perfgate.readers.torch_trace.breakdown import Intervals, measure_within
-from perfgate.readers.torch_trace.event_fields import Float64, Int64
+from perfgate.readers.torch_trace.event_fields import Float64, Int64, Mask
 from perfgate.readers.torch_trace.steps import Steps
 
 #: Real programs have hundreds to a few thousand places; the calls of others count for their callers.
@@ -16,6 +16,9 @@ MOST_NODES = 8_000
 #: The steps of a longer trace are joined to this number of groups.
 MOST_GROUPS = 64
 Name = tuple[str, NodeKind]
+#: More than the number of any name.
+_WIDTH = 1 << 32
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
@@ -25,17 +28,28 @@ class CallNodes:
     steps: Steps
     nodes: list[CallNode] = field(default_factory=lambda: [CallNode("step", "step", -1)])
     names: list[Name] = field(default_factory=list)
-    #: The first call of each node in a step: its thread, its time, and the time since its step began, in ns.
-    first: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    #: The first call of each node in a step, (MOST_NODES,): its time (_NEVER without one), the time since its step
+    #: began, both in ns, and its thread.
+    first_time: Int64 = field(default_factory=lambda: np.full(MOST_NODES, _NEVER))
+    first_offset: Int64 = field(default_factory=lambda: np.zeros(MOST_NODES, np.int64))
+    first_thread: Int64 = field(default_factory=lambda: np.full(MOST_NODES, -1))
     #: Sums by node and group of steps: calls, ns of calls, ns of the step. Tables grow with the nodes.
     _sums: dict[str, Int64] = field(default_factory=dict)
     _numbers: dict[Name, int] = field(default_factory=dict)
-    _places: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: The nodes by caller and name: keys in ascending order, and their nodes.
+    _keys: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    _places: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def groups(self) -> int:
         """The number of groups of steps."""
         return min(len(self.steps), MOST_GROUPS)
+
+    @property
+    def has_calls(self) -> Mask:
+        """True for the nodes with a call in a step, (nodes,)."""
+        found: Mask = self.first_time[: len(self.nodes)] < _NEVER
+        return found
 
     def name(self, text: str, kind: NodeKind) -> int:
         """The number of a name."""
@@ -46,14 +60,7 @@ class CallNodes:
 
     def child(self, parent: int, name: int) -> int:
         """The node of a name below a node; the node itself if there are too many."""
-        known = self._places.get((parent, name))
-        if known is not None:
-            return known
-        if len(self.nodes) >= MOST_NODES:
-            return parent
-        self.nodes.append(CallNode(*self.names[name], parent))
-        self._places[parent, name] = len(self.nodes) - 1
-        return len(self.nodes) - 1
+        return int(self.children(np.array([parent]), np.array([name]))[0])
 
     def range_of(self, node: int) -> int:
         """The innermost range at or above a node, or the step."""
@@ -62,11 +69,28 @@ class CallNodes:
         return node
 
     def children(self, parents: Int64, names: Int64) -> Int64:
-        """The nodes of names below nodes; all arrays (n,)."""
-        width = len(self.names)
-        pairs, inverse = np.unique(parents * width + names, return_inverse=True)
-        found = [self.child(*divmod(pair, width)) for pair in pairs.tolist()]
-        return np.array(found, np.int64)[inverse]
+        """The nodes of names below nodes; all arrays (n,). Of too many nodes, the last ones are their callers."""
+        keys = parents * _WIDTH + names
+        at = np.searchsorted(self._keys, keys)
+        is_known = at < len(self._keys)
+        is_known[is_known] = self._keys[at[is_known]] == keys[is_known]
+        if not is_known.all():
+            self._add_nodes(np.unique(keys[~is_known]))
+            at = np.searchsorted(self._keys, keys)
+        return self._places[at]
+
+    def _add_nodes(self, keys: Int64) -> None:
+        """Add the nodes of keys that are not known."""
+        found = []
+        for parent, name in zip((keys // _WIDTH).tolist(), (keys % _WIDTH).tolist(), strict=True):
+            if len(self.nodes) >= MOST_NODES:
+                found.append(parent)
+                continue
+            found.append(len(self.nodes))
+            self.nodes.append(CallNode(*self.names[name], parent))
+        keys, places = np.concatenate([self._keys, keys]), np.concatenate([self._places, np.array(found, np.int64)])
+        order = np.argsort(keys)
+        self._keys, self._places = keys[order], places[order]
 
     def add_calls(self, nodes: Int64, step: Int64, start: Int64, duration: Int64, thread: int) -> None:
         """Count calls: their nodes, the index of their step (-1: none), start and duration in ns; all (n,)."""
@@ -74,11 +98,12 @@ class CallNodes:
         nodes, step, start, duration = nodes[inside], step[inside], start[inside], duration[inside]
         self._add("counts", nodes, step, np.ones(len(nodes), np.int64))
         self._add("busy", nodes, step, duration)
-        found, at = np.unique(nodes, return_index=True)
-        offset = start[at] - self.steps.starts[step[at]]
-        for node, *call in zip(found.tolist(), start[at].tolist(), offset.tolist(), strict=True):
-            if node not in self.first or call[0] < self.first[node][1]:
-                self.first[node] = (thread, call[0], call[1])
+        earlier = np.flatnonzero(start < self.first_time[nodes])
+        earlier = earlier[np.argsort(-start[earlier], kind="stable")]  # the last of several assignments counts
+        nodes, start, step = nodes[earlier], start[earlier], step[earlier]
+        self.first_time[nodes] = start
+        self.first_offset[nodes] = start - self.steps.starts[step]
+        self.first_thread[nodes] = thread
 
     def add_wall(self, nodes: Int64, callers: Int64, low: Int64, high: Int64, free: Intervals) -> None:
         """Give nodes the free parts of the steps in [low, high), and take them from their callers (-1: none)."""

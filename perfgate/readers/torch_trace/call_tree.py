@@ -37,8 +37,7 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
     calls = add_host_calls(tables, nodes, union(device.start, device.end), asked)
     _add_device(tables, nodes, calls.launchers)
     count = len(nodes.nodes)
-    first = np.full(count, np.inf)
-    first[list(nodes.first)] = np.array([offset for *_, offset in nodes.first.values()], np.float64) / _SECOND
+    first = np.where(nodes.has_calls, nodes.first_offset[:count] / _SECOND, np.inf)
     live_bytes = np.bincount(calls.answers, made.size[live].astype(np.float64), count).astype(np.float64)
     return CallTree(
         rank,
@@ -140,10 +139,9 @@ def _with_sources(nodes: CallNodes, frames: Frames) -> tuple[CallNode, ...]:
     for thread in np.unique(frames.thread).tolist():
         rows = np.flatnonzero(frames.thread == thread)
         spans = nest(frames.start[rows], frames.end[rows], frames.name[rows].astype(np.int64))
-        called = [(node, time) for node, (where, time, _) in nodes.first.items() if where == thread]
-        times = np.array([time for _, time in called], np.int64)
-        at = spans.running_at(times)
-        for (node, _), position in zip(called, at.tolist(), strict=True):
+        called = np.flatnonzero(nodes.has_calls & (nodes.first_thread[: len(found)] == thread))
+        at = spans.running_at(nodes.first_time[called])
+        for node, position in zip(called.tolist(), at.tolist(), strict=True):
             if position >= 0:
                 name = int(frames.name[rows[spans.rows[position]]])
                 found[node] = replace(found[node], source=frames.names.texts[name])

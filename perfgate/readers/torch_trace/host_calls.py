@@ -23,8 +23,9 @@ from perfgate.readers.torch_trace.nesting import Nest, nest
 from perfgate.readers.torch_trace.steps import Steps
 from perfgate.readers.torch_trace.tables import ANNOTATION, PYTHON, Host, Ids
 
-#: The number of slices of time.
+#: The most slices of time, and about how many calls a slice has.
 _SLICES = 16
+_SLICE_CALLS = 75_000
 _OUTSIDE_FIRST: tuple[NodeKind, ...] = ("range", "loader", "collective", "operator", "runtime")
 #: The beginning of the names of what the thread of the backward pass runs, for the thread that called backward.
 _AUTOGRAD = "autograd::engine::"
@@ -98,7 +99,8 @@ def _slices(tables: EventTables, steps: Steps) -> Iterator[tuple[int, int]]:
     starts = [table.start for table in (tables.host, tables.runtime) if len(table.start)] + [steps.starts]
     low = min(int(start.min()) for start in starts)
     high = max(*(int(start.max()) for start in starts), int(steps.ends.max())) + 1
-    limits = [low + (high - low) * at // _SLICES for at in range(_SLICES + 1)]
+    count = min(_SLICES, 1 + sum(len(table.start) for table in (tables.host, tables.runtime)) // _SLICE_CALLS)
+    limits = [low + (high - low) * at // count for at in range(count + 1)]
     return pairwise(limits)
 
 
