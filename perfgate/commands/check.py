@@ -40,7 +40,7 @@ from perfgate.judge.same_measurements import same_measurements
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.sentence import glob_matches
+from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
 from perfgate.workspace.rule_source import policy_source, read_rules
@@ -74,7 +74,10 @@ def check(request: CheckRequest) -> Report:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
         found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
         return with_outcome(found, at_least=2)
-    runs = inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=ruleset.conditions)
+    compares = any(isinstance(clause.asks, ChangeClause) for rule in ruleset.rules for clause in rule.clauses)
+    runs = inputs.read_runs(
+        options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, with_calls=compares
+    )
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     accept = _acceptance(options, source.ref, head)
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)

@@ -20,7 +20,7 @@ _TOP = 10
 
 def inspect(options: CommandOptions, *, with_values: bool = False) -> tuple[list[RunSummary], int]:
     """Return a summary of every run, and the exit code: 3 for a run without metrics or with an error-level problem."""
-    runs = read_runs(options.runs, options.format, options.trace_mode, as_given=True)
+    runs = read_runs(options.runs, options.format, options.trace_mode, as_given=True, with_calls=False)
     bad = any(not run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
     return [_summary(run, with_values) for run in runs], 3 if bad else 0
 

@@ -31,7 +31,9 @@ class SelfTest:
 def selftest(options: CommandOptions) -> SelfTest:
     """Test every rule; nothing is written. Raises Refused for mistakes in the rules and for unreadable runs."""
     ruleset = read_ruleset(policy_source(options.policy_ref, options.policy_commit), options.rules, options.suite)
-    runs = inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=ruleset.conditions)
+    runs = inputs.read_runs(
+        options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, with_calls=False
+    )
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     found = [problem for run in runs for problem in run.problems] + clashes
     wrong = [problem for problem in found if problem.severity == "error"]

@@ -57,6 +57,8 @@ class Source:
     trace_mode: TraceMode = "corrected"
     #: The names of more fields of results that are conditions, from the rule files.
     conditions: Sequence[str] = ()
+    #: False if nobody asks for the call tree of a trace.
+    with_calls: bool = True
 
 
 class InputFile:

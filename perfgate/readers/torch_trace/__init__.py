@@ -55,7 +55,8 @@ def read(document: InputFile) -> tuple[Run, ...]:
     for remark in steps.remarks if steps else ["the trace has no host operators: step.* and gpu.* are not available"]:
         run.say("warning", remark)
     run.facts |= {"trace_mode": mode} if steps else {}
-    trees = (call_tree(tables, steps, make.labels.get("rank", "")),) if steps else ()
+    asked = steps if document.source.with_calls else None
+    trees = (call_tree(tables, asked, make.labels.get("rank", "")),) if asked else ()
     of_steps = make.of_steps(steps) if steps else ()
     others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(of_steps, *others)}

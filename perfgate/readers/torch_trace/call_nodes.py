@@ -86,8 +86,9 @@ class CallNodes:
             if len(self.nodes) >= MOST_NODES:
                 found.append(parent)
                 continue
+            text, kind = self.names[name]
             found.append(len(self.nodes))
-            self.nodes.append(CallNode(*self.names[name], parent))
+            self.nodes.append(CallNode(text, kind, parent))
         keys, places = np.concatenate([self._keys, keys]), np.concatenate([self._places, np.array(found, np.int64)])
         order = np.argsort(keys)
         self._keys, self._places = keys[order], places[order]
