@@ -214,7 +214,7 @@ def _not_stored(rows: Contents) -> list[str]:
     lines = []
     if rows.shortened:
         names = listed(list(rows.shortened))
-        lines.append(f"  of {names}, only some ranks have samples, the others a summary: a run has at most 1 MiB")
+        lines.append(f"  of {names}, only some ranks have samples, the others a summary, to keep the file small")
     if rows.left_out:
         count, names = plural(len(rows.left_out), "metric"), listed(list(rows.left_out))
         lines.append(f"  left out, because there is no room: {count} ({names}); name one in a rule to keep it")

@@ -1,7 +1,8 @@
 """The content of a stored run: samples of the metrics that rules name, a call tree, and a summary of everything else.
 
-A stored run is at most MOST_BYTES long. If the samples of the named metrics do not fit, the largest metrics have
-samples only of the ranks that represent the run (the slowest, the median and the fastest), and then summaries alone.
+A stored run is at most MOST_BYTES long, and that of a trace USUAL_BYTES, if its named metrics allow it. If the samples
+of the named metrics do not fit, the largest metrics have samples only of the ranks that represent the run (the slowest,
+the median and the fastest), and then summaries alone.
 The call tree of a trace is next: it shrinks until it fits. The other metrics get what is left of USUAL_BYTES (of
 MOST_BYTES if the named ones need more than half of that), the largest times first. The file has the number of those
 that were left out.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -179,7 +181,7 @@ def contents(run: Run, wanted: Wanted) -> Contents:
         rest = {m: one for m, one in members.items() if m not in of_rules}
         named += [_Metric(key, of_rules, wanted)] if of_rules else []
         others += [_Metric(key, rest, wanted)] if rest else []
-    chosen, shortened = _fitting(named, wanted.most_bytes - wanted.head_bytes)
+    chosen, shortened = _beside_a_tree(named, run, wanted)
     used = sum(rows.size for rows in chosen)
     tree = _call_tree(run, wanted, used)
     filled, left_out = _filled(others, wanted, used, len(msgspec.json.encode(tree)))
@@ -204,6 +206,19 @@ def _call_tree(run: Run, wanted: Wanted, used: int) -> str | None:
     most = min(_TREE_BYTES, wanted.most_bytes - wanted.head_bytes - used)
     usual = USUAL_BYTES - wanted.head_bytes - used
     return write_tree(run.call_trees, min(most, max(usual, _LEAST_TREE)))
+
+
+def _beside_a_tree(named: Sequence[_Metric], run: Run, wanted: Wanted) -> tuple[list[_Rows], tuple[str, ...]]:
+    """Return the rows of the named metrics, in what a call tree leaves of USUAL_BYTES if that is enough.
+
+    Raises TooLarge if they do not fit even without a tree.
+    """
+    most = wanted.most_bytes - wanted.head_bytes
+    usual = USUAL_BYTES - _LEAST_TREE - wanted.head_bytes
+    if run.call_trees and usual < most:
+        with suppress(TooLarge):
+            return _fitting(named, usual)
+    return _fitting(named, most)
 
 
 def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[str, ...]]:
@@ -237,7 +252,9 @@ def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) ->
     named, tree : the bytes of the named metrics and of the call tree.
     """
     chosen: dict[Key, _Rows] = {}
-    used, usual = named + tree, USUAL_BYTES if named < USUAL_BYTES // 2 else MOST_BYTES
+    used = named + tree
+    is_usual = named < USUAL_BYTES // 2 or (tree and wanted.head_bytes + used <= USUAL_BYTES)
+    usual = USUAL_BYTES if is_usual else MOST_BYTES
     room = min(wanted.most_bytes, usual) - wanted.head_bytes - used
     ordered = _by_time(others)
     for metric in ordered:

@@ -7,15 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from conftest import Done, write_rules
 from made_traces import GPU_JOB, Job, write
 from test_causes import CASES, runs_of, shown
 
+from perfgate.baselines.contents import Wanted, contents
 from perfgate.baselines.stored_trees import StoredTrees, read_tree, write_tree
 from perfgate.causes.find import find_causes
 from perfgate.causes.merged import with_pools
+from perfgate.core import Key, Run, Series
 from perfgate.core.call_trees import CallNode, CallTree
 
 Command = Callable[..., Done]
@@ -87,6 +90,21 @@ def test_a_tree_shrinks_until_it_fits(ranks: int, nodes: int, room: int) -> None
     assert len(tree.ranks) == ranks
     by_rank = {rank: float(wall.sum()) for rank, wall in (tree.rank_wall or {}).items()}
     assert max(by_rank, key=lambda rank: by_rank[rank]) == str(ranks // 2)
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(64, 800), (1024, 60)])
+def test_the_stored_run_of_a_trace_has_at_most_half_a_mebibyte(ranks: int, nodes: int) -> None:
+    values = np.random.default_rng(1).normal(0.1, 0.01, (3, ranks, 30))
+    series = [
+        Series(Key.of(f"range.part{part}", rank=str(rank)), "s", "samples", values[part, rank], np.arange(30))
+        for part in range(3)
+        for rank in range(ranks)
+    ]
+    run = Run("new", "torch-trace", tuple(series), call_trees=_large(ranks, nodes))
+    found = contents(run, Wanted(lambda key: key.metric != "range.part2", lambda key: True, lambda metric: ("median",)))
+    assert found.call_tree is not None
+    rows = [found.call_tree, found.series, found.summaries]
+    assert sum(len(msgspec.json.encode(row)) for row in rows) + (16 << 10) <= 512 << 10
 
 
 def test_nothing_is_stored_where_nothing_fits() -> None:
@@ -178,8 +196,6 @@ def test_a_base_without_trees_says_how_to_get_causes(perfgate: Command, folder: 
 
 def _without_trees(folder: Path) -> None:
     """Make the stored runs those of an older version."""
-    import msgspec
-
     from perfgate.baselines.files import STORED_RUN
 
     for path in (folder / "baselines").rglob("*.json"):
