@@ -138,12 +138,27 @@ def _alike(runs: list[CallTree]) -> list[CallTree]:
     return [in_groups(run, groups) for run in runs]
 
 
+def _not_recorded(alignment: Alignment) -> str | None:
+    """The reason if one side lacks a kind of events: it was recorded otherwise, or failed to record them."""
+    sides = ("base", alignment.base), ("new", alignment.new)
+    lacks: dict[str, list[str]] = {}
+    for kind in ("kernel", "runtime"):
+        chosen = np.array([node.kind == kind for node in alignment.nodes], bool)
+        lacks[kind] = [name for name, side in sides if not side.counts[chosen].any()]
+    for kind, what in (("kernel", "kernels"), ("runtime", "calls of the runtime")):
+        if len(lacks[kind]) == 1 and (kind == "kernel" or not lacks["kernel"]):
+            return f"no causes: the {lacks[kind][0]} side has no {what}, and the other has: record both in the same way"
+    return None
+
+
 def obstacle_to_causes(alignment: Alignment) -> str | None:
     """The reason why the two sides cannot be compared, or None."""
     if not max(float(side.wall.max(initial=0.0)) for side in (alignment.base, alignment.new)) < _LARGEST_S:
         return "no causes: a time is too large to be one"
     if not alignment.steps_agree:
         return "no causes: only one side has steps (profiler.step()), so their calls cannot be compared"
+    if (missing := _not_recorded(alignment)) is not None:
+        return missing
     program = np.array([node.kind in ("range", "operator", "loader", "collective") for node in alignment.nodes], bool)
     calls = [side.counts.sum(axis=1)[program] for side in (alignment.base, alignment.new)]
     shared = (calls[0] > 0) & (calls[1] > 0)

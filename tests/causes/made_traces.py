@@ -47,6 +47,8 @@ class Job:
     gpu: str = "NVIDIA H100"
     #: Ranks whose kernels need longer, and by how much: {1: 1.2}.
     slow: tuple[tuple[int, float], ...] = ()
+    #: Categories of events that the profiler does not record.
+    unrecorded: tuple[str, ...] = ()
 
     def but(self, **changes: Any) -> Job:
         """The same job with other settings."""
@@ -189,6 +191,8 @@ class _Machine:
         self.events[rank].append(event)
 
     def _add(self, rank: int, cat: str, name: str, start: float, end: float, args: Any = None, tid: str = "1") -> None:
+        if cat in self.job.unrecorded:
+            return
         start, end = round(start, 3), round(end, 3)
         event = {"ph": "X", "cat": cat, "name": name, "tid": tid, "ts": start, "dur": round(end - start, 3)}
         self.events[rank].append(event | ({"args": args} if args else {}))

@@ -61,6 +61,9 @@ CASES: dict[str, tuple[Job, Job]] = {
     "other-steps": (GPU_JOB, GPU_JOB.but(steps=9)),
     "without-steps": (GPU_JOB.but(marks_steps=False), GPU_JOB.but(marks_steps=False)),
     "steps-on-one-side": (GPU_JOB, GPU_JOB.but(marks_steps=False)),
+    "host-only": (GPU_JOB, GPU_JOB.but(unrecorded=("kernel", "cuda_runtime"))),
+    "kernels-not-recorded": (GPU_JOB.but(unrecorded=("kernel",)), GPU_JOB),
+    "launches-not-recorded": (GPU_JOB, GPU_JOB.but(unrecorded=("cuda_runtime",))),
     "nothing-in-common": (GPU_JOB, _EVERYTHING_LOST),
 }
 

@@ -20,6 +20,7 @@ from perfgate.causes.find import find_causes
 from perfgate.causes.merged import with_pools
 from perfgate.core import Key, Run, Series
 from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.workspace.inputs import read_runs
 
 Command = Callable[..., Done]
 
@@ -64,6 +65,16 @@ def test_pooled_calls_never_appear(job: Job, kinds: list[str], share: float, tmp
         assert [cause.kind for cause in found.causes] == kinds
         explained = sum(cause.change_per_step for cause in found.causes)
         assert explained + found.rest == pytest.approx(found.new_step - found.base_step)
+
+
+@pytest.mark.parametrize("part", [0.9, 0.3])
+def test_a_cut_trace_has_no_invented_causes(part: float, tmp_path: Path) -> None:
+    (base,) = runs_of(GPU_JOB, tmp_path / "base")
+    trace = write(GPU_JOB.but(seed=101), tmp_path / "new") / "rank0.json"
+    text = trace.read_text(encoding="utf-8")
+    trace.write_text(text[: int(part * len(text))], encoding="utf-8")
+    (new,) = read_runs([str(trace)])
+    assert find_causes([stored(tuple(base.call_trees))], [new.call_trees]).causes == ()
 
 
 def _large(ranks: int, nodes: int) -> tuple[CallTree, ...]:
