@@ -58,7 +58,8 @@ def approve(
 def add(options: CommandOptions, by: str | None, rotate: bool, merged: str | None, keep_all: bool) -> int:
     """Add unchanged runs to the current level. Runs that fail their own rules are refused.
 
-    A run that is stored already gets what it lacks: samples of metrics that rules name now, summaries of others.
+    A run that is stored already gets what it lacks: samples of metrics that rules name now, summaries of
+    others, and the call tree of a trace.
 
     \b
     Example: perfgate baseline add train.log

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import msgspec
 import numpy as np
 import pytest
@@ -186,6 +187,15 @@ def test_a_check_that_passes_decodes_no_tree(perfgate: Command, folder: Path, mo
     monkeypatch.setattr("perfgate.baselines.stored_trees.read_tree", lambda text: pytest.fail("decoded"))
     done = perfgate("check", "new", "--json", "report.json")
     assert (done.code, "causes" in json.loads((folder / "report.json").read_text())) == (0, False)
+
+
+def test_a_stored_trace_has_the_form_of_the_schema(perfgate: Command, folder: Path) -> None:
+    _approved(perfgate, folder, "step.time within 5% of baseline")
+    schema = json.loads(perfgate("schema", "baseline").out)
+    for path in (folder / "baselines").rglob("*.json"):
+        jsonschema.validate(json.loads(path.read_text()), schema)
+    assert schema["properties"]["call_tree"]["type"] == "string"
+    assert perfgate("baseline", "verify").code == 0
 
 
 def test_add_completes_a_run_that_has_no_tree(perfgate: Command, folder: Path) -> None:
