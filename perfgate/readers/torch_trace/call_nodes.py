@@ -14,7 +14,7 @@ from perfgate.readers.torch_trace.steps import Steps
 #: Real programs have hundreds to a few thousand places; the calls of others count for their callers.
 MOST_NODES = 8_000
 #: The steps of a longer trace are joined to this number of groups.
-MOST_GROUPS = 64
+MOST_GROUPS = 32
 Name = tuple[str, NodeKind]
 #: More than the number of any name.
 _WIDTH = 1 << 32
