@@ -74,10 +74,7 @@ def check(request: CheckRequest) -> Report:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
         found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
         return with_outcome(found, at_least=2)
-    compares = any(isinstance(clause.asks, ChangeClause) for rule in ruleset.rules for clause in rule.clauses)
-    runs = inputs.read_runs(
-        options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, with_calls=compares
-    )
+    runs = _read(options, ruleset)
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     accept = _acceptance(options, source.ref, head)
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
@@ -127,6 +124,13 @@ def check(request: CheckRequest) -> Report:
         causes=causes,
     )
     return with_outcome(found)
+
+
+def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
+    """Read the new runs; traces with their calls, if anything is compared that may need a cause."""
+    compares = any(isinstance(clause.asks, ChangeClause) for rule in ruleset.rules for clause in rule.clauses)
+    names = ruleset.conditions
+    return inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=names, with_calls=compares)
 
 
 def _acceptance(options: CommandOptions, ref: str | None, head: str | None) -> Acceptance:
