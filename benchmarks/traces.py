@@ -29,6 +29,9 @@ GOALS = {
     "json_to_inspect": "a bare json.loads against it",
     "memory": "its peak resident memory with the smaller one; the goal is 0.35 of the file and 60 MiB",
     "memory_growth": "how much more of it the larger one needs; the goal is at most 70 MiB",
+    "calls": "reading the smaller one with its call tree against without; the goal is at most 1.3",
+    "calls_of_larger": "the same of the larger one",
+    "memory_with_calls": "the peak resident memory of reading the smaller one with its call tree",
     "time_growth": "how many times the time per byte of the larger one; the goal is at most 1.3",
 }
 
@@ -198,12 +201,20 @@ def inspect(path: Path) -> list[str]:
     return [sys.executable, "-m", "perfgate", "inspect", "--json", str(path)]
 
 
+def read(path: Path, *, with_calls: bool) -> list[str]:
+    """A program that reads a trace, with or without its call tree."""
+    program = f"from perfgate.workspace.inputs import read_runs; read_runs([{str(path)!r}], with_calls={with_calls})"
+    return [sys.executable, "-c", program]
+
+
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, tuple[float, str]]:
     """Every figure, with its unit."""
     small, large = folder / "small.json", folder / "large.json"
     write_trace(small, options.megabytes)
     write_trace(large, 3 * options.megabytes)
     commands = {"small": inspect(small), "inspect": inspect(large), **rivals(large, options)}
+    for name, path in (("calls", small), ("calls_of_larger", large)):
+        commands |= {name: read(path, with_calls=True), f"no_{name}": read(path, with_calls=False)}
     times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(options.repeat):
         for name, command in commands.items():
@@ -216,6 +227,8 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, tuple[float,
         **{f"{name}_to_inspect": (median[name] / median["inspect"], "x") for name in rivals(large, options)},
         "memory": (memory[0], "B"),
         "memory_growth": (memory[1] - memory[0], "B"),
+        **{name: (median[name] / median[f"no_{name}"], "x") for name in ("calls", "calls_of_larger")},
+        "memory_with_calls": (peak(read(small, with_calls=True)), "B"),
         "time_growth": (per_byte[1] / per_byte[0], "x"),
     }
 
