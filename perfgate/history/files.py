@@ -114,9 +114,9 @@ class MonthColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         """Return whether the columns have one length, and their positions and units exist."""
         size = len(self.values)
         lists = (self.at, self.errors, self.n, self.n_effective)
-        places = range(runs) if self.at is None else self.at
-        whole = all(one is None or len(one) == size for one in lists) and len(places) == size
-        return whole and self.unit in BASE_UNITS and all(0 <= place < runs for place in places)
+        whole = all(one is None or len(one) == size for one in lists)
+        is_placed = size == runs if self.at is None else all(0 <= place < runs for place in self.at)
+        return whole and is_placed and self.unit in BASE_UNITS
 
 
 class MonthFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -43,16 +43,12 @@ def joined(history: StoredHistory, renames: Mapping[str, str]) -> StoredHistory:
 
 
 def _joined(newer: HistoryColumn, older: HistoryColumn) -> HistoryColumn:
-    places = [*newer.at, *older.at]
-    rows: dict[int, int] = {}
-    for row, place in enumerate(places):
-        rows.setdefault(place, row)
-    order = [rows[place] for place in sorted(rows)]
+    at, rows = np.unique(np.concatenate((newer.at, older.at)), return_index=True)
     values, errors, n_effective, n = (
-        np.concatenate(pair)[order]
+        np.concatenate(pair)[rows]
         for pair in zip(*((c.values, c.errors, c.n_effective, c.n) for c in (newer, older)), strict=True)
     )
-    return replace(newer, at=tuple(sorted(rows)), values=values, errors=errors, n_effective=n_effective, n=n)
+    return replace(newer, at=at, values=values, errors=errors, n_effective=n_effective, n=n)
 
 
 def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> Iterator[str]:

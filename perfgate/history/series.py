@@ -18,6 +18,7 @@ from perfgate.core import Problem, fact_text
 from perfgate.core.run_history import ApprovedLevel, ChangePoint, CommitLine, HistoryChange, HistoryRun, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.store import HistoryColumn, StoredHistory
+from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.change_points import find_change_points
 
 #: A change went away if a later level keeps at most this share of it.
@@ -69,29 +70,37 @@ def series_of(
 ) -> tuple[list[HistorySeries], list[str]]:
     """Return the series of a history, sorted by name, and notes about their order."""
     order = order_of(history.runs, line)
-    rank = {place: i for i, place in enumerate(order.places)}
-    return [_ordered(history, column, rank, line, levels) for column in history.series], list(order.notes)
+    rank = np.full(len(history.runs), -1, dtype=np.int64)
+    rank[list(order.places)] = np.arange(len(order.places))
+    known: dict[bytes, tuple[HistoryRun, ...]] = {}  # most series have the same runs
+    return [_ordered(history, column, rank, line, levels, known) for column in history.series], list(order.notes)
 
 
 def _ordered(
     history: StoredHistory,
     column: HistoryColumn,
-    rank: dict[int, int],
+    rank: IntArray,
     line: CommitLine | None,
     levels: Sequence[ApprovedLevel],
+    known: dict[bytes, tuple[HistoryRun, ...]],
 ) -> HistorySeries:
-    rows = sorted((row for row, at in enumerate(column.at) if at in rank), key=lambda row: rank[column.at[row]])
-    runs = tuple(history.runs[column.at[row]] for row in rows)
+    """Return a series in the order of `rank`; -1 is a run that is left out."""
+    own = rank[column.at]
+    rows = np.argsort(own, kind="stable")[int((own < 0).sum()) :]
+    places = column.at[rows]
+    if (name := places.tobytes()) not in known:
+        known[name] = tuple(history.runs[place] for place in places.tolist())
+    runs = known[name]
     values, errors, n_effective, n = (
         numbers[rows] for numbers in (column.values, column.errors, column.n_effective, column.n)
     )
     points = find_change_points(values, errors=errors, better=column.better)
-    newest = rank[column.at[rows[-1]]] if rows else -1
+    newest = int(own[rows[-1]]) if len(rows) else -1
     found = HistorySeries(
         *(history.suite, history.environment, column.name, column.unit, column.better, column.kind),
         *(runs, values, errors, n_effective, n),
         tuple(_changes(points, runs, column.name.key.metric, line, levels)),
-        len(rank) - 1 - newest,
+        int((rank >= 0).sum()) - 1 - newest,
         math.nan,
     )
     return replace(found, noise=_noise(found))

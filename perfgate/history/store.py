@@ -23,16 +23,8 @@ from perfgate.baselines.places import HISTORY, UnsafeName, environment_name
 from perfgate.baselines.stores import Store, WritableStore, write_file
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun, SeriesName
-from perfgate.history.files import (
-    HistoryFile,
-    MetricFilter,
-    decode,
-    month_file,
-    name_of,
-    places_of,
-    records_of,
-    run_file,
-)
+from perfgate.history.files import HistoryFile, MetricFilter, decode, month_file, name_of, records_of, run_file
+from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.distributions import FloatArray
 from perfgate.workspace.options import Refused
 
@@ -44,14 +36,14 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class HistoryColumn:
-    """One series of a stored history: a number for each run that has the metric, in no order."""
+    """One series of a stored history: a number for each run that has the metric, by time."""
 
     name: SeriesName
     unit: str
     better: Better
     kind: Kind
-    #: Positions in the runs of the history, (n,).
-    at: tuple[int, ...]
+    #: Positions in the runs of the history, ascending, (n,).
+    at: IntArray
     #: The values, and their standard errors and effective sample sizes (NaN if unknown), each (n,).
     values: FloatArray
     errors: FloatArray
@@ -126,7 +118,8 @@ def read(store: Store, suite: str, environment: str, wanted: MetricFilter | None
             here.append(at)
         _gather(file, here, columns)
     order = sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
-    new_place = {old: new for new, old in enumerate(order)}
+    new_place = np.empty(len(runs), dtype=np.int64)
+    new_place[order] = np.arange(len(runs))
     series = [rows.series(name, unit, new_place) for (name, unit), rows in sorted(columns.items())]
     return StoredHistory(
         *(suite, environment, identity, tuple(runs[i] for i in order), tuple(series)),
@@ -147,17 +140,13 @@ class _Gathered:
     n: list[int | None] = field(default_factory=list)
     n_effective: list[float | None] = field(default_factory=list)
 
-    def series(self, name: SeriesName, unit: str, new_place: dict[int, int]) -> HistoryColumn:
+    def series(self, name: SeriesName, unit: str, new_place: IntArray) -> HistoryColumn:
         """Return the series by time; of a run that was read twice, the first number."""
-        first = {new_place[at]: row for row, at in reversed(list(enumerate(self.at)))}
-        order = sorted(first)
-        rows = np.array([first[at] for at in order], dtype=np.int64)
+        at, rows = np.unique(new_place[np.array(self.at, dtype=np.int64)], return_index=True)
         values, errors, n_effective, n = (
             np.array(column, dtype=np.float64)[rows] for column in (self.values, self.errors, self.n_effective, self.n)
         )
-        return HistoryColumn(
-            *(name, unit, self.better, self.kind, tuple(order)), values, errors, n_effective, np.nan_to_num(n)
-        )
+        return HistoryColumn(name, unit, self.better, self.kind, at, values, errors, n_effective, np.nan_to_num(n))
 
 
 def _gather(file: HistoryFile, here: Sequence[int], columns: dict[tuple[SeriesName, str], _Gathered]) -> None:
@@ -165,7 +154,7 @@ def _gather(file: HistoryFile, here: Sequence[int], columns: dict[tuple[SeriesNa
     for metric, column in file.columns:
         rows = columns.setdefault((name_of(metric, column), column.unit), _Gathered(column.better, column.kind))
         nothing = [None] * len(column.values)
-        rows.at += [here[at] for at in places_of(column)]
+        rows.at += here if column.at is None else [here[at] for at in column.at]
         rows.values += column.values
         rows.errors += column.errors or nothing
         rows.n += column.n or nothing

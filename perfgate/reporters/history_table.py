@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise, takewhile
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -169,7 +169,7 @@ def _named(run: HistoryRun, line: CommitLine | None) -> str:
 
 def _line(values: Values, width: int, ascii_only: bool) -> str:
     """Return values as a line of bars, one for each run, or for the median of neighbours if there are too many."""
-    numbers = _medians([value for value in values.tolist() if not isnan(value)], width)
+    numbers = _medians(values, width)
     if not numbers:
         return ""
     ordered, bars = sorted(numbers), _ASCII_BARS if ascii_only else _BARS
@@ -180,11 +180,17 @@ def _line(values: Values, width: int, ascii_only: bool) -> str:
     return "".join(bars[round(place * (len(bars) - 1))] for place in places)
 
 
-def _medians(numbers: Sequence[float], width: int) -> list[float]:
-    if len(numbers) <= width:
-        return list(numbers)
-    edges = [round(i * len(numbers) / width) for i in range(width + 1)]
-    return [sorted(part)[len(part) // 2] for part in (numbers[a:b] for a, b in pairwise(edges))]
+def _medians(values: Values, width: int) -> list[float]:
+    """Return the values, or the upper median of each of `width` equal parts."""
+    if len(values) <= width:
+        return [float(value) for value in values]
+    edges = [round(i * len(values) / width) for i in range(width + 1)]
+    found = []
+    for start, end in pairwise(edges):
+        part = values[start:end].copy()
+        part.partition(len(part) // 2)
+        found.append(float(part[len(part) // 2]))
+    return found
 
 
 def _marks(one: HistorySeries, width: int, ascii_only: bool) -> str:

@@ -55,7 +55,7 @@ def partition(history: HistoryValues, candidates: IntArray) -> list[int]:
     best[0] = 0.0
     for j in range(1, len(bounds)):
         costs = best[:j] + cost[:j, j]
-        previous[j] = np.argmin(costs)
+        previous[j] = costs.argmin()
         best[j] = costs[previous[j]] + penalty
     points = []
     j = int(previous[-1])

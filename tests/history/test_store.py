@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Repository
+from conftest import Done, Repository
 from histories import filled, record, sha, steps, store_at
 
 from perfgate.baselines.stores import DirectoryStore, WritableStore, history_store_of, store_of
@@ -154,6 +155,17 @@ def test_a_damaged_file_is_named_and_left_out(folder: Path, how: str, is_month: 
     assert (problem.severity, problem.at.file) == ("error", victim.relative_to(folder).as_posix())
     assert len(found.series[0].runs) == (1 if is_month else len(NUMBERS) - 1)
     assert verify(store)[1] == [problem]
+
+
+def test_an_incomplete_history_says_so(folder: Path, perfgate: Callable[..., Done]) -> None:
+    filled(folder, NUMBERS)
+    victim = files(folder)[3]
+    victim.write_text("{")
+    for words in (["show"], ["forward"], ["export", "--to", "history.csv"]):
+        done = perfgate("history", *words)
+        assert (done.code, victim.name in done.err) == (3, True)
+        assert ("this history is incomplete: 1 file cannot be used" in done.out) == (words[0] != "export")
+    assert len(Path("history.csv").read_text().splitlines()) == len(NUMBERS)
 
 
 def test_a_file_of_another_environment_is_named(folder: Path) -> None:
