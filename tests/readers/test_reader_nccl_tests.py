@@ -4,7 +4,7 @@ import pytest
 from damage import check_changes, check_damage, check_pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import errors, run_of, said, values_of
+from reading import errors, run_of, runs_of, said, values_of
 
 TABLE = """\
 # Collective test starting: all_reduce_perf
@@ -50,9 +50,9 @@ def test_a_table():
     assert dict(run.environment) == {"gpu": "NVIDIA H100 80GB HBM3", "gpu_count": 2, "world_size": 2}
     assert values_of(run) == VALUES
     assert {series.key.metric: (series.kind, series.unit) for series in run.series} == {
-        "all_reduce.time": ("samples", "s"),
-        "all_reduce.algbw": ("samples", "B/s"),
-        "all_reduce.busbw": ("samples", "B/s"),
+        "all_reduce.time": ("value", "s"),
+        "all_reduce.algbw": ("value", "B/s"),
+        "all_reduce.busbw": ("value", "B/s"),
         "all_reduce.avg_busbw": ("value", "B/s"),
     }
 
@@ -225,5 +225,170 @@ def test_a_header_with_the_unit_of_the_size():
 
 def test_of_two_averages_none_is_taken_for_the_other():
     run = run_of(HEAD + "# Avg bus bandwidth    : 0.25\n" + HEAD + "# Avg bus bandwidth    : 0.5\n", "nccl-tests")
-    assert values_of(run)["collective.avg_busbw"] == [0.25e9]
-    assert "give each run its own file" in errors(run)[0]
+    assert values_of(run) == {
+        'collective.avg_busbw{section="1"}': [0.25e9],
+        'collective.avg_busbw{section="2"}': [0.5e9],
+    }
+    assert errors(run) == [
+        f"train.log:{line}: error: a table has no row that can be read: collective" for line in (1, 3)
+    ]
+
+
+UNITS = TABLE.splitlines(keepends=True)[9]
+
+
+def program(
+    name: str,
+    time: float,
+    ranks: int = 2,
+    settings: str = "agg iters: 1 graph: 0",
+    redop: str = "sum",
+    title: bool = True,
+):
+    """What one program of nccl-tests prints."""
+    devices = "".join(
+        f"#  Rank {i:2d} Group  0 Pid {7000 + i} on host device {i:2d} [0000:04:00] H100\n" for i in range(ranks)
+    )
+    row = f"     1048576        262144     float  {redop:>6}      -1   {time:.2f}   13.75   25.75      0"
+    row += "    76.50   13.50   25.50    N/A\n"
+    return (
+        (f"# Collective test starting: {name}_perf\n" if title else "")
+        + f"# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1048576 step: 2(factor) {settings}\n"
+        + "#\n# Using devices\n"
+        + devices
+        + HEAD
+        + UNITS
+        + row
+        + f"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {time / 2:.3f}\n#\n"
+        + (f"# Collective test concluded: {name}_perf\n" if title else "")
+    )
+
+
+def time_of(run, name, **labels):
+    text = ", ".join(f'{key}="{value}"' for key, value in sorted({"place": "out", "size": "1048576", **labels}.items()))
+    return values_of(run)[f"{name}.time{{{text}}}"]
+
+
+def test_programs_in_sequence_have_sections_with_their_own_name_and_average():
+    run = run_of(program("all_reduce", 70) + "\n" + program("all_gather", 40, redop="none") + program("alltoall", 90))
+    assert run.problems == ()
+    assert [time_of(run, name) for name in ("all_reduce", "all_gather", "alltoall")] == [[70e-6], [40e-6], [90e-6]]
+    assert values_of(run)["all_reduce.avg_busbw"] == [35e9]
+    assert values_of(run)["alltoall.avg_busbw"] == [45e9]
+    assert dict(run.environment) == {"gpu": "H100", "gpu_count": 2, "world_size": 2}
+
+
+def test_names_of_old_programs_are_those_in_the_lines_of_the_launcher():
+    text = "".join(
+        f"+ mpirun -np 2 /opt/nccl-tests/build/{name}_perf -b 1M -e 1M\n" + program(name, time, title=False)
+        for name, time in (("all_reduce", 70), ("reduce_scatter", 40))
+    )
+    run = run_of("for t in all_reduce_perf reduce_scatter_perf; do\n" + text)
+    assert run.problems == ()
+    assert (time_of(run, "all_reduce"), time_of(run, "reduce_scatter")) == ([70e-6], [40e-6])
+
+
+def test_sections_of_different_sizes_have_their_ranks_as_a_label():
+    run = run_of(program("all_reduce", 70, ranks=2) + program("all_reduce", 90, ranks=4))
+    assert "world_size" not in run.environment
+    assert (time_of(run, "all_reduce", ranks=2), time_of(run, "all_reduce", ranks=4)) == ([70e-6], [90e-6])
+    assert values_of(run)['all_reduce.avg_busbw{ranks="4"}'] == [45e9]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "label"),
+    [
+        ({"settings": "graph: 0"}, {"settings": "graph: 1"}, "graph"),
+        ({"settings": "agg iters: 1"}, {"settings": "agg iters: 4"}, "agg_iters"),
+    ],
+)
+def test_settings_that_differ_are_labels(one, other, label):
+    run = run_of(program("all_reduce", 70, **one) + program("all_reduce", 90, **other))
+    assert {series.key.label(label) for series in run.series} == {
+        value.split(": ")[1] for value in (*one.values(), *other.values())
+    }
+
+
+def test_variables_that_differ_are_labels():
+    text = "".join(
+        f"$ NCCL_ALGO={algo} ./all_reduce_perf -b 1M\n" + program("all_reduce", 70) for algo in ("Ring", "Tree")
+    )
+    assert {series.key.label("NCCL_ALGO") for series in run_of(text).series} == {"Ring", "Tree"}
+
+
+def test_equal_sections_are_runs():
+    runs = runs_of(program("all_reduce", 70) + program("all_gather", 40) + program("all_reduce", 71))
+    assert [time_of(run, "all_reduce") for run in runs] == [[70e-6], [71e-6]]
+    assert [run.partial for run in runs] == [False, True]
+
+
+def test_rows_that_differ_in_type_within_one_name():
+    half = program("all_reduce", 80).replace("float", " half")
+    run = run_of(program("all_reduce", 70) + half + program("all_gather", 40))
+    assert (time_of(run, "all_reduce", type="float"), time_of(run, "all_reduce", type="half")) == ([70e-6], [80e-6])
+    assert time_of(run, "all_gather") == [40e-6]
+
+
+PREFIXES = {
+    "mpirun": lambda line: "[1,0]<stdout>:" + line,
+    "mpirun, in pieces": lambda line: "[1,0]<stdout>:" + line.replace("      -1   ", "      -1[1,0]<stdout>:   "),
+    "srun": lambda line: "0: " + line,
+    "torchrun": lambda line: "[rank0]:" + line,
+    "kubernetes": lambda line: "2024-08-21T10:19:42.123456789Z " + line,
+    "pdsh": lambda line: "ip-10-0-0-4: " + line,
+    "kubernetes and mpirun": lambda line: "2024-08-21T10:19:42.1234Z [1,0]<stdout>:" + line,
+}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_tags_and_prefixes_of_launchers(prefix):
+    lines = (program("all_reduce", 70) + program("all_gather", 40)).splitlines(keepends=True)
+    run = run_of("".join(map(PREFIXES[prefix], lines)))
+    assert run.problems == ()
+    assert values_of(run) == values_of(run_of("".join(lines)))
+    assert dict(run.environment) == {"gpu": "H100", "gpu_count": 2, "world_size": 2}
+
+
+def test_processes_that_each_print_a_table_are_ranks():
+    lines = [program("all_reduce", time, ranks=1).splitlines(keepends=True) for time in (70, 90)]
+    text = "".join(f"[1,{rank}]<stdout>:{line}" for both in zip(*lines, strict=True) for rank, line in enumerate(both))
+    run = run_of(text)
+    assert run.problems == ()
+    assert (time_of(run, "all_reduce", rank=0), time_of(run, "all_reduce", rank=1)) == ([70e-6], [90e-6])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "  8  2  float  -1  10.0  0.50  0.75  0  12.0  0.25  0.5  0\n",
+        "  8  2  float  10.0  0.50  0.75  0  12.0  0.25  0.5  0\n",
+        "  8  2  float  12345  0.50  0.75  0  12346  0.25  0.5  0\n",
+        "  8  2  float  sum  10.0  0.50  0.75  0  12.0  0.25  0.5  0\n",
+    ],
+    ids=["redop", "redop and root", "times without decimals", "root"],
+)
+def test_a_blank_redop_or_root(row):
+    run = run_of(HEAD + row)
+    assert run.problems == ()
+    cells = row.split()
+    assert values_of(run)['collective.time{place="out", size="8"}'] == pytest.approx([float(cells[-8]) / 1e6])
+    assert values_of(run)['collective.busbw{place="in", size="8"}'] == pytest.approx([0.5e9])
+
+
+def test_a_table_without_rows_is_an_error():
+    text = program("all_reduce", 70) + program("all_gather", 40).replace("   1048576 ", "   1048576, ")
+    run = run_of(text)
+    assert errors(run) == ["train.log:20: error: a table has no row that can be read: all_gather"]
+
+
+def test_sizes_that_were_rounded_to_zero_are_a_mean():
+    row = "  0  0  float  sum  -1  {}  0.00  0.00  0  12.0  0.00  0.00  0\n"
+    run = run_of(
+        HEAD + row.format(2.0) + row.format(4.0) + "  4  1  float  sum  -1  5.0  0.0  0.0  0  1.0  0.0  0.0  0\n"
+    )
+    [series] = [one for one in run.series if str(one.key) == 'collective.time{place="out", size="0"}']
+    assert (series.kind, dict(series.aggregate)) == ("aggregate", {"mean": pytest.approx(3e-6), "count": 2.0})
+
+
+def test_a_log_of_several_programs_can_be_damaged():
+    check_damage(program("all_reduce", 70) + program("all_gather", 40), "nccl-tests")

@@ -1,0 +1,266 @@
+"""A log of nccl-tests in sections, one for each program that printed into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from perfgate.core import Key, Run
+from perfgate.core.conditions import Labels
+from perfgate.readers.builder import MAX_FAULTS, RunBuilder
+from perfgate.readers.launchers import without_prefix, without_tags
+from perfgate.readers.nvidia.all_reduce_bench import BENCH_WORDS, AllReduceBench
+from perfgate.readers.nvidia.nccl_values import NcclValue, add_values, varying_details
+from perfgate.readers.records import RecordRuns
+from perfgate.readers.text import InputFile
+from perfgate.readers.values import number
+
+NAME = "nccl-tests"
+_WORDS = (
+    *("algbw", "(GB/s)", "_perf", "nThread", "NCCL_", "Using devices"),
+    *("#  Rank", "#   Rank", "Avg bus bandwidth", "Out of bounds", " failure ", "  "),
+)
+_HEADER = re.compile(r"#\s*(size\b.{0,300}\balgbw\b.*)")
+_UNITS = re.compile(r"#\s*(\(B\).*)")
+#: The name of the collective in the name of the program.
+PROGRAM = re.compile(r"([A-Za-z]\w{0,60}?)_perf(?:_mpi)?\b")
+_RANK = re.compile(r"#\s+Rank\s+\d+ .{0,300}?\bdevice\s+\d+ \[[^\]]*\] (\S.*)")
+_AVERAGE = re.compile(r"# Avg bus bandwidth\s*: (\S+)")
+_FAILED = re.compile(r"# Out of bounds values\s*: (\d+) FAILED|Test (?:NCCL|CUDA) failure .*")
+_ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
+#: What a program prints before its table, and nothing else prints.
+_BEGINNING = re.compile(r"#\s*(?:Collective test starting: |nThread +\d|Using devices|nccl-tests version )")
+_SETTINGS = {
+    "threads": re.compile(r"\bnThread +(\d+)"),
+    "gpus": re.compile(r"\bnGpus +(\d+)"),
+    "agg_iters": re.compile(r"\bagg iters: *(\d+)"),
+    "graph": re.compile(r"\bgraph: *(\d+)"),
+}
+_VARIABLE = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60})=(\S{1,60})")
+
+#: The number of printed units in one s, or in one B/s.
+_PER_SECOND = {"(ns)": 1e9, "(us)": 1e6, "(ms)": 1e3, "(s)": 1.0}
+_PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
+METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
+
+
+@dataclass(slots=True, eq=False)
+class _Section:
+    """What one program printed."""
+
+    name: str = ""
+    tag: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    header: list[str] = field(default_factory=list)
+    line: int = 0
+    units: list[str] = field(default_factory=list)
+    values: list[NcclValue] = field(default_factory=list)
+    average: tuple[str, int] | None = None
+    is_over: bool = False
+    ranks: int = 0
+    gpus: list[tuple[str, int]] = field(default_factory=list)
+    #: Errors: message, line and detail.
+    errors: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def per(self, metric: str) -> float:
+        """The unit of a column from the line of units; without one, the unit of all versions so far."""
+        known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
+        return known[next((unit for unit in self.units if unit in known), usual)]
+
+
+class NcclLog:
+    """A log of one or several programs while it is read; with tags, each process has its own sections."""
+
+    def __init__(self, document: InputFile) -> None:
+        self.file = document
+        self.sections: list[_Section] = []
+        self.current: dict[str, _Section] = {}
+        #: What was printed since the last row of a table: the name and the variables of the next program.
+        self.next_name = ""
+        self.next_settings: dict[str, str] = {}
+        self.other = RunBuilder(document, NAME)
+        self.bench = AllReduceBench()
+
+    def read(self) -> tuple[Run, ...]:
+        """Return the runs of the log, at least one."""
+        for at, line, _, ended in self.file.lines((*_WORDS, *BENCH_WORDS)):
+            tag, text = without_tags(line)
+            if ended:
+                self._line(at, text, tag)
+                self.bench.line(self.other, at, text)
+            elif self._section(tag).header and _ROW.match(without_prefix(text)):
+                self.other.say("warning", "the last row is cut off; left out", at)
+        self.bench.finish(self.other)
+        tables = [section for section in self.sections if section.header or section.average]
+        if not tables:
+            for section in self.sections:
+                _report(self.other, section)
+            return (self.other.run(),)
+        return self._runs(tables)
+
+    def _runs(self, tables: Sequence[_Section]) -> tuple[Run, ...]:
+        """The runs of the tables; what was said of no table belongs to the first run."""
+        runs, labels = RecordRuns(self.file, NAME), _labels(tables)
+        details = {
+            name: varying_details(value for one in tables if one.name == name for value in one.values)
+            for name in _names(tables)
+        }
+        first: RunBuilder | None = None
+        for section, own in zip(tables, labels, strict=True):
+            run = runs.run_of((section.name, own))
+            if first is None:
+                first = run
+                for other in self.sections:
+                    if other not in tables:
+                        _report(run, other)
+                run.problems += self.other.problems
+            _finish(run, section, details[section.name], own, tables)
+        measured = (self.other.run(),) if self.other.has_measured else ()
+        return (*runs.finish(), *measured)
+
+    def _section(self, tag: str) -> _Section:
+        if tag not in self.current:
+            self._begin(tag)
+        return self.current[tag]
+
+    def _begin(self, tag: str) -> None:
+        self.file.count("runs")
+        section = _Section(self.next_name, tag, dict(self.next_settings))
+        self.next_name, self.next_settings = "", {}
+        self.sections.append(section)
+        self.current[tag] = section
+
+    def _line(self, number: int, line: str, tag: str) -> None:
+        section = self._section(tag)
+        if section.header and _ROW.match(text := without_prefix(line)):
+            section.values += _row(section, number, text.split())
+            return
+        if found := _HEADER.search(line):
+            if section.header and section.is_over:
+                self._begin(tag)
+                section = self.current[tag]
+            section.header, section.line = found[1].split(), number
+            section.name = section.name or self.next_name
+            self.next_name = ""
+            return
+        if _BEGINNING.search(line) and section.header:
+            self._begin(tag)
+            section = self.current[tag]
+        self._fact(section, number, line)
+
+    def _fact(self, section: _Section, number: int, line: str) -> None:
+        """Take what a line says about the program of a section, or of the next one."""
+        if found := _UNITS.search(line):
+            section.units = re.findall(r"\([^)]{1,20}\)", found[1])
+        elif found := _RANK.search(line):
+            section.ranks += 1
+            section.gpus.append((found[1].strip(), number))
+        elif found := _AVERAGE.search(line):
+            section.average, section.is_over = section.average or (found[1], number), True
+        elif found := _FAILED.search(line):
+            _note(section, "the test failed", number, f": {found[0].strip('# ')[:120]}")
+        elif "test concluded" in line:
+            section.is_over = True
+        else:
+            names = {*PROGRAM.findall(line)}
+            variables = dict(_VARIABLE.findall(line))
+            if section.header:
+                self.next_name = names.pop() if len(names) == 1 else self.next_name
+                self.next_settings |= variables
+            else:
+                section.name = names.pop() if len(names) == 1 else section.name
+                section.settings |= variables
+                for name, pattern in _SETTINGS.items():
+                    if found := pattern.search(line):
+                        section.settings[name] = found[1]
+
+
+def _names(sections: Iterable[_Section]) -> dict[str, None]:
+    return dict.fromkeys(section.name for section in sections)
+
+
+def _labels(sections: Sequence[_Section]) -> list[Labels]:
+    """The labels of each section: what differs between the programs of one log."""
+    labels: list[dict[str, str]] = [{} for _ in sections]
+    several = len({section.ranks for section in sections if section.ranks}) > 1
+    tagged = len({section.tag for section in sections}) > 1
+    for section, own in zip(sections, labels, strict=True):
+        own.update({"ranks": str(section.ranks)} if several and section.ranks else {})
+        own.update({"rank": section.tag.partition(",")[2]} if tagged else {})
+    for name in _names(sections):
+        same = [at for at, section in enumerate(sections) if section.name == name]
+        for setting in sorted({setting for at in same for setting in sections[at].settings}):
+            if len({sections[at].settings.get(setting) for at in same}) > 1:
+                for at in same:
+                    labels[at] |= {setting: sections[at].settings.get(setting, "unset")}
+        for detail in varying_details(value for at in same for value in sections[at].values):
+            for at in same:  # a section may have one type, or rows of several
+                own_values = {value.details.get(detail) for value in sections[at].values}
+                only = own_values.pop() if len(own_values) == 1 else None
+                labels[at].update({} if only is None else {detail: only})
+        if not name and len(same) > 1 and not tagged:
+            for place, at in enumerate(same, 1):
+                labels[at]["section"] = str(place)
+    return [tuple(sorted(own.items())) for own in labels]
+
+
+def _note(section: _Section, message: str, line: int, detail: str) -> None:
+    section.errors.append((message, line, detail))
+
+
+def _report(run: RunBuilder, section: _Section) -> None:
+    for message, line, detail in section.errors:
+        run.say("error", message, line, detail)
+
+
+def _finish(
+    run: RunBuilder, section: _Section, varying: Sequence[str], labels: Labels, tables: Sequence[_Section]
+) -> None:
+    _report(run, section)
+    for gpu, line in section.gpus:
+        run.fact("gpu", gpu, line)
+    if section.ranks and len({one.ranks for one in tables if one.ranks}) == 1:
+        run.facts |= {"gpu_count": section.ranks, "world_size": section.ranks}
+    collective = section.name or "collective"
+    if not section.values and not section.errors:
+        at = section.line or (section.average[1] if section.average else None)
+        run.say("error", "a table has no row that can be read", at, f": {collective}")
+    add_values(run, collective, section.values, varying, labels)
+    if section.average is not None:
+        run.value(Key(f"{collective}.avg_busbw", labels), "B/s", *section.average, per=1e-9)
+
+
+def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
+    """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
+    header = section.header
+    blank = _blank(header, cells)
+    if len(cells) + len(blank) < len(header):
+        detail = f": {len(cells)} cells, but the header has {len(header)}"
+        if len(section.errors) <= 2 * MAX_FAULTS:
+            _note(section, "a row cannot be read", line, detail)
+        return
+    for name in blank:
+        cells.insert(header.index(name), "")
+    first = next((at for at, name in enumerate(header) if name in METRIC_OF_COLUMN), len(cells))
+    row = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
+    starts = [at for at, name in enumerate(header) if name in ("time", "cputime")]
+    for start, end, place in zip(starts, [*starts[1:], len(header)], ("out", "in"), strict=False):
+        columns = {header[at]: cells[at] for at in range(start, end)}
+        wrong = (number(columns.get("#wrong", "")) or 0) > 0
+        for name, metric in METRIC_OF_COLUMN.items():
+            if name in columns:
+                yield NcclValue(cells[0], row, place, metric, columns[name], section.per(metric), line, wrong)
+
+
+def _blank(header: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """The columns redop and root that are blank in a row; empty if other cells are missing."""
+    optional = [name for name in ("redop", "root") if name in header]
+    missing = len(header) - len(cells)
+    if not 0 < missing <= len(optional) or len(cells) < 5:
+        return []
+    if missing == len(optional):
+        return optional if number(cells[3]) is not None else []
+    if number(cells[3]) is not None:  # the root
+        return ["redop"]
+    return ["root"] if "." in cells[4] else []
