@@ -213,3 +213,12 @@ def test_reports_in_a_form_of_their_own_are_refused_with_the_command_that_export
         assert command in errors(run)[0]
     (text,) = runs_of("[Rank 0] time (ms) | fwd: 1.00\n", name=name)  # a name alone means nothing
     assert text.format == "deepspeed"
+
+
+def test_the_calls_of_a_range_of_pytorch_are_one_metric(tmp_path):
+    calls = ",".join(
+        f"({at}, {at + 10}, 59, 'aten::mm, seq = {at}, op_id = {at + 1}, sizes = [[4, 4], [4, 4]]', NULL, 1, 0)"
+        for at in (30, 10, 20)
+    )
+    run = run_of(database(tmp_path, SCHEMA, f"INSERT INTO NVTX_EVENTS VALUES {calls};"))
+    assert values_of(run) == {"range.:aten::mm, sizes = [[4, 4], [4, 4]]": pytest.approx([10e-9] * 3)}

@@ -475,3 +475,41 @@ def test_damage_never_raises(data, at, other, length):
 @given(st.binary(max_size=300))
 def test_any_bytes_never_raise(data):
     runs_of(data or b" x", "nsys")
+
+
+def test_the_calls_of_a_range_of_pytorch_are_one_metric():
+    """`emit_nvtx` numbers every call of an operator, so that each was a metric of its own."""
+    rows = [
+        "40.0,4000,1,4000.0,4000.0,4000,4000,0.0,PushPop,:aten::mm, seq = 7, op_id = 30",
+        "30.0,1000,1,1000.0,1000.0,1000,1000,0.0,PushPop,:aten::mm, op_id = 4",
+        "20.0,3000,1,3000.0,3000.0,3000,3000,0.0,PushPop,:aten::mm, seq = 8, op_id = 31",
+        '10.0,500,1,500.0,500.0,500,500,0.0,PushPop,"MmBackward0, stashed seq = 7, op_id = 9, input_op_ids = (3,0)"',
+        "10.0,500,1,500.0,500.0,500,500,0.0,PushPop,:aten::add, seq = 9",
+        "10.0,900,3,300.0,200.0,100,600,1.0,PushPop,:step, of a user",
+    ]
+    quoted = [row if '"' in row else row.replace(":", '":', 1) + '"' for row in rows]
+    run = run_of(RANGES + "\n".join(quoted) + "\n")
+    found = aggregates(run)
+    assert [*found] == ["range.:step, of a user", "range.:aten::mm", "range.MmBackward0", "range.:aten::add"]
+    mean, spread = pytest.approx(8e-6 / 3), pytest.approx(1.5275252316519468e-6)
+    assert found["range.:aten::mm"] == {
+        "count": 3,
+        "total": pytest.approx(8e-6),
+        "mean": mean,
+        "median": pytest.approx(3e-6),
+        "min": pytest.approx(1e-6),
+        "max": pytest.approx(4e-6),
+        "stddev": spread,
+    }
+    assert run.problems == ()
+
+
+def test_the_calls_of_a_range_of_several_instances_have_no_median():
+    row = '{},{},{},{},{},{},{},1.0,PushPop,"aten::mm, op_id = {}"\n'
+    run = run_of(
+        RANGES + row.format(50, 4000, 4, 1000, 900, 500, 1700, 1) + row.format(50, 1000, 1, 1000, 1000, 1000, 1000, 2)
+    )
+    assert aggregates(run)["range.aten::mm"] == {
+        "count": 5, "total": pytest.approx(5e-6), "mean": pytest.approx(1e-6),
+        "min": pytest.approx(0.5e-6), "max": pytest.approx(1.7e-6),
+    }  # fmt: skip

@@ -8,7 +8,8 @@
 
 `nsys_tables` knows the reports of all versions. Every row is an aggregate: `kernel.NAME`, `api.NAME`, `memcpy.NAME`,
 `memcpy.NAME.size`, `range.NAME` (NVTX, `domain:name` as printed) or `os.NAME`. Names that the tool shortens with `…`
-stay as printed. A report that occurs again, or one of another export, begins another run. Units: s and B. The export
+stay as printed; the ranges that PyTorch writes for each call of an operator are one metric (`nvtx_names`). A report
+that occurs again, or one of another export, begins another run. Units: s and B. The export
 itself, an SQLite database, is read by `nsys_sqlite`.
 """
 
@@ -24,6 +25,7 @@ from perfgate.readers.builder import RunBuilder
 from perfgate.readers.embedded import Embedded, embedded
 from perfgate.readers.nvidia import nsys_sqlite
 from perfgate.readers.nvidia.nsys_tables import KINDS, Notice, Split, Table, header_of, notice_of, split_row, table_of
+from perfgate.readers.nvidia.nvtx_names import merged, name_of_calls
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import SQLITE, InputFile
 from perfgate.readers.values import fault_of
@@ -44,9 +46,35 @@ _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
 _SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
 
 
+class _Summary(RunBuilder):
+    def __init__(self, document: InputFile) -> None:
+        super().__init__(document, NAME)
+        #: The rows of PyTorch's ranges, one for each call, and their unit.
+        self._calls: dict[Key, tuple[str, list[dict[str, float]]]] = {}
+
+    @property
+    def has_measured(self) -> bool:
+        """Return whether any series has begun."""
+        return super().has_measured or bool(self._calls)
+
+    def call(self, key: Key, unit: str, aggregate: dict[str, float]) -> None:
+        """Add the row of one of many calls of the same range."""
+        if key not in self._calls:
+            self.file.count("series", before=self.problems)
+        self._calls.setdefault(key, (unit, []))[1].append(aggregate)
+
+    def run(self, part: int | None = None) -> Run:
+        """Return the finished run, with one series for all calls of a range."""
+        for key, (unit, rows) in self._calls.items():
+            known = [dict(self.finished[key].aggregate)] if key in self.finished else []
+            if several := [row for row in (*known, *rows) if row]:
+                self.aggregate(key, unit, merged(several))
+        return super().run(part)
+
+
 class _Reports:
     def __init__(self, document: InputFile) -> None:
-        self.runs = Runs(lambda: RunBuilder(document, NAME))
+        self.runs = Runs(lambda: _Summary(document))
         #: The announced report, and the export of the current one.
         self._notice: Notice | None = None
         self._source: str | None = None
@@ -90,8 +118,9 @@ class _Reports:
         if not self._begun:
             self._begin(table, metric, number)
         run = self.runs.run
-        key = run.unique(Key(metric), number)
-        aggregate = {}
+        name = name_of_calls(metric) if table.kind == "range" else metric
+        key = run.unique(Key(metric), number) if name == metric else Key(name)
+        aggregate: dict[str, float] = {}
         for index, (statistic, factor) in table.columns.items():
             text = cells[index].strip()
             plain = text.replace(",", "") if _GROUPED.fullmatch(text) else text
@@ -101,7 +130,10 @@ class _Reports:
             elif plain:
                 # Division by 1000 is exact; multiplication by 0.001 is not.
                 aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
-        run.aggregate(key, table.unit, aggregate)
+        if name == metric:
+            run.aggregate(key, table.unit, aggregate)
+        else:
+            run.call(key, table.unit, aggregate)
 
     def _begin(self, table: Table, metric: str, number: int) -> None:
         """The first row of a table: a report that this run already has belongs to another run."""

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.nvidia.nvtx_names import name_of_calls
 from perfgate.readers.nvidia.sqlite_file import Database, DatabaseFault, opened
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
@@ -138,7 +139,8 @@ class _Export(RunBuilder):
                 if name is None:
                     nameless += len(spans.starts)
                     continue
-                metric = f"{kind}.{_VERSION.sub('', name) if kind == 'api' else name}"
+                name = _VERSION.sub("", name) if kind == "api" else name_of_calls(name) if kind == "range" else name
+                metric = f"{kind}.{name}"
                 series[Key.of(metric, **({"device": str(device)} if several else {}))].extend(spans)
             if nameless:
                 self.say("error", f"{table}: {nameless} activities without a name in the file are left out")
