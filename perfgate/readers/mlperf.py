@@ -13,6 +13,9 @@ Source: mlcommons/logging `mlperf_logging/mllog` (v0.7 to v5). Times are wall-cl
 | `throughput` | 1/s | the same, of `tracked_stats` |
 | `eval_accuracy`, `eval_error`, `eval_loss` | 1 | the same |
 
+Qualities of several metrics have the label `metric`: that of the metadata (`FID` and `CLIP`), or the names of an object
+(`{"BBOX": 0.377, "SEGM": 0.34}`). Some submissions log `run_start` and `run_stop` as points in time.
+
 Several processes may log the start of the same interval: it begins with the first start, and ends with the first stop.
 """
 
@@ -84,12 +87,20 @@ def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
         runs.banner(line)
     run = runs.run
     name, _, end = key.rpartition("_")
-    if end in ("start", "stop") and str(event.get("event_type", "")).startswith("INTERVAL"):
+    if end in ("start", "stop"):  # of any type: some submissions log intervals as points in time
         _interval(run, name, end, event, line)
     elif key == "tracked_stats" and "throughput" in mapping(event.get("value")):
         run.sample(Key("throughput"), "1/s", event["value"]["throughput"], line)
     elif key in _QUALITIES:
-        run.sample(Key(key), "1", event.get("value"), line)
+        _quality(run, key, event, line)
+
+
+def _quality(run: _LogRun, key: str, event: dict[str, Any], line: int) -> None:
+    """Add a quality, or several under their names; those of several metrics have the label metric."""
+    value, metric = event.get("value"), mapping(event.get("metadata")).get("metric")
+    labels = {"metric": metric} if isinstance(metric, str) and metric else {}
+    for name, one in value.items() if isinstance(value, dict) else [("", value)]:
+        run.sample(Key.of(key, **(labels | ({"metric": name} if name else {}))), "1", one, line)
 
 
 def _interval(run: _LogRun, name: str, end: str, event: dict[str, Any], line: int) -> None:

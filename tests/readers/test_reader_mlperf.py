@@ -150,3 +150,27 @@ def test_a_real_log_without_a_run():
     (run,) = runs_of(next((SHARED / "corpus/mlperf").glob("*ASUS*")).read_bytes())
     assert (run.format, run.series) == ("mlperf", ())
     assert "no measurements" in errors(run)[-1]
+
+
+def test_points_in_time_are_the_ends_of_an_interval():
+    log = LOG.replace("INTERVAL_START", "POINT_IN_TIME").replace("INTERVAL_END", "POINT_IN_TIME")
+    run = run_of(log)
+    assert (values_of(run), run.problems) == (VALUES, ())
+
+
+def test_qualities_of_several_metrics_are_told_apart():
+    lines = [
+        event("eval_accuracy", 1, 90.0, metric="FID"),
+        event("eval_accuracy", 2, 0.15, metric="CLIP"),
+        event("eval_accuracy", 3, 85.0, metric="FID"),
+    ]
+    assert values_of(run_of("\n".join(lines) + "\n")) == {
+        'eval_accuracy{metric="FID"}': [90.0, 85.0],
+        'eval_accuracy{metric="CLIP"}': [0.15],
+    }
+
+
+def test_a_quality_with_several_parts():
+    run = run_of(event("eval_accuracy", 1, {"BBOX": 0.377, "SEGM": 0.339}) + "\n")
+    assert run.problems == ()
+    assert values_of(run) == {'eval_accuracy{metric="BBOX"}': [0.377], 'eval_accuracy{metric="SEGM"}': [0.339]}
