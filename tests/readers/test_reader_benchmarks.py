@@ -203,6 +203,15 @@ def test_google_aggregates_alone():
     assert aggregates(run)["BM_a/8.cpu_time"] == {"mean": 1e-7, "stddev": 1e-7, "count": 5}
 
 
+def test_a_google_aggregate_without_a_name():
+    named = {name: value for name, value in aggregate("mean", real_time=300.0).items() if name != "aggregate_name"}
+    assert aggregates(run_of(google(named)))["BM_a/8"]["mean"] == 300e-9
+    run = run_of(google(row("BM_b"), {**named, "name": "BM_a/8"}))
+    assert [error.partition("error: ")[2] for error in errors(run)] == [
+        "an aggregate without a name is left out: BM_a/8"
+    ]
+
+
 def test_google_benchmark_before_1_5():
     def old(name, **fields):
         return {"name": name, "iterations": 1, "real_time": 200.0, "cpu_time": 100.0, "time_unit": "us", **fields}

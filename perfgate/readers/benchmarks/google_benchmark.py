@@ -32,6 +32,7 @@ CHECKED = "Google Benchmark 1.7.1: a file that it wrote; sources of 1.0 to 1.9"
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")
 _FITS = ("BigO", "RMS")
+_NAMELESS = "without a name"
 #: Numbers of a row that are not measurements; the others are counters.
 _OTHER = {
     *("iterations", "repetitions", "repetition_index", "threads", "family_index", "per_family_instance_index"),
@@ -81,6 +82,8 @@ def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int
             run.say("warning", f"{name} was skipped: {shown(row.get('skip_message'))}", path)
             continue
         name, statistic = _statistic(row, name, names)
+        if statistic == _NAMELESS:
+            run.say("error", "an aggregate without a name is left out", path, f": {name}")
         if statistic not in (None, *_AGGREGATES):
             continue
         index = row.get("repetition_index") if statistic is None else statistic
@@ -99,12 +102,21 @@ def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int
 def _statistic(row: Mapping[str, Any], name: str, names: set[str]) -> tuple[str, str | None]:
     """Return the name of the benchmark, and which of its aggregates a row is; None for a repetition."""
     if "run_type" in row:
-        return name, str(row.get("aggregate_name")) if row["run_type"] == "aggregate" else None
+        return name, _aggregate_name(row, name) if row["run_type"] == "aggregate" else None
     stem, _, end = name.rpartition("_")
     if end in _FITS and "real_time" not in row:
         return stem, end
     both = {f"{stem}_mean", f"{stem}_stddev"} <= names
     return (stem, end) if both and end in (*_AGGREGATES, "cv") else (name, None)
+
+
+def _aggregate_name(row: Mapping[str, Any], name: str) -> str:
+    """Return the name of an aggregate, or the end of its row's name: `BM_a_mean` of `BM_a`."""
+    named, whole = row.get("aggregate_name"), row.get("name")
+    if isinstance(named, str) and named:
+        return named
+    end = whole.removeprefix(name).removeprefix("_") if isinstance(whole, str) and whole.startswith(name) else ""
+    return end or _NAMELESS
 
 
 def _metrics(to: Target, rows: Rows) -> dict[Target, str]:
