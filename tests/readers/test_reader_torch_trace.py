@@ -338,3 +338,25 @@ def test_golden_communication():
     values = golden(NCCL)
     found = [1e6 * values[f"comm.{name}"].mean() for name in ("overlap", "exposed")]
     assert found == pytest.approx([2530.88, 13530.17], abs=0.005)
+
+
+def test_a_class_that_the_trace_does_not_have_is_absent_and_not_0():
+    host = (step(1, 0, 100), event("cpu_op", "aten::mm", 10, 20))
+    launch = event("cuda_runtime", "cudaLaunchKernel", 20, 1, correlation=7)
+    absent = {"step.kernel", "step.memcpy", "step.memset", "step.runtime", "step.communication"}
+    assert absent.isdisjoint({series.key.metric for series in run_of(text_of(*host)).series})
+    names = {series.key.metric for series in run_of(text_of(*host, launch)).series}
+    assert absent & names == {"step.runtime"}
+    assert {"step.communication", "step.runtime", "step.kernel"} <= {one.key.metric for one in run_of(TRACE).series}
+
+
+def test_a_trace_that_names_gpus_without_their_events_says_so():
+    host = (step(1, 0, 100), event("cpu_op", "aten::mm", 10, 20))
+    (text,) = said(run_of(text_of(*host, deviceProperties=[{"name": "H100"}, {"name": "H100"}])))
+    assert "the trace names 2 GPUs, but has no event of a device" in text
+    assert said(run_of(text_of(*host, deviceProperties=[]))) == []
+
+
+@pytest.mark.parametrize("name", ["", "  ", None, 5])
+def test_an_empty_gpu_is_not_a_fact(name):
+    assert "gpu" not in run_of(json.dumps({**json.loads(TRACE), "deviceProperties": [{"name": name}]})).environment

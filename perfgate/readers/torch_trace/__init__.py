@@ -19,6 +19,7 @@ from dataclasses import replace
 from itertools import chain
 
 from perfgate.core import Run
+from perfgate.core.wording import plural
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.text import InputFile, rank_in_name
 from perfgate.readers.torch_trace.call_tree import call_tree
@@ -73,6 +74,10 @@ def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
         run.say("error", f"{tables.refused_count - MAX_FAULTS} more events with an impossible time are left out")
     if not file.lists:
         run.say("error", "this trace has no list of events (traceEvents)")
+    if file.devices and not len(tables.device.start):
+        found = plural(len(file.devices), "GPU")
+        advice = "give torch.profiler the activity CUDA, and see its warnings"
+        run.say("warning", f"the trace names {found}, but has no event of a device: {advice}")
     if OTHERS in tables.devices or len(tables.memory) >= 2 * MOST_DEVICES:
         run.say("error", f"more than {MOST_DEVICES} devices: the events of the others are left out")
     for names, what in (
@@ -89,7 +94,9 @@ def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
 
 def _add_facts(run: RunBuilder, file: TraceFile) -> None:
     """The machine and the job, from a fixed list of fields."""
-    models = dict.fromkeys(device.name for device in file.devices if isinstance(device.name, str))
+    models = dict.fromkeys(
+        device.name for device in file.devices if isinstance(device.name, str) and device.name.strip()
+    )
     world_size = int(whole_numbers([file.distributed.world_size])[0])
     nccl = file.distributed.nccl_version
     run.facts |= {"gpu": " + ".join(models), "gpu_count": len(file.devices)} if models else {}

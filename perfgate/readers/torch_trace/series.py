@@ -45,12 +45,12 @@ class SeriesMaker:
     labels: Mapping[str, str]
 
     def of_steps(self, steps: Steps) -> Iterator[Series]:
-        """`step.*`, `comm.*` and `gpu.*`; a trace without device events or communication lacks the parts of these."""
+        """`step.*`, `comm.*` and `gpu.*`; a class of events that the trace does not have is absent, and not 0."""
         tables = self.tables
         breakdown = StepBreakdown.of(steps, tables, self.mode)
         yield self._per_step("step.time", steps, steps.ends - steps.starts)
         for name, part in breakdown.parts().items():
-            if len(tables.device.start) or name not in ("kernel", "memcpy", "memset"):
+            if self._occurs(name, breakdown):
                 yield self._per_step(f"step.{name}", steps, part)
         if len(breakdown.sets["communication"].starts):
             for name, part in breakdown.communication(has_kernels=len(tables.kernels.name) > 0).items():
@@ -64,6 +64,15 @@ class SeriesMaker:
                 yield self._value(f"gpu.{name}", "1", share, label)
             for name, part in idle_times(tables, number, steps).items():
                 yield self._per_step(f"gpu.{name}", steps, part, label)
+
+    def _occurs(self, name: str, breakdown: StepBreakdown) -> bool:
+        """Return whether the trace has events of the kind that a class is made of; the plugin shows 0 without them."""
+        if name in ("kernel", "memcpy", "memset"):
+            return len(self.tables.device.start) > 0
+        if name == "runtime":
+            return len(self.tables.runtime.start) > 0
+        is_plugin = self.mode == "tensorboard"
+        return name != "communication" or is_plugin or len(breakdown.sets[name].starts) > 0
 
     def of_kernels(self) -> Iterator[Series]:
         """`kernel.NAME`."""
