@@ -196,6 +196,7 @@ def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitRes
     limit = _value_limit(runs, statistic, terms)
     if not math.isfinite(limit.estimate):
         return LimitResult(outcome="error", reason="not-a-number", runs=len(runs))
+    limit = replace(limit, low=_not_below_values(limit.low, runs))
     samples = [len(run.values) for run in runs if not run.single]
     result = LimitResult(
         outcome=_compare(limit.low, limit.high, terms),
@@ -208,6 +209,12 @@ def judge_steady_limit(runs: Sequence[SteadyRun], terms: LimitTerms) -> LimitRes
         runs=len(runs),
     )
     return result if result.outcome != "inconclusive" and terms.at_worst is None else _settled(result, runs, terms)
+
+
+def _not_below_values(low: float, runs: Sequence[SteadyRun]) -> float:
+    """The lower end of an interval; 0 if it is negative although no value is, because no time is negative."""
+    is_positive = low < 0 and all(len(run.values) and float(run.values.min()) >= 0 for run in runs)
+    return 0.0 if is_positive else low
 
 
 def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: LimitTerms) -> LimitResult:

@@ -250,3 +250,10 @@ def test_units_do_not_enter(runs, statistic, strict, bound, exponent):
     scaled = [[v * 2.0**exponent for v in run] for run in runs]
     other = judge_limit(scaled, statistic=statistic, bound=bound * unit, comparator=comparator)
     assert (one.outcome, one.n_effective, one.share_high) == (other.outcome, other.n_effective, other.share_high)
+
+
+def test_no_interval_of_a_time_is_negative():
+    """The noise of three small times reaches below 0, where no time is."""
+    found = judge_limit([0.001, 0.0001, 0.002], bound=0.01, comparator="under", statistic="mean")
+    assert found.low == 0.0
+    assert judge_limit([-0.001, 0.0001, 0.002], bound=0.01, comparator="under", statistic="mean").low < 0
