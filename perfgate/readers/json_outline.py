@@ -143,12 +143,17 @@ def bencher(outline: JsonOutline) -> str | None:
     return "a JSON document of Bencher's measures" if found else None
 
 
+#: The metrics of vLLM's serving benchmark.
+_VLLM_METRIC = re.compile(r"(?:mean|median|std|p[\d.]+)_(?:ttft|tpot|itl|e2el)_ms")
+
+
 def pytorch_hud(outline: JsonOutline) -> str | None:
     """Records for PyTorch's dashboard, except those of vLLM."""
     for top in ((), ("*",)):
-        name = outline.text(*top, "benchmark", "name")
+        name, metric = (outline.text(*top, part, "name") or "" for part in ("benchmark", "metric"))
         if outline.has(*top, "metric", "benchmark_values") and outline.has(*top, "benchmark"):
-            return None if name and name.lower().startswith("vllm") else "a JSON document with 'benchmark_values'"
+            is_vllm = name.lower().startswith("vllm") or _VLLM_METRIC.fullmatch(metric)
+            return None if is_vllm else "a JSON document with 'benchmark_values'"
     return None
 
 

@@ -106,9 +106,14 @@ def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, pat
     """`{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}`."""
     metric = mapping(record.get("metric"))
     values = metric.get("benchmark_values")
+    name, place = str(metric.get("name")), (*path, "metric", "benchmark_values")
     if isinstance(values, list) and len(values) == 1:
-        place = (*path, "metric", "benchmark_values", 0)
-        _add_number(run, str(metric.get("name")), values[0], labels, place)
+        _add_number(run, name, values[0], labels, (*place, 0))
+    elif isinstance(values, list) and name in ("latency", "latencies"):
+        for index, value in enumerate(values):
+            run.sample(Key("latency", labels), "s", value, (*place, index))
+    elif isinstance(values, list):
+        run.say("error", "a metric with several values cannot be read", (*place,), f": {name}")
 
 
 def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:

@@ -186,3 +186,10 @@ def test_damaged_files():
     check_pieces(json.dumps(SERVE), "vllm")
     check_changes(json.dumps(SERVE), "vllm")
     check_changes(json.dumps(SERVE) + "\n" + json.dumps(SERVE), "vllm")
+
+
+def test_all_values_of_a_record_for_the_dashboard_are_read():
+    record = {"benchmark": {"name": "vLLM benchmark"}, "metric": {"name": "latency", "benchmark_values": [1.5, 1.25]}}
+    assert values_of(run_of(json.dumps([record]))) == {"latency": [1.5, 1.25]}
+    record["metric"]["name"] = "other"
+    assert "a metric with several values cannot be read: other" in errors(run_of(json.dumps([record])))[0]
