@@ -13,6 +13,7 @@ from perfgate.core.resource_limits import OverLimit
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.json_outline import JsonOutline
+from perfgate.readers.nearest_format import nearest_json, nearest_text
 from perfgate.readers.not_recognised import about, console
 from perfgate.readers.outside_formats import find_format, format_names, plugins, read_outside
 from perfgate.readers.registry import FORMATS, Format
@@ -202,8 +203,17 @@ def _not_recognised(file: InputFile) -> tuple[str, str | None]:
             fault = loaded.problems[0]
             place = f"line {fault.at.line}, column {fault.at.column}"
             return f"JSON of an unknown format; on {place}: {fault.message}{faults}", forced
-        keys = [path[0] for path in JsonOutline.of(text).tokens if len(path) == 1 and path != ("*",)]
-        return f"JSON of an unknown format; its top-level keys are {', '.join(keys[:8]) or 'none'}{faults}", forced
+        tokens = JsonOutline.of(text).tokens
+        schema = JsonOutline.of(text).text("schema") or ""
+        if schema.startswith("perfgate."):
+            return f"this is a {schema}, which has no runs to judge: give the files that were measured{faults}", None
+        if near := nearest_json({key for path in tokens for key in path}):
+            return (
+                f"JSON of an unknown format, most like {near[0]} because of {near[1]}: {_try(near[0])}{faults}",
+                forced,
+            )
+        keys = ", ".join([path[0] for path in tokens if len(path) == 1 and path != ("*",)][:8]) or "none"
+        return f"JSON of an unknown format; its top-level keys are {keys}: {_OWN}{faults}", forced
     if text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
         return f"this is a binary file of an unknown kind: give what the tool prints, or its JSON{faults}", None
     text = clean(text)
@@ -211,4 +221,14 @@ def _not_recognised(file: InputFile) -> tuple[str, str | None]:
         return known + faults, None
     words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
     searched = f"searched for {words}, and for known JSON documents; {forced}"
-    return f"unknown format: no line is output of a tool that perfgate reads{faults}", searched
+    if near := nearest_text(text):
+        return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0])}{faults}", searched
+    return f"unknown format: no line is output of a tool that perfgate reads; {_OWN}{faults}", searched
+
+
+#: What to do with a file that is like no other.
+_OWN = "give a tool's own output, or write the numbers as perfgate.results/1"
+
+
+def _try(name: str) -> str:
+    return f"give the whole output of that tool, or try --format {name}"

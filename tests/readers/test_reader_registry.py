@@ -154,3 +154,28 @@ def test_every_line_ends(piece, start):
 
 def test_reading_is_one_call():
     assert read(Source("f", [DEEPSPEED.encode()]))[0].format == "deepspeed"
+
+
+@pytest.mark.parametrize(
+    ("data", "guess"),
+    [
+        (
+            b'{"machine_info": {}, "commit_info": {}, "benchmarks": []}',
+            "pytest-benchmark because of 'machine_info' and",
+        ),
+        (b'{"mean_ttft_ms": 5.5, "p99_ttft_ms": 8.5}', "vllm because of 'mean_ttft_ms' and 'p99_ttft_ms'"),
+        (b"NCCL INFO Bootstrap\nnothing\n", "nccl-tests because of 'NCCL INFO' on line 1"),
+        (b"step 1\n{'loss': 5.5}\n", "hf-trainer because of \"'loss':\" on line 2"),
+    ],
+)
+def test_the_message_of_an_unknown_file_has_a_guess_and_what_to_do(data, guess):
+    (problem,) = run_of(data).problems
+    name = guess.split()[0]
+    assert f"unknown format, most like {guess}" in problem.message
+    assert problem.message.endswith(f": give the whole output of that tool, or try --format {name}")
+    assert "\n" not in problem.message
+
+
+def test_a_stored_baseline_is_not_a_run():
+    (problem,) = run_of(b'{"schema": "perfgate.baseline/1", "suite": "a", "series": [{"metric": "x"}]}').problems
+    assert problem.message.startswith("this is a perfgate.baseline/1, which has no runs to judge: give the files")
