@@ -116,6 +116,8 @@ class RunBuilder:
         self._other_facts: set[tuple[str, Fact]] = set()
         self._times_printed: Counter[Key] = Counter()
         self._names: set[Key] = set()
+        #: The table that has begun and has no row so far: what it is, and its line.
+        self._rowless: tuple[str, int] | None = None
 
     @property
     def has_measured(self) -> bool:
@@ -230,6 +232,23 @@ class RunBuilder:
             self._times_printed[key] = count - 1
         return found
 
+    # --- tables -----------------------------------------------------------------------------------------------------
+
+    def table(self, what: str, line: int) -> None:
+        """Note that a table begins; it is a warning if the next table or the end comes before `table_row`."""
+        self._end_table()
+        self._rowless = (what, line)
+
+    def table_row(self) -> None:
+        """Note that the table has a row, even if its values are refused."""
+        self._rowless = None
+
+    def _end_table(self) -> None:
+        if self._rowless:
+            what, line = self._rowless
+            self._rowless = None
+            self.say("warning", "a table has a header, but no row that can be read", line, f": {what}")
+
     # --- problems and facts -----------------------------------------------------------------------------------------
 
     def refuse(self, key: Key, why: str, at: Place = None) -> None:
@@ -268,6 +287,7 @@ class RunBuilder:
 
     def run(self, part: int | None = None) -> Run:
         """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
+        self._end_table()
         if self.json:
             self.json.report_waiting()
         samples = (column.series() for column in self.columns.values() if column.values)

@@ -156,6 +156,7 @@ class _Console:
     def _table(self, line_number: int, line: str, ended: bool) -> bool:
         if _TITLE.search(line):
             self.in_table = True
+            self.runs.run.table("metrics of the trainer", line_number)
             return True
         row = _table_row(line) if self.in_table else None
         if row is None:
@@ -163,6 +164,7 @@ class _Console:
             return False
         name, text = row
         key, run = Key(name), self.runs.run
+        run.table_row()
         if not ended:
             run.say("warning", "the last row is cut off; left out", line_number)
         elif name not in _NO_METRICS and number(text) is not None and (key not in run.columns or key in run.rounded):

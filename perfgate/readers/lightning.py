@@ -79,8 +79,9 @@ class _Reports:
         #: The labels of the last title, and its line until something follows it.
         self._labels: Labels = {}
         self._title_line: int | None = None
-        #: True if sections of this report may follow.
+        #: True if sections of this report may follow, and the line of the last one.
         self._has_sections = False
+        self._section_line = 0
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read the next line: a title, the header of a table or of a section, or a line of what is open."""
@@ -93,6 +94,7 @@ class _Reports:
             labels = self._labels if self._title_line else {}
             self._begin(number, labels)
             self._parts = [_SimpleTable(self.runs.run, labels, line)]
+            self.runs.run.table("a report of Lightning", number)
             self._has_sections = False
         elif _SECTION_WORDS in line and ended:
             self._section(number, line.partition(_SECTION_WORDS)[2].strip())
@@ -103,6 +105,10 @@ class _Reports:
     def close(self) -> None:
         for part in self._parts:
             part.close()
+        sections = [part for part in self._parts if not isinstance(part, _SimpleTable)]
+        if sections and not any(part.has_begun for part in sections):
+            message = "a section has a title, but nothing that can be read"
+            self.runs.run.say("warning", message, self._section_line)
         self._parts = []
 
     def _section(self, number: int, action: str) -> None:
@@ -118,6 +124,7 @@ class _Reports:
         self._has_sections = True
         name = {} if action == "records" else {"action": action}
         run = self.runs.run
+        self._section_line = number
         self._parts = [_FunctionStats(run, labels, action), OpTable(run, {**labels, **name})]
 
     def _begin(self, number: int, labels: Labels) -> None:
@@ -183,6 +190,7 @@ class _SimpleTable:
                 self._run.say("error", "a row of the table cannot be read", number)
             return
         self._last_row = number
+        self._run.table_row()
         amounts = {statistic: Amount(cell) for statistic, cell in numbers.items()}
         _add(self._run, action, self._labels, amounts, number)
 
@@ -202,6 +210,8 @@ class _FunctionStats:
     _run: RunBuilder
     _labels: Labels
     _action: str
+    #: True from the time of the action on.
+    has_begun: bool = False
     _in_rows: bool = False
     _rows: int = 0
 
@@ -212,6 +222,7 @@ class _FunctionStats:
             self._in_rows = True
         elif "function calls" in line:
             found = _TOTAL.search(line)
+            self.has_begun = True
             if found and ended:
                 _add(self._run, self._action, self._labels, {"total": Amount(found[1])}, number)
             else:

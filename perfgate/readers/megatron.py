@@ -123,6 +123,8 @@ class _Log:
         elif "across ranks (ms)" in line:
             found = _BLOCK.search(line)
             self.block, self.timer = (found[1], "") if found else ("", "")
+            if found:
+                self.runs.run.table("timers", number)
         elif self.block:
             self._row(number, line)
         if "memory (MB)" in line:
@@ -154,6 +156,7 @@ class _Log:
 
     def _add(self, key: Key, text: str, number: int) -> None:
         run = self.runs.run
+        run.table_row()
         run.add(run.column(key, "s", 1000), text, number, self.step)
 
     def _row(self, number: int, line: str) -> None:

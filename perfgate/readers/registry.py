@@ -11,6 +11,7 @@ module has a docstring that quotes the format and cites its source, and
 
 `read` walks the file once, by lines, as a whole or by blocks of bytes. It never raises for bad data: it makes a Run
 with problems instead (`builder.RunBuilder` does most of it). It opens nothing, and knows no baselines, rules or clocks.
+A reader that saw a header and read no row, or read fewer rows than the file says, reports it (`RunBuilder.table`).
 It counts what it keeps, through `RunBuilder` or `file.count`, so that the limits of `core.resource_limits` hold.
 
 **A reader outside perfgate** is a package with the same `read`, and an entry point that names its `Format`:

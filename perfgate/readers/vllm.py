@@ -128,6 +128,10 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
     failed |= {index for index, time in enumerate(ttfts if isinstance(ttfts, list) else ()) if time == 0}
     if failed:
         run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl", detail=load)
+    completed = result.get("completed")
+    if isinstance(ttfts, list) and ttfts and isinstance(completed, int) and len(ttfts) < completed:
+        count = f"{len(ttfts)} requests have a time to the first token, but {completed} were completed"
+        run.say("warning", count, detail=load)
     for name, metric in _LISTS:
         members = result.get(name)
         for index, member in enumerate(members if isinstance(members, list) else ()):

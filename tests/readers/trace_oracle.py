@@ -167,7 +167,7 @@ def _answer(document: Any, events: list[Event], mode: Mode) -> Answer:
     info = info if isinstance(info, dict) else {}
     return Answer(
         steps,
-        _parts(roles, steps, any(event.is_device for event in events)),
+        _parts(roles, steps, _occurring(roles, events, mode)),
         _communication(roles, steps, bool(kernels)),
         _gpu(kernels, steps, mode),
         _series(events),
@@ -185,11 +185,19 @@ def _in_steps(intervals: Intervals, steps: list[Step]) -> list[int]:
     return [measure(intersection(intervals, union([(step.start, step.end)]))) for step in steps]
 
 
-def _parts(roles: dict[str, list[Event]], steps: list[Step], has_device: bool) -> dict[str, list[int]]:
-    """Each instant of a step goes to the first role that covers it; without a device it has no parts."""
+def _occurring(roles: dict[str, list[Event]], events: list[Event], mode: Mode) -> list[str]:
+    """The roles that a trace can tell of; the plugin shows a role of communication even if there is none."""
+    absent = set() if any(event.is_device for event in events) else set(ROLES[:3])
+    absent |= set() if any(event.is_launch for event in events) else {"runtime"}
+    absent |= {"communication"} if mode == "corrected" and not measure(_spans(roles["communication"])) else set()
+    return [role for role in ROLES if role not in absent]
+
+
+def _parts(roles: dict[str, list[Event]], steps: list[Step], occurring: list[str]) -> dict[str, list[int]]:
+    """Each instant of a step goes to the first role that covers it; a role that does not occur has no part."""
     slots = union((step.start, step.end) for step in steps)
     parts = {"time": [step.end - step.start for step in steps]}
-    for role in ROLES if has_device else ROLES[3:]:
+    for role in occurring:
         covered = _spans(roles[role])
         parts[role] = _in_steps(intersection(covered, slots), steps)
         slots = difference(slots, covered)

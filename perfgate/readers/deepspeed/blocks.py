@@ -191,6 +191,7 @@ class CommsSummary:
             return
         if TABLE_WORD in line:
             self._columns, self._collective = _NAMES.findall(line), None
+            run.table("collectives", number)
         elif self._columns and _ROW_WORD in line:
             if found := _ROW.search(line):
                 self._row(run, number, found[1], found[2].split())
@@ -202,6 +203,7 @@ class CommsSummary:
         if self._collective is None or len(cells) != len(self._columns):
             run.say("error", "a row of the comms logger cannot be read", number)
             return
+        run.table_row()
         op, caller = self._collective.groups()
         printed = dict(zip(self._columns, cells, strict=True))
         count = printed.get("Count", "")
@@ -230,6 +232,7 @@ class FlopsSummary:
         """Read any line: the title, a row of the summary, its end, or another line."""
         if FLOPS_WORD in line:
             self.is_open = True
+            run.table("the FLOPS profiler", number)
         elif _FLOPS_END in line:
             self.is_open = False
         elif len(line) > _LONGEST_FLOPS:
@@ -243,6 +246,7 @@ class FlopsSummary:
         label, text, prefix, printed_unit = found[1].replace("gpu", "GPU"), found[2], found[3] or "", found[4]
         if label == "world size" and text.isdigit():
             run.fact("world_size", int(text[:9]), number)
+        run.table_row()
         if label not in _FLOPS:
             return
         name, unit, expected = _FLOPS[label]

@@ -74,6 +74,8 @@ class Tables:
         self._say = say
         self.headers = 0
         self._header: list[str] = []
+        #: The line of a header without a row so far.
+        self._rowless: int | None = None
         self._quoted = True
         #: The unit of each column of the raw page, after its row has been read.
         self._units: list[str] | None = None
@@ -87,14 +89,23 @@ class Tables:
                 self._begin(number, line[start:], ended)
             elif self._header and line.startswith('"' if self._quoted else ('"', *"0123456789,")):
                 cells = self._row(number, line, ended)
+                self._rowless = None if cells else self._rowless
                 yield from self._of_row(number, cells) if cells else ()
+        self._end_table()
+
+    def _end_table(self) -> None:
+        if self._rowless is not None and self.headers > 1:  # alone, it is a run without measurements
+            self._say("warning", "a table has a header, but no row that can be read", self._rowless)
+        self._rowless = None
 
     def _begin(self, number: int, line: str, ended: bool) -> None:
         """Begin a table. A header without a line end may be cut off, and has no rows."""
         header = cells_of(line) or []
         if "Kernel Name" not in header or not ended:
             return
+        self._end_table()
         self.headers += 1
+        self._rowless = number
         self._header, self._units, self._quoted = header, None, line.startswith('"')
         missing = [name for name in _DETAILS if name not in header] if "Metric Name" in header else []
         if missing:

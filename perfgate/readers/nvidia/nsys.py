@@ -108,12 +108,14 @@ class _Reports:
         self._notice, self._table, self._begun, self._width = None, None, False, len(names)
         if not isinstance(found, str):
             self._table = found
+            self.runs.run.table(self._report or found.kind, number)
         elif found not in self._said:
             self._said.add(found)
             self.runs.run.say("warning" if found.endswith("is not read") else "error", found, number)
         return self._table is not None
 
     def row(self, table: Table, cells: Sequence[str], number: int) -> None:
+        self.runs.run.table_row()
         metric = table.metric(cells[table.name].strip())
         if not self._begun:
             self._begin(table, metric, number)

@@ -115,6 +115,7 @@ class _Text:
             self.abandon(number)
             columns = [column.strip() for column in self.before[1].split(_SEPARATOR)[1:]]
             self.table = _Table(number - 2, *header, columns, threads[1])
+            self.run.table("a comparison of torch.utils.benchmark", number - 2)
         elif self.table and threads:
             self.table.threads, self.table.env = threads[1], ""
         elif self.table:
@@ -142,6 +143,7 @@ class _Text:
         inside = text[indent:] if text[:indent] == table.prefix or not text[:indent].strip(" #>") else text
         if unit := _UNIT.search(inside):
             for line, metric, labels, cell in table.cells:
+                self.run.table_row()
                 found = _CELL.fullmatch(cell)
                 self._add(metric, labels, found[1] if found else cell, unit[1], line)
             self.table = None

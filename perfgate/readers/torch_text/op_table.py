@@ -48,6 +48,8 @@ class OpTable:
         #: True between the rule under the header and the rule at the end.
         self._in_rows = False
         self._last_row = 0
+        #: True from the first header on.
+        self.has_begun = False
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
@@ -98,7 +100,8 @@ class OpTable:
         if len(header.devices) > 1:
             message = f"only {header.devices[0]} is read, because the table has {' and '.join(header.devices)}"
             self._run.say("warning", message, number)
-        self._header = header
+        self._header, self.has_begun = header, True
+        self._run.table("operators", number)
 
     def _row(self, number: int, line: str, header: OpHeader) -> None:
         """Read one row; lines of a stack (only the last cell is filled) and of other writers are passed over."""
@@ -112,6 +115,7 @@ class OpTable:
                 self._run.say("error", "a row of the table cannot be read", number)
             return
         self._last_row = number
+        self._run.table_row()
         overload = cells[1] if header.names[1] == "Overload Name" else ""
         printed = f"{cells[0]}.{overload}" if overload else cells[0]  # `aten::add.Tensor`
         name = self._run.unique(Key.of(printed, **self._labels), number).metric
