@@ -17,6 +17,8 @@ _POOR = 0.25
 #: The least width of the first column.
 _LEAST_ROOM = 16
 _COMMAND = "COMMAND"
+#: The tolerance of pairs in percent on a machine that is noisy.
+_NOISY = 10
 
 
 def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> str:
@@ -186,6 +188,11 @@ def _steps_of_pairs(gate: FirstGate) -> Iterator[str]:
         "Steps of a perfgate.Recorder (`step_span()` or `step()`) take turns one by one. For other programs, whole runs"
         " take turns, which cancels less noise."
     )
+    if gate.advice is not None and any((rule.tolerance or 0) >= _NOISY for rule in gate.advice.rules):
+        yield (
+            "If the program uses several threads of the CPU, give it one (OMP_NUM_THREADS=1): on a busy machine,"
+            " threads that wait for each other hide a change."
+        )
 
 
 def _name(gate: FirstGate) -> str:
