@@ -6,7 +6,6 @@ import os
 import shlex
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
-from perfgate.workspace.output_files import create_file
+from perfgate.workspace.output_files import create_files
 from perfgate.workspace.rule_source import sound_rules
 from perfgate.workspace.starter_files import rule_file, starter, workflow
 
@@ -74,7 +73,7 @@ def init(options: CommandOptions, choices: InitChoices) -> FirstGate:
         texts = ((name, data.decode() if not name.startswith(BASELINES) else None) for name, data in files.items())
         noticed = (*gate.noticed, f"warning: without --dry-run nothing would be written, because {existing}")
         return replace(gate, state="dry-run", files=tuple(texts), noticed=noticed if existing else gate.noticed)
-    _write(files)
+    create_files(files)
     return replace(gate, files=tuple((name, None) for name in files))
 
 
@@ -162,23 +161,3 @@ def _refuse_blocked(found: Candidates) -> None:
     if blocked:
         words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in blocked)
         raise Refused(f"nothing was written, because these runs do not pass the new rules:\n{words}", 3)
-
-
-def _write(files: Files) -> None:
-    made: list[Path] = []
-    try:
-        for name, data in files.items():
-            for parent in reversed(Path(name).parents):
-                if not parent.exists():
-                    parent.mkdir()
-                    made.append(parent)
-            create_file(name, data)
-            made.append(Path(name))
-    except BaseException as error:
-        for path in reversed(made):
-            with suppress(OSError):
-                path.rmdir() if path.is_dir() else path.unlink()
-        if not isinstance(error, OSError):
-            raise
-        place = error.filename2 or error.filename
-        raise Refused(f"nothing was written, because {place} cannot be written: {error.strerror or error}") from None

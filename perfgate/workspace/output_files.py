@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENXIO
 from importlib.util import find_spec
+from pathlib import Path
 from typing import BinaryIO
+
+from perfgate.workspace.options import Refused
 
 #: The time to wait for the other end of a pipe, in seconds.
 PATIENCE_S = 5
@@ -145,6 +148,27 @@ def create_file(path: str, data: bytes) -> None:
             os.replace(temporary, path)  # a file system without links
         else:
             os.unlink(temporary)
+
+
+def create_files(files: Mapping[str, bytes]) -> None:
+    """Write new files with their folders, in this order; all or none. Raises Refused."""
+    made: list[Path] = []
+    try:
+        for name, data in files.items():
+            for parent in reversed(Path(name).parents):
+                if not parent.exists():
+                    parent.mkdir()
+                    made.append(parent)
+            create_file(name, data)
+            made.append(Path(name))
+    except BaseException as error:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        if not isinstance(error, OSError):
+            raise
+        place = error.filename2 or error.filename
+        raise Refused(f"nothing was written, because {place} cannot be written: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -12,14 +12,20 @@ from perfgate.rules.write import WrittenRule, render
 #: The number of base and new runs together from which they show their noise.
 _RUNS_THAT_SHOW_NOISE = 3
 
-_HEAD = (
-    "Each rule is one sentence. `perfgate check RUN...` judges them, and its exit code is the result. `perfgate rules"
-    " check` validates this file, `perfgate rules explain` explains it in words, and `perfgate selftest RUN...` proves"
-    " that each rule can fail. For completion in an editor, run `perfgate schema rules > rules.schema.json` and begin"
-    " this file with `# yaml-language-server: $schema=../rules.schema.json`.",
-    "",
-    "`version` is the version of the rule language. Each suite has its own baselines.",
-)
+
+def _head(judges: str, proves: str) -> tuple[str, ...]:
+    return (
+        f"Each rule is one sentence. `perfgate {judges}` judges them, and its exit code is the result. `perfgate rules"
+        f" check` validates this file, `perfgate rules explain` explains it in words, and `perfgate selftest {proves}`"
+        " proves that each rule can fail. For completion in an editor, run `perfgate schema rules > rules.schema.json`"
+        " and begin this file with `# yaml-language-server: $schema=../rules.schema.json`.",
+        "",
+        "`version` is the version of the rule language. Each suite has its own baselines.",
+    )
+
+
+_HEAD = _head("check RUN...", "RUN...")
+_HEAD_OF_PAIRS = _head("run --paired", "perfgate-runs/pair-*.json")
 _CHOSEN = (
     "A tolerance is the smallest round value with which one new run of an unchanged program most likely passes. When"
     " more runs are stored, you can use smaller ones: see `perfgate plan`. Limits in comments are only proposals:"
@@ -60,14 +66,14 @@ def starter(suite: str, *, is_paired: bool = False) -> str:
     """Return a rule file with examples, for a user without runs."""
     if is_paired:
         rule = WrittenRule("step.time within 10% of baseline", _EXAMPLE_OF_PAIRS)
-        return render(suite, [rule], (*_HEAD, "", *_CHOSEN_FOR_PAIRS))
+        return render(suite, [rule], (*_HEAD_OF_PAIRS, "", *_CHOSEN_FOR_PAIRS))
     return render(suite, [WrittenRule("step.time within 5% of baseline", _EXAMPLE, _MORE)], _HEAD)
 
 
 def rule_file(suite: str, advice: Advice) -> str:
     """Return a rule file with the proposed rules and their reasons."""
-    chosen = _CHOSEN_FOR_PAIRS if advice.is_paired else _CHOSEN
-    return render(suite, written(advice), (*_HEAD, "", *chosen, *_without(advice)))
+    head, chosen = (_HEAD_OF_PAIRS, _CHOSEN_FOR_PAIRS) if advice.is_paired else (_HEAD, _CHOSEN)
+    return render(suite, written(advice), (*head, "", *chosen, *_without(advice)))
 
 
 def written(advice: Advice) -> list[WrittenRule]:
