@@ -97,7 +97,9 @@ class _RuleTest:
 
     @cached_property
     def measured(self) -> tuple[Run, ...]:
-        """The new runs, for a change as often as a gate measures again after a suspicion."""
+        """The new runs, for a change as often as a gate measures again after a suspicion; pairs as they are."""
+        if self.case.baseline.pairing is not None:
+            return self.case.new
         asks = (clause.asks for clause in self.rule.clauses)
         again = any(isinstance(one, ChangeClause) and one.reference == "baseline" for one in asks)
         return self.case.new * (math.ceil(LOOKS / max(len(self.case.new), 1)) if again else 1)

@@ -8,6 +8,7 @@ from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
 from perfgate.baselines.repository import load_baseline, naming
 from perfgate.baselines.stores import open_store
+from perfgate.commands.check import with_pairs
 from perfgate.core import Baseline, Problem, Proof
 from perfgate.judge.case import Case
 from perfgate.workspace import inputs, surroundings
@@ -29,7 +30,10 @@ class SelfTest:
 
 
 def selftest(options: CommandOptions) -> SelfTest:
-    """Test every rule; nothing is written. Raises Refused for mistakes in the rules and for unreadable runs."""
+    """Test every rule, for pairs with their own base; nothing is written.
+
+    Raises Refused for mistakes in the rules and for unreadable runs.
+    """
     ruleset = read_ruleset(policy_source(options.policy_ref, options.policy_commit), options.rules, options.suite)
     runs = inputs.read_runs(
         options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, with_calls=False
@@ -42,9 +46,12 @@ def selftest(options: CommandOptions) -> SelfTest:
     loaded = load_baseline(open_store(options.baselines), ruleset, facts, acceptance(options))
     if loaded.problems:
         raise Refused("the stored baseline cannot be used:\n" + "\n".join(map(str, loaded.problems)), 3)
-    baseline, against = loaded.baseline, f"baseline {loaded.baseline.place}"
+    runs, baseline, unpaired = with_pairs(runs, loaded.baseline, None)
+    if any(problem.severity == "error" for problem in unpaired):
+        raise Refused("these pairs cannot be tested with:\n" + "\n".join(map(str, unpaired)), 3)
+    against = baseline.place if baseline.pairing else f"baseline {baseline.place}"
     if not baseline.runs:
         baseline, against = Baseline(runs=runs, anchor=runs), f"these runs themselves, because {baseline.missing}"
     problems = [problem for problem in clashes if problem.severity == "warning"]
     proofs = self_test(Case(ruleset, runs, baseline, surroundings.today(), facts, limits=surroundings.limits()))
-    return SelfTest(proofs, against, tuple(problems), exit_code(proofs), time_seen(runs, naming(ruleset)))
+    return SelfTest(proofs, against or "", tuple(problems), exit_code(proofs), time_seen(runs, naming(ruleset)))

@@ -181,6 +181,7 @@ def _steps_of_pairs(gate: FirstGate) -> Iterator[str]:
         " last commit (HEAD):"
     )
     yield f"    perfgate run --paired --base-ref HEAD -- {gate.command or _COMMAND}"
+    yield "    perfgate selftest perfgate-runs/pair-*.json"
     if gate.command is None:
         where = f", for example `python train.py {{results}}/{_name(gate)}`" if gate.runs else ""
         yield f"{_COMMAND} is your command: it writes its file to the folder {{results}}{where}, or prints its results."
