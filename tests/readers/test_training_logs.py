@@ -246,12 +246,15 @@ def test_maxtext_of_2023_its_eval_steps_and_facts():
 
 
 def test_progress_lines_of_levanter():
-    """As tqdm-loggable 0.2 prints them; the rate is tqdm's running average."""
+    """As tqdm-loggable 0.4.1 printed them, and two in its form; the rate is tqdm's running average."""
+    before = "2026-11-22 15:50:14,575 - tqdm_loggable.tqdm_logging - INFO :: "
     run = run_of(
+        f"{before}Progress on:train 1.00it/12.0it rate:- remaining:? elapsed:00:00 postfix:loss=9.5\n"
+        f"{before}Progress on:train 2.00it/12.0it rate:19.9it/s remaining:00:00 elapsed:00:00 postfix:loss=9.4\n"
         "Progress on:train -/100it rate:- remaining:? elapsed:00:00 postfix:-\n"
         "Progress on:train 25.0it/100it rate:4.0s/it remaining:05:00 elapsed:01:40 postfix:loss=9.54\n"
         "Progress on:eval 5.00it/10.0it rate:9.9it/s remaining:00:01 elapsed:00:01 postfix:loss=9.54\n"
         "Progress on:train 50.0it/100it rate:1,024.5it/s remaining:00:01 elapsed:01:41 postfix:loss=9.1\n"
     )
     assert (run.format, said(run)) == ("levanter", [])
-    assert values_of(run) == {"progress.iterations_per_second": [0.25, 1024.5]}
+    assert values_of(run) == {"progress.iterations_per_second": [19.9, 0.25, 1024.5]}

@@ -5,7 +5,7 @@
     {"tracker": "json_logger", "event": "summary", "metrics": {"throughput/device_kind": "TPU v4"}}
     Progress on:train 1.20kit/10.0kit rate:6.9it/s remaining:21:03 elapsed:02:51 postfix:loss=3.21
 
-Source: stanford-crfm/levanter 1.2 `tracker/json_logger.py`, `callbacks/_metrics.py`, `trainer.py`; tqdm-loggable 0.2
+Source: stanford-crfm/levanter 1.2 `tracker/json_logger.py`, `callbacks/_metrics.py`, `trainer.py`; tqdm-loggable 0.4
 `tqdm_logging.py`. A step is logged in several records, each with some of its metrics.
 
 | metric | unit | printed as |
@@ -41,7 +41,7 @@ METRICS = (
     "`iteration_time`, `tokens_per_second`, `throughput`, `mfu`, `hook_time`, `loading_time`, `loss`, `eval.loss`, "
     "...; of progress lines `progress.iterations_per_second`"
 )
-CHECKED = "Levanter 1.2's sources: generated logs; progress lines in the form of tqdm-loggable 0.2"
+CHECKED = "Levanter 1.2's sources: generated logs; progress lines printed by tqdm-loggable 0.4.1"
 
 WORD = '"tracker": "json_logger"'
 _PROGRESS_WORD = "Progress on:train "
