@@ -26,8 +26,8 @@ GOLDEN = ROOT / "tests" / "reporters" / "golden"
 EXAMPLE = ROOT / "examples" / "tiny-gpt"
 #: Words of the first and the last line of each card of the example.
 CARDS = [
-    ("forward median on rank 1 went", "rules/training.yaml:9:5"),
-    ("forward_share median on rank 1 is", "rules/training.yaml:14:13"),
+    ("slower forward", "suspect: forward median on rank 1 +25.9%"),
+    ("step median on rank 1 went", "rules/training.yaml:11:5"),
     ("backward median on rank 0 went", "rules/training.yaml:10:5"),
 ]
 Done = subprocess.CompletedProcess[str]

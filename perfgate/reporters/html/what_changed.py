@@ -24,6 +24,8 @@ _MOST_LEVELS = 16
 _NARROWEST, _NARROW = 2.0, 7.0
 #: The most columns of ranks; with more ranks, a column is the slowest of several.
 _MOST_COLUMNS = 128
+#: A cause with at most this many verdicts is unfolded, also on paper.
+MOST_OPEN = 8
 #: The most ranks in the table.
 MOST_RANKS = 64
 
