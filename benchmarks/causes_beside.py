@@ -36,6 +36,8 @@ from typing import Any
 PAIRS = Path(__file__).resolve().parent.parent.parent / "shared" / "score" / "causes" / "pairs"
 #: A smaller difference, as a share of the step, is not counted as a finding.
 _LEAST = 0.01
+#: A tool is also asked whether one of its first rows names the cause.
+_FIRST = 3
 
 #: The rows of a tool: names, and new minus base in s per step.
 Rows = list[tuple[str, float]]
@@ -159,16 +161,24 @@ def main() -> None:
     options = parser.parse_args()
     pairs = [pair for folder in options.folders for pair in pairs_of(folder)]
     print(f"{len(pairs)} pairs\n")
-    print("| tool | names the cause | findings a cause | silent if unchanged | false findings | failed |")
-    print("|---|---|---|---|---|---|")
+    heads = (
+        "tool",
+        "names it first",
+        "in the first three",
+        "findings a cause",
+        "silent if unchanged",
+        "false findings",
+    )
+    print(f"| {' | '.join((*heads, 'failed'))} |")
+    print("|---|---|---|---|---|---|---|")
     for tool, rows_of in TOOLS.items():
-        right = findings = quiet = noise = failed = 0
+        right = among = findings = quiet = noise = failed = 0
         for pair in pairs:
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     rows = sorted(rows_of(pair), key=lambda row: -abs(row[1]))
             except ModuleNotFoundError as error:
-                print(f"| {tool} | not installed: {error.name} | | | | |")
+                print(f"| {tool} | not installed: {error.name} | | | | | |")
                 break
             except Exception as error:  # another tool may fail on any trace
                 failed += 1
@@ -181,6 +191,7 @@ def main() -> None:
             else:
                 is_right = bool(large) and pair.is_named(large[0][0])
                 right, findings = right + is_right, findings + len(large)
+                among += any(pair.is_named(name) for name, _ in large[:_FIRST])
                 if options.verbose:
                     first = f"{large[0][0][:100]} {large[0][1] * 1e6:+.0f} us" if large else "nothing"
                     print(
@@ -190,7 +201,9 @@ def main() -> None:
             changed = [pair for pair in pairs if pair.truth["kind"] != "none"]
             same = len(pairs) - len(changed)
             ratio = f"{findings / max(len(changed), 1):.1f}"
-            print(f"| {tool} | {right} of {len(changed)} | {ratio} | {quiet} of {same} | {noise} | {failed} |")
+            print(
+                f"| {tool} | {right} of {len(changed)} | {among} | {ratio} | {quiet} of {same} | {noise} | {failed} |"
+            )
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class NestedTimers:
 
 
 _OPTIMIZER = ("optimizer",)
-_PASSES = ("forward-backward",)
+_PASSES = ("forward-backward", "forward_backward")
 _CLOSURE = ("training_step_and_backward", "optimizer_step_and_closure_0", "optimizer_step", "run_training_batch")
 NESTING = (
     # DeepSpeed (deepspeedai/DeepSpeed, deepspeed/)
@@ -78,10 +78,12 @@ NESTING = (
         "DeepSpeed-Chat: dschat/utils/perf.py",
     ),
     # Megatron-LM (NVIDIA/Megatron-LM, megatron/)
-    NestedTimers(("forward-backward", "optimizer"), ("iteration_time",), "training/training.py: train_step"),
+    NestedTimers(
+        ("forward-backward", "forward_backward", "optimizer"), ("iteration_time",), "training/training.py: train_step"
+    ),
     NestedTimers(
         ("forward-compute", "backward-compute", "forward", "backward"),
-        ("forward-backward", "iteration_time"),
+        (*_PASSES, "iteration_time"),
         "core/pipeline_parallel/schedules.py",
     ),
     NestedTimers(

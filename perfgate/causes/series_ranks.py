@@ -30,6 +30,8 @@ _WAITED = 0.5
 _PRIOR, _PRIOR_FREEDOM = 0.03, 20.0
 _NORMAL_MAD = 1.4826
 _MODERATION = 6.0
+#: With more ranks, one does not move their median.
+_MANY = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def find_slow_rank(alignment: Alignment, noise: SeriesNoise) -> SlowRank | None:
         return None
     base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in sides)
     change = new.mean(axis=2) - base.mean(axis=2)
-    beyond = np.array([row - np.median(np.delete(change, at, axis=0), axis=0) for at, row in enumerate(change)])
+    beyond = _beyond_others(change)
     limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
     worth = _WORTH * noise.step
     clear = np.where((beyond[:, work] > limit) & (beyond[:, work] > worth / 2), beyond[:, work], 0.0)
@@ -72,6 +74,14 @@ def find_slow_rank(alignment: Alignment, noise: SeriesNoise) -> SlowRank | None:
     waits += [work[at] for at in np.flatnonzero(shrunk).tolist()]
     lead = work[int(np.argmax(share))]
     return SlowRank(tuple(ranks[at] for at in culprits.tolist()), frozenset((*grown, *waits)) - {0}, lead)
+
+
+def _beyond_others(change: Floats) -> Floats:
+    """The change of each rank less the median of the others, (ranks, nodes); of many ranks, less that of all."""
+    if len(change) > _MANY:
+        found: Floats = change - np.median(change, axis=0)
+        return found
+    return np.array([row - np.median(np.delete(change, at, axis=0), axis=0) for at, row in enumerate(change)])
 
 
 def _growth_of_awaited(

@@ -40,6 +40,13 @@ _LABELS = frozenset(("rank", "ranks", "stage"))
 _USUAL = 0.5
 #: Parts fit into a whole if they are not longer by more than this.
 _FITS = 1.02
+#: Formats with timers of the steps of one program; in files of benchmarks, every metric is a program of its own.
+_OF_STEPS = frozenset(
+    (
+        *("deepspeed", "megatron", "lightning", "perfgate", "recording", "nsys", "tensorboard", "wandb", "mlflow"),
+        *("nanogpt", "torchtitan", "nemo", "maxtext", "levanter", "hf-trainer"),
+    )
+)
 #: Formats whose `step` is the update of the optimizer, never a whole step.
 _STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
 #: A metric of another tool in the same run, which times something else.
@@ -68,6 +75,8 @@ class Timer:
 
 def timer_trees(run: Run) -> tuple[CallTree, ...]:
     """Return the tree of each rank of a run with timers of its steps; none if its metrics are not parts of a step."""
+    if _OF_STEPS.isdisjoint(run.format.split("+")):
+        return ()
     by_rank: dict[str, list[Series]] = defaultdict(list)
     for series in run.series:
         if series.unit == "s" and series.kind != "value" and _is_timer(series):
