@@ -17,6 +17,9 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
+#: The commands of `perfgate history`; another word is a metric, and may be one of these misspelt.
+COMMANDS = ("add", "backfill", "compact", "export", "import", "report", "show")
+
 
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     """Return the history of a metric, or of all. Raises Refused (3) if nothing is remembered."""
@@ -39,6 +42,7 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     if metric is not None and not found.series and found.environments:
         known = sorted({name for one in found.environments for name in one.metrics})
         near = get_close_matches(metric, known, n=3, cutoff=0.5)
+        near += [f"`perfgate history {name}`" for name in get_close_matches(metric, COMMANDS, n=1, cutoff=0.7)]
         hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known)}"
         raise Refused(f"the history has no metric {metric!r}: {hint}", 3)
     return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+
 from perfgate.core.run_history import BackfillCommit, BackfillPlan
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.reporters.plain_json import encode, stable
 from perfgate.reporters.terminal_page import GAP, Page
 
-_HEADS = ("measure", "commit", "change is here", "up to here", "tells", "runs", "subject")
+_HEADS = ("measure", "commit", "change in it", "in it or before", "tells", "runs", "subject")
 
 
 def render_text(plan: BackfillPlan, *, width: int = 100, ascii_only: bool = False) -> str:
@@ -31,7 +33,8 @@ def render_text(plan: BackfillPlan, *, width: int = 100, ascii_only: bool = Fals
     if plan.is_settled:
         page.paragraph(f"settled: the change is in {_named(likely)}", "bold")
     elif plan.wanted:
-        page.paragraph("measure them with: perfgate history backfill METRIC -- COMMAND")
+        metric = shlex.quote(plan.series.name.key.metric)
+        page.paragraph(f"measure them with: perfgate history backfill {metric} -- COMMAND")
     return page.finished()
 
 

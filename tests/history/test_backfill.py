@@ -93,6 +93,9 @@ def test_backfill_measures_until_the_change_has_its_commit(
     assert len(shown["suspects"]) == 9
     assert commits[15] in {one["commit"] for one in shown["suspects"]}
     assert not shown["settled"]
+    text = perfgate("history", "backfill", "forward").out
+    assert "forward median changed by +10." in text
+    assert "measure them with: perfgate history backfill forward -- COMMAND" in text
 
     program = 'cp results.json "$PERFGATE_RESULTS/results.json"'
     done = perfgate("history", "backfill", "forward", "--", "sh", "-c", program)
@@ -109,7 +112,8 @@ def test_backfill_measures_until_the_change_has_its_commit(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nosuch"], "the history has no metric 'nosuch'"),
+        (["nosuch"], "the history has no metric 'nosuch': it has forward, steady"),
+        (["forwrd"], "the history has no metric 'forwrd': did you mean forward?"),
         (["steady"], "steady median has no lasting change: there is nothing to settle"),
         (["forward", "--change", "abc"], "forward median has no change in abc; its changes are in"),
         (["*"], "* names several series (forward median, steady median): name one"),

@@ -95,6 +95,9 @@ def test_the_story_of_sixty_merges(team: list[str], perfgate: Command, folder: P
     assert "It creeps: the last 3 are worse and not approved, +16.3% in all since 2026-01-02" in creep
     assert "approved by" not in creep
 
+    misspelt = perfgate("history", "exprt")
+    assert (misspelt.code, "did you mean `perfgate history export`?" in misspelt.err) == (3, True)
+
     before = perfgate("history", "show", "--json").out
     assert perfgate("history", "compact", "--all").code == 0
     assert perfgate("history", "show", "--json").out == before
