@@ -7,14 +7,11 @@ device. Then whole runs alternate, in the order base, new, new, base, and the re
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from socket import socket
-from tempfile import TemporaryDirectory
 
 from perfgate.core import Key, Report, Run
 from perfgate.judge.pairs import Pairing, base_goes_first
@@ -30,15 +27,10 @@ from perfgate.measuring.programs import (
     ran_out_of_memory,
 )
 from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, Tell, until_settled
+from perfgate.measuring.worktrees import checked_out
 from perfgate.recorder.turns import SIDE, TURN
 from perfgate.workspace.inputs import read_runs
-from perfgate.workspace.options import Refused
 from perfgate.workspace.output_files import replace_file
-from perfgate.workspace.rule_source import Commit
-from perfgate.workspace.surroundings import git
-
-#: The longest time to check out the base, in seconds.
-_CHECKOUT_TIMEOUT_S = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,7 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
 
 
-class _NoTurns(Exception):
+class NoTurns(Exception):
     """Why the two sides cannot take steps by turns."""
 
 
@@ -92,13 +84,13 @@ class _PairMaker:
         if self.by_turns:
             try:
                 found = self._steps_by_turns(number)
-            except _NoTurns as why:
+            except NoTurns as why:
                 self.by_turns = False
                 self.tell(f"{why}; whole runs of both sides alternate instead")
         if not self.by_turns:
             found = self._whole_runs(number)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
-        for line in _write_pair(path, found, number, pairing, self.pairs.format):
+        for line in write_pair(path, found, number, pairing, self.pairs.format):
             self.tell(line)
         self.made.append(path)
         return self.made
@@ -113,33 +105,10 @@ class _PairMaker:
                 raise RunFailed(f"the {name} side does not build: {error}; see build-{name}.log") from None
 
     def _steps_by_turns(self, number: int) -> dict[str, Path]:
-        """Run both sides at once, by turns; return the results of each. Raises _NoTurns and RunFailed."""
-        top, address = self.folder / f"pair-{number:03d}", self.listener.getsockname()
-        with ExitStack() as stack:
-            runs = {
-                name: stack.enter_context(new_run(top / name, side, number, self.options.results))
-                for name, side in self.sides.items()
-            }
-            programs: dict[str, Program] = {}
-            stack.callback(lambda: end_all(programs.values()))
-            for name, run in runs.items():
-                programs[name] = run.start({**fair_environment(), TURN: address, SIDE: name})
-            base_first = base_goes_first(str(number))
-            by_turns, fault = play(self.listener, programs, base_first, self.pairs.hook_timeout, self.options.timeout)
-            if not by_turns and fault in (None, NO_HOOK):
-                raise _NoTurns(NO_HOOK)
-            if fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
-                raise _NoTurns(f"both sides do not fit into memory at once ({fault})")
-            if fault is not None:
-                raise RunFailed(fault)
-            end_all(programs.values())  # processes that they started may still write
-            found = {}
-            for name, run in runs.items():
-                try:
-                    found[name] = run.collect()
-                except RunFailed as error:
-                    raise RunFailed(f"the {name} side: {error}") from None
-            return found
+        """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed."""
+        top, options = self.folder / f"pair-{number:03d}", self.options
+        times = self.pairs.hook_timeout, options.timeout
+        return steps_by_turns(self.listener, top, self.sides, number, options.results, times)
 
     def _whole_runs(self, number: int) -> dict[str, Path]:
         """Run one side after the other; return the results of each. Raises RunFailed."""
@@ -154,31 +123,46 @@ class _PairMaker:
         return found
 
 
-@contextmanager
-def checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
-    """Check out a ref for a command, and remove the worktree in the end. Raises Refused (3) if that fails.
+def steps_by_turns(
+    listener: socket,
+    top: Path,
+    sides: Mapping[str, ProgramSide],
+    number: int,
+    globs: Sequence[str],
+    times: tuple[float, float],
+) -> dict[str, Path]:
+    """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed.
 
-    In PYTHONPATH, the repository's own folders are those of the worktree, so that base imports its own modules.
+    Parameters
+        top: the new folder of the pair.
+        number: the number of the pair, which says who goes first.
+        globs: the files that the programs write.
+        times: how long they have for their first step, and for any step, in seconds.
     """
-    commit = Commit.of(ref)
-    in_repository = partial(git, what=f"{ref} cannot be checked out", cwd=commit.top, timeout_s=_CHECKOUT_TIMEOUT_S)
-    with TemporaryDirectory(prefix="perfgate-base-", ignore_cleanup_errors=True) as place:
-        own, top = commit.top.resolve(), Path(place).resolve() / "base"
-        in_repository("worktree", "add", "--detach", "--quiet", str(top), commit.sha)
-        try:
-            inside = Path.cwd().resolve().relative_to(own)
-            if not (top / inside).is_dir():
-                raise Refused(f"{ref} has no folder {inside.as_posix()}: run the command from one that both have", 3)
-            paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-            for number, path in enumerate(paths):
-                if path and (real := Path(path).resolve()).is_relative_to(own):
-                    paths[number] = str(top / real.relative_to(own))
-            yield ProgramSide(words, top / inside, {"PYTHONPATH": os.pathsep.join(paths)} if any(paths) else {})
-        finally:
-            in_repository("worktree", "remove", "--force", str(top))
+    with ExitStack() as stack:
+        runs = {name: stack.enter_context(new_run(top / name, side, number, globs)) for name, side in sides.items()}
+        programs: dict[str, Program] = {}
+        stack.callback(lambda: end_all(programs.values()))
+        for name, run in runs.items():
+            programs[name] = run.start({**fair_environment(), TURN: listener.getsockname(), SIDE: name})
+        by_turns, fault = play(listener, programs, base_goes_first(str(number)), *times)
+        if not by_turns and fault in (None, NO_HOOK):
+            raise NoTurns(NO_HOOK)
+        if fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
+            raise NoTurns(f"both sides do not fit into memory at once ({fault})")
+        if fault is not None:
+            raise RunFailed(fault)
+        end_all(programs.values())  # processes that they started may still write
+        found = {}
+        for name, run in runs.items():
+            try:
+                found[name] = run.collect()
+            except RunFailed as error:
+                raise RunFailed(f"the {name} side: {error}") from None
+        return found
 
 
-def _write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pairing, format: str | None) -> list[str]:
+def write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pairing, format: str | None) -> list[str]:
     """Write a pair as one `perfgate.results/1` document with the labels side and pair; return warnings.
 
     Steps that only one side took were not interleaved, so each series is cut to the length that both sides have.

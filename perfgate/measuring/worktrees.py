@@ -1,0 +1,72 @@
+"""Commits checked out beside the user's working tree, which is never touched, as worktrees of git."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+
+from perfgate.measuring.programs import ProgramSide
+from perfgate.workspace.options import Refused
+from perfgate.workspace.rule_source import Commit
+from perfgate.workspace.surroundings import git
+
+#: The longest time to check out a commit, in seconds.
+_CHECKOUT_TIMEOUT_S = 600
+
+
+@contextmanager
+def checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
+    """Check out a ref for a command, and remove the worktree in the end. Raises Refused (3) if that fails."""
+    commit = Commit.of(ref)
+    with TemporaryDirectory(prefix="perfgate-base-", ignore_cleanup_errors=True) as place:
+        top = Path(place).resolve() / "base"
+        add_worktree(commit, top)
+        try:
+            yield side_in(commit, top, words)
+        finally:
+            remove_worktree(commit, top)
+
+
+def add_worktree(commit: Commit, top: Path) -> None:
+    """Check out a commit in a new folder, or use the folder that has it already. Raises Refused (3)."""
+    if top.exists():
+        with suppress(Refused):
+            found = git("rev-parse", "--show-toplevel", "HEAD", what="", cwd=top).decode().split("\n")
+            if found[:2] == [str(top.resolve()), commit.sha]:
+                return
+        remove_worktree(commit, top)
+    _in_repository(commit)("worktree", "add", "--detach", "--force", "--quiet", str(top), commit.sha)
+
+
+def remove_worktree(commit: Commit, top: Path) -> None:
+    """Remove a worktree, whatever the program left in it. Raises Refused (3) if git fails."""
+    with suppress(Refused):  # one that git does not know, because it was interrupted
+        _in_repository(commit)("worktree", "remove", "--force", "--force", str(top))
+    rmtree(top, ignore_errors=True)
+    _in_repository(commit)("worktree", "prune")
+
+
+def side_in(commit: Commit, top: Path, words: tuple[str, ...]) -> ProgramSide:
+    """Return the program in a worktree, in the same folder of it as the working directory. Raises Refused (3).
+
+    In PYTHONPATH, the repository's own folders are those of the worktree, so that it imports its own modules.
+    """
+    own = commit.top.resolve()
+    inside = Path.cwd().resolve().relative_to(own)
+    if not (top / inside).is_dir():
+        message = f"{commit.ref} has no folder {inside.as_posix()}: run the command from one that both have"
+        raise Refused(message, 3)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    for number, path in enumerate(paths):
+        if path and (real := Path(path).resolve()).is_relative_to(own):
+            paths[number] = str(top / real.relative_to(own))
+    return ProgramSide(words, top / inside, {"PYTHONPATH": os.pathsep.join(paths)} if any(paths) else {})
+
+
+def _in_repository(commit: Commit) -> partial[bytes]:
+    return partial(git, what=f"{commit.ref} cannot be checked out", cwd=commit.top, timeout_s=_CHECKOUT_TIMEOUT_S)
