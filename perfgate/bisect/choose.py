@@ -36,12 +36,9 @@ def candidates(found: Posterior, skipped: Collection[int] = ()) -> list[int]:
 
     Positions in `skipped` cannot be measured.
     """
-    positions = [int(edge) for edge in found.edges]
-    for low, high in pairwise(positions):
-        inside = nearest_to_middle(low, high, skipped)
-        if inside is not None:
-            positions.append(inside)
-    return positions
+    edges = [int(edge) for edge in found.edges]
+    inside = (nearest_to_middle(low, high, skipped) for low, high in pairwise(edges))
+    return [position for position in (*edges, *inside) if position is not None and position not in skipped]
 
 
 def nearest_to_middle(low: int, high: int, skipped: Collection[int]) -> int | None:

@@ -10,19 +10,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from perfgate.bisect.choose import best, candidates, entropy
 from perfgate.bisect.posterior import Measurement, Model, Posterior, posterior
+from perfgate.core.bisection import BisectOutcome
 from perfgate.stats.distributions import t_quantile
-
-BisectOutcome: TypeAlias = Literal["found", "not-reproduced", "undecided"]
 
 #: The ends are measured until a change of them is this probable. The search may still find that nothing changed.
 _REPRODUCED = 0.6
 #: At most this part of the runs goes to ends that show no change.
 _ENDS = 0.5
-#: A change is excluded if a difference of the ends beyond the tolerance is less probable than this.
+#: A change is excluded if a difference of the ends beyond the tolerance is less probable than this, and their interval
+#: excludes twice the tolerance, as `at_worst` does.
 _EXCLUDED = 0.01
 #: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
 #: tell which is larger, and both are answers.
@@ -121,7 +121,10 @@ def search(
             return SearchResult("undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, fault)
         if len(evidence.measurements) >= terms.most_runs or not measurer.may_go_on():
             if found is None:
-                raise ValueError("there must be runs and time enough to measure both ends")
+                why = "runs or time were used up before both ends were measured"
+                return SearchResult(
+                    "undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, why
+                )
             ended: BisectOutcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
             return _result(ended, found, terms, evidence)
         position = _next(found, model, measurer, evidence)
@@ -153,7 +156,7 @@ def _outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcom
     """Return the outcome if the evidence is enough, or None."""
     bound = math.log1p(found.model.tolerance)
     doubt = 1 - terms.confidence
-    if found.exceeds(bound) <= _EXCLUDED:
+    if found.exceeds(bound) <= _EXCLUDED and max(map(abs, _ends(found, terms, evidence)[1:])) < 2 * bound:
         return "not-reproduced"
     ends = {0, found.model.positions - 1}
     only_ends = all(one.position in ends for one in evidence.measurements)

@@ -28,6 +28,7 @@ _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")
 #: Every command with its line in `--help`. The module `perfgate.cli.NAME` has the command NAME.
 _COMMANDS = {
     "baseline": "Approve, add, list and compare stored baselines.",
+    "bisect": "Find the commit that changed a metric.",
     "calibrate": "Measure the noise between unchanged runs, for check.",
     "check": "Judge new runs by the rules and the stored baseline.",
     "compare": "Compare two sets of runs, without rules.",

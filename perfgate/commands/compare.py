@@ -44,7 +44,7 @@ def compare(
     statistic: its name; the default is the median of samples and the mean of aggregates.
     tolerance: how much worse is accepted, such as `5%`.
     """
-    asks = _asked(statistic, tolerance)
+    asks = asked_change(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
     base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
     if new and _contents(base_runs) == _contents(new_runs):
@@ -67,7 +67,7 @@ def compare_stored(path: str, old: str | None, new: str | None) -> Report:
     new: the same; by default the newest level.
     """
     (old_place, before), (new_place, after) = sides(path, old, new)
-    found = _compared(Baseline(runs=before), after, _asked(None, "5%"), None)
+    found = _compared(Baseline(runs=before), after, asked_change(None, "5%"), None)
     return replace(found, baseline=f"{old_place} → {new_place}")
 
 
@@ -77,7 +77,7 @@ def _compared(
     base_runs = baseline.runs
     unlike, refused = _unlike(base_runs, new_runs)
     shared = sorted((_metrics(base_runs) & _metrics(new_runs)) - unlike)
-    rules = tuple(_rule(name, statistic, asks) for name in shared)
+    rules = tuple(metric_rule(name, statistic, asks) for name in shared)
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = Ruleset("compare", rules, {}), surroundings.limits()
     case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
@@ -119,7 +119,8 @@ def _identical(runs: tuple[Run, ...]) -> Report:
     return with_outcome(replace(found, identical=True))
 
 
-def _asked(statistic: str | None, tolerance: str) -> Clause:
+def asked_change(statistic: str | None, tolerance: str) -> Clause:
+    """Return the clause `within TOLERANCE of baseline`. Raises Refused for a bad statistic or tolerance."""
     if statistic is not None and not is_statistic(statistic):
         raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
     try:
@@ -131,7 +132,8 @@ def _asked(statistic: str | None, tolerance: str) -> Clause:
     return Clause(ChangeClause("baseline", "worse", relative=quantity.value), f"within {quantity} of baseline")
 
 
-def _rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
+def metric_rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
+    """Return a rule about one metric, which is in no file."""
     words = " ".join(word for word in (f'"{metric}"', statistic, asks.text) if word)
     return Rule(Sentence(words, Selector(metric, quoted=True), metric, statistic, None, (asks,)), _HERE)
 

@@ -31,7 +31,7 @@ def make_folder(folder: Path) -> None:
     (folder / _IGNORE).write_text("*\n", encoding="utf-8")
 
 
-def claim(folder: Path, keep: str) -> None:
+def claim(folder: Path, keep: str, command: str = "perfgate run") -> None:
     """Keep other processes from running in a folder until this one ends. Raises Refused if one does, and OSError."""
     if sys.platform == "win32" or os.path.realpath(folder) in _CLAIMED:  # no flock there
         return
@@ -42,7 +42,7 @@ def claim(folder: Path, keep: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise Refused(f"--keep {keep}: another `perfgate run` is writing there: name another folder") from None
+        raise Refused(f"--keep {keep}: another `{command}` is writing there: name another folder") from None
     _CLAIMED[os.path.realpath(folder)] = descriptor
 
 

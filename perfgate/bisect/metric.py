@@ -1,0 +1,99 @@
+"""The metric that is searched for, in one run or in one pair: the number that a rule would judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from perfgate.core import Baseline, Better, Run
+from perfgate.core.wording import listed, plural
+from perfgate.judge.case import Case
+from perfgate.judge.decisions import MeasuredSide
+from perfgate.judge.inquiry import CannotJudge, Inquiry, direction
+from perfgate.judge.measure import NotAvailable
+from perfgate.judge.pairs import Pairs, paired_ratios
+from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.stats.moderated import has_logarithm
+from perfgate.stats.statistics import RunMeasure
+from perfgate.workspace.surroundings import today
+
+
+class NoMetric(Exception):
+    """Why a run does not have the metric as a positive number."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """The metric in one run, in base units, or the ratio of a pair.
+
+    `within` is the variance of its logarithm as estimated within the run.
+    """
+
+    metric: str
+    statistic: str | None
+    unit: str
+    better: Better | None
+    value: float
+    within: float
+
+    @property
+    def log_value(self) -> float:
+        """The logarithm of the value."""
+        return log(self.value)
+
+
+def value_in_run(ruleset: Ruleset, run: Run) -> MetricValue:
+    """Return the metric of the one rule of a ruleset in a run. Raises NoMetric."""
+    inquiry, side = _measured(ruleset, run)
+    return _value(inquiry, side.measures[0], inquiry.unit)
+
+
+def value_in_pair(ruleset: Ruleset, pairs: Pairs) -> MetricValue:
+    """Return the ratio of new to base in a pair. Raises NoMetric."""
+    if len(pairs.new) != 1:
+        raise NoMetric("one of the two programs wrote no metric")
+    (_, base), (inquiry, new) = (_measured(ruleset, side[0]) for side in (pairs.base, pairs.new))
+    ratio = paired_ratios(base, new, inquiry.method.statistic, pairs.pairing)[0]
+    return _value(inquiry, ratio, "1")
+
+
+def prior_of(ruleset: Ruleset, run: Run, baseline: Baseline, pairing: str | None) -> tuple[float, float]:
+    """Return the prior (s0, d0) of the noise of the metric: that of the stored baseline, or the default."""
+    inquiry, _ = _measured(ruleset, run, baseline)
+    return inquiry.prior(pairing)
+
+
+def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> tuple[Inquiry, MeasuredSide]:
+    """Return the metric of a run. Raises NoMetric."""
+    rule: Rule = ruleset.rules[0]
+    case = Case(ruleset, (run,), baseline or Baseline(), today(), {})
+    runs = JudgedRuns.of((run,), Baseline(), ruleset.metrics, ruleset.conditions)
+    subjects = [one for one in find_subjects(rule.sentence, runs) if one.new and one.new[0]]
+    name = rule.sentence.subject_text
+    if not subjects:
+        errors = [problem.message for problem in run.problems if problem.severity == "error"]
+        names = sorted({series.key.metric for series in run.series})
+        has = f"it has {listed(names)}" if names else "it has no metrics"
+        raise NoMetric(f"wrote no metric {name}: {errors[0] if errors else has}")
+    if len(subjects) > 1:
+        names = sorted(str(one.key) for one in subjects)
+        raise NoMetric(f"{name} is {plural(len(subjects), 'metric')}: {listed(names)}; name one of them")
+    inquiry = Inquiry.of(rule, rule.clauses[0], subjects[0], case, runs)
+    try:
+        if not all(np.isfinite(series.values).all() for series in inquiry.new[0].values()):
+            raise NoMetric(f"{name} has values that are not finite numbers")
+        return inquiry, inquiry.measured(inquiry.new)
+    except (CannotJudge, NotAvailable) as error:
+        raise NoMetric(str(error)) from None
+
+
+def _value(inquiry: Inquiry, found: RunMeasure, unit: str) -> MetricValue:
+    key = inquiry.subject.key
+    if found.value is None or not has_logarithm(found):
+        raise NoMetric(f"{key} is not a positive number, so a relative change does not exist")
+    better = direction(key.metric, inquiry.unit, inquiry.rule.better)
+    statistic = inquiry.shown_statistic
+    return MetricValue(str(key), statistic, unit, better, found.value, found.within_variance or 0.0)

@@ -1,0 +1,118 @@
+"""The folder of a search: its question, and a file for each measurement, so that it can go on when interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from perfgate.bisect.posterior import Measurement
+from perfgate.bisect.search import Evidence
+from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.output_files import replace_file
+
+_QUESTION, _MEASUREMENTS = "question.json", "measurements"
+_SECONDS_AN_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMeasurement:
+    """One measurement as it is kept, or why an item cannot be measured.
+
+    `at` is the time of its end in seconds since 1970, and `value` in base units, or a ratio for pairs.
+    """
+
+    number: int
+    position: int
+    item: str
+    session: int
+    at: float
+    paired: bool
+    #: The file or folder that the program wrote, relative to the folder of the search.
+    results: str = ""
+    value: float | None = None
+    log_value: float = 0.0
+    within: float = 0.0
+    skipped: str | None = None
+
+
+@dataclass(slots=True)
+class BisectFolder:
+    """The folder, with everything that was measured before this start."""
+
+    path: Path
+    stored: list[StoredMeasurement]
+
+    @property
+    def session(self) -> int:
+        """The number of this start: one more than that of the last measurement."""
+        return 1 + max((one.session for one in self.stored), default=-1)
+
+    def next_number(self) -> int:
+        """Return the number of the next run. A run that was interrupted keeps its number and its files."""
+        used = [int(path.name[:3]) for path in (self.path / "runs").glob("[0-9][0-9][0-9]*")]
+        return 1 + max([*used, *(one.number for one in self.stored)], default=0)
+
+    def add(self, found: StoredMeasurement) -> None:
+        """Write a measurement. Raises OSError."""
+        folder = self.path / _MEASUREMENTS
+        folder.mkdir(exist_ok=True)
+        replace_file(str(folder / f"{found.number:03d}.json"), (json.dumps(asdict(found), indent=1) + "\n").encode())
+        self.stored.append(found)
+
+    def measurement(self, found: StoredMeasurement) -> Measurement:
+        """Return a stored measurement as the search takes it."""
+        hours = (found.at - self.stored[0].at) / _SECONDS_AN_HOUR if self.stored else 0.0
+        return Measurement(found.position, found.log_value, hours, found.session, found.within)
+
+    def evidence(self) -> Evidence:
+        """Return everything that was measured."""
+        measured = [self.measurement(one) for one in self.stored if one.skipped is None]
+        return Evidence(measured, {one.position: one.skipped for one in self.stored if one.skipped is not None})
+
+
+def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> BisectFolder:
+    """Open the folder of a search, or make it. Raises Refused if it has another question or a damaged file.
+
+    Parameters
+    ----------
+    keep : the folder as the user named it, for messages.
+    question : everything that the measurements depend on, as plain JSON.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        file = path / _QUESTION
+        if not file.exists():
+            if others := sorted(one.name for one in path.iterdir() if one.name != ".gitignore"):
+                why = f"is not empty: it has {others[0]}, which `perfgate bisect` did not write"
+                raise Refused(f"--keep {keep}: {why}; name another folder")
+            replace_file(str(path / ".gitignore"), b"*\n")  # it is in the user's repository
+            replace_file(str(file), (json.dumps(question, indent=1) + "\n").encode())
+        known = _read(file)
+        if known != json.loads(json.dumps(question)):
+            differing = [name for name in question if known.get(name) != question[name]]
+            why = f"has a search that asks something else ({', '.join(differing) or 'other options'})"
+            raise Refused(f"--keep {keep}: {why}: remove that folder, or name another one")
+        files = sorted((path / _MEASUREMENTS).glob("*.json"))
+        return BisectFolder(path, [_stored(one) for one in files])
+    except OSError as error:
+        raise Refused(f"--keep {keep}: cannot be used: {error.strerror or error}") from None
+
+
+def _read(file: Path) -> dict[str, object]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Refused(f"{shown_path(str(file))}: is damaged ({error}): remove it, and measure again") from None
+    if not isinstance(found, dict):
+        raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again")
+    return found
+
+
+def _stored(file: Path) -> StoredMeasurement:
+    found = _read(file)
+    try:
+        return StoredMeasurement(**found)  # type: ignore[arg-type]
+    except TypeError:
+        raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again") from None

@@ -1,0 +1,291 @@
+"""`perfgate bisect`: measure the items of a list until one is probable to have changed a metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perfgate.baselines.repository import load_baseline
+from perfgate.baselines.stores import store_of
+from perfgate.bisect.metric import MetricValue, NoMetric, prior_of, value_in_pair, value_in_run
+from perfgate.bisect.posterior import Measurement, Model, Posterior
+from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
+from perfgate.bisect.search import NotMeasurable, Terms, search
+from perfgate.bisect.session import BisectFolder, StoredMeasurement, open_folder
+from perfgate.commands.bisect_answer import AnswerParts, answer
+from perfgate.commands.compare import asked_change, metric_rule
+from perfgate.core.bisection import BisectReport
+from perfgate.judge.pairs import PRIORS, split_pairs
+from perfgate.measuring.items import ItemProgram, ItemRunner, clock, item_runner
+from perfgate.measuring.keeping import claim
+from perfgate.measuring.paired_run import NoTurns
+from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
+from perfgate.measuring.until_settled import Tell
+from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.syntax.sentence import ChangeClause
+from perfgate.stats.history import DEFAULT
+from perfgate.workspace import inputs
+from perfgate.workspace.options import CommandOptions, Refused, acceptance
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+from perfgate.workspace.surroundings import git
+
+#: The smallest change that is searched for, if neither the user nor the rule says it.
+_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class BisectRequest:
+    """What is searched, in which list, and how it is measured. Times are in seconds."""
+
+    options: CommandOptions
+    program: ItemProgram
+    good: str | None = None
+    bad: str = "HEAD"
+    #: The items of a list, instead of commits.
+    over: tuple[str, ...] = ()
+    #: Search inside of a merge, too.
+    full: bool = False
+    #: The id of a rule, or else a metric with its statistic.
+    rule: str | None = None
+    metric: str | None = None
+    statistic: str | None = None
+    tolerance: str | None = None
+    most_runs: int = 50
+    time_budget: float | None = None
+    keep: str = "perfgate-bisect"
+    #: Do not take steps by turns.
+    whole_runs: bool = False
+
+
+def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
+    """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal (3)."""
+    ruleset, tolerance = _ruleset(request)
+    items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad)
+    if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):
+        tell("note: uncommitted changes are left alone and are not measured: only commits are")
+    search_one = _ListSearch(request, ruleset, tolerance, tell, began=clock())
+    try:
+        with stopped_by_signals():
+            found = search_one.run(items, Path(request.keep))
+            while (
+                request.full and found.outcome == "found" and len(found.blamed) == 1 and found.suspects[0].item.is_merge
+            ):
+                merge = items.commits[found.blamed[0]]
+                inner = inside_merge(merge)
+                if inner is None:
+                    break
+                tell(f"{merge.sha[:12]} is a merge: searching the {len(inner.names) - 1} commits that it brought")
+                inside = search_one.run(inner, Path(request.keep) / f"inside-{merge.sha[:12]}")
+                if inside.outcome != "found":
+                    note = f"the commits of the merge alone do not explain it: {inside.message}"
+                    return replace(found, notes=(*found.notes, note))
+                items, found = inner, replace(inside, inside=found.suspects[0].item)
+            return found
+    except Stopped as stopped:
+        step = "the same command goes on from there"
+        raise Refused(f"{stopped}: what was measured is kept in {request.keep}; {step}", 3) from None
+
+
+def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
+    """Return a ruleset with the one rule to measure, and the tolerance. Raises Refused."""
+    tolerance = None
+    if request.tolerance is not None:
+        asks = asked_change(None, request.tolerance).asks
+        assert isinstance(asks, ChangeClause)
+        tolerance = asks.relative
+    if request.metric is not None:
+        clause = asked_change(request.statistic, "5%")
+        rule = metric_rule(request.metric, request.statistic, clause)
+        return Ruleset("bisect", (rule,), {}), _TOLERANCE if tolerance is None else tolerance
+    ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
+    chosen = [rule for rule in ruleset.rules if rule.name == request.rule]
+    if not chosen:
+        known = ", ".join(rule.name for rule in ruleset.rules[:20])
+        raise Refused(f"--rule {request.rule}: there is no such rule; the rules are {known}")
+    found = [clause.asks.relative for clause in chosen[0].clauses if isinstance(clause.asks, ChangeClause)]
+    own = next((value for value in found if value), _TOLERANCE)
+    return replace(ruleset, rules=(chosen[0],)), own if tolerance is None else tolerance
+
+
+@dataclass(slots=True)
+class _ListSearch:
+    """Searches one list after another with the same program and metric."""
+
+    request: BisectRequest
+    ruleset: Ruleset
+    tolerance: float
+    tell: Tell
+    began: float
+
+    def run(self, items: SearchedRange, path: Path) -> BisectReport:
+        """Search one list, or go on with it. Raises Refused and Stopped."""
+        request = self.request
+        keep = path.as_posix()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            claim(path, keep, "perfgate bisect")
+        except OSError as error:
+            raise Refused(f"--keep {keep}: cannot be made: {error.strerror or error}") from None
+        folder = open_folder(path, keep, self._question(items))
+        if folder.stored:
+            self.tell(f"going on with {len(folder.stored)} measurements in {keep}")
+        with item_runner(request.program, path, items.names, items.commits) as runner:
+            measurer = _ItemMeasurer(self, items, folder, runner, session=folder.session)
+            fault = measurer.begin()
+            result = None
+            if fault is None:
+                terms = Terms(most_runs=request.most_runs)
+                result = search(measurer.model(), terms, measurer, folder.evidence(), measurer.show)
+                self.tell(f"{len(folder.stored)} measurements are in {keep}")
+            return answer(AnswerParts(items, folder, result, fault, self.tolerance, measurer.facts, keep))
+
+    def _question(self, items: SearchedRange) -> Mapping[str, object]:
+        """Return everything that the measurements depend on, but not when the search ends."""
+        request, rule = self.request, self.ruleset.rules[0]
+        program = request.program
+        return {
+            "schema": "perfgate.bisect-question/1",
+            "items": [items.names[0], len(items.names), items.names[-1]] if items.commits else list(items.names),
+            "metric": rule.sentence.text,
+            "command": list(program.command),
+            "build": list(program.build),
+            "results": list(program.results),
+            "format": program.format,
+            "whole-runs": request.whole_runs,
+        }
+
+
+@dataclass(slots=True)
+class _ItemMeasurer:
+    """Measures items with the user's program, and keeps each measurement."""
+
+    search: _ListSearch
+    items: SearchedRange
+    folder: BisectFolder
+    runner: ItemRunner
+    session: int
+    paired: bool = False
+    #: The metric as the last run had it.
+    facts: MetricValue | None = None
+    #: The seconds of all measurements of this start.
+    spent: list[float] = field(default_factory=list)
+
+    def begin(self) -> str | None:
+        """Measure once if nothing was, to know whether the program takes turns; return why that is not possible."""
+        last = len(self.items.names) - 1
+        known = next((one for one in self.folder.stored if one.skipped is None), None)
+        try:
+            if known is not None:
+                self.paired = known.paired
+                self._read(self.folder.path / known.results)
+                return None
+            self.paired = not self.search.request.whole_runs
+            if self.paired:
+                self.search.tell(f"{self._name(0)} and {self._name(last)}: by turns, if the program has steps")
+                try:
+                    self._measure(last)
+                except NoTurns as why:
+                    self.search.tell(f"{why}; whole runs instead")
+                    self.paired = False
+            if not self.paired:
+                self._measure(0)
+        except (RunFailed, NoMetric) as why:
+            if isinstance(why, Stopped):
+                raise
+            return f"an end cannot be measured: {self._name(last if self.paired else 0)} {why}"
+        return None
+
+    def model(self) -> Model:
+        """Return what is known before the search: the noise of a stored baseline, or the default."""
+        request = self.search.request
+        first = next(one for one in self.folder.stored if one.skipped is None)
+        s0, d0 = PRIORS["in-turn"] if self.paired else (DEFAULT.s0, DEFAULT.d0)
+        runs = inputs.read_runs([str(self.folder.path / first.results)], request.options.format)
+        ruleset = self.search.ruleset
+        facts, _ = inputs.merge_facts(runs, inputs.read_facts(request.options.env), ruleset.identity)
+        if request.rule is not None and Path(request.options.baselines).is_dir():
+            store = store_of(WORKING_TREE, request.options.baselines)
+            loaded = load_baseline(store, ruleset, facts, acceptance(request.options))
+            pairs = split_pairs(runs) if self.paired else None
+            run = pairs.new[0] if pairs else runs[0]
+            s0, d0 = prior_of(ruleset, run, loaded.baseline, "in-turn" if self.paired else None)
+        return Model(len(self.items.names), self.search.tolerance, s0, d0, self.paired)
+
+    def measure(self, position: int) -> Measurement:
+        """Measure an item and keep the result. Raises NotMeasurable and Stopped."""
+        try:
+            return self.folder.measurement(self._measure(position))
+        except Stopped:
+            raise
+        except (RunFailed, NoMetric, NoTurns) as why:
+            if position not in (0, len(self.items.names) - 1):  # an end is tried again by the next start
+                number = self.folder.next_number()
+                name = self.items.names[position]
+                self.folder.add(
+                    StoredMeasurement(number, position, name, self.session, clock(), self.paired, skipped=str(why))
+                )
+            self.search.tell(f"{self._name(position)} is skipped: {why}")
+            raise NotMeasurable(str(why)) from None
+
+    def _measure(self, position: int) -> StoredMeasurement:
+        number, began = self.folder.next_number(), clock()
+        runner = self.runner
+        path = runner.run_pair(0, position, number) if self.paired else runner.run(position, number)
+        found = self._read(path)
+        stored = StoredMeasurement(
+            number,
+            position,
+            self.items.names[position],
+            self.session,
+            clock(),
+            self.paired,
+            path.resolve().relative_to(self.folder.path.resolve()).as_posix(),
+            found.value,
+            found.log_value,
+            found.within,
+        )
+        self.folder.add(stored)
+        self.spent.append(clock() - began)
+        return stored
+
+    def _read(self, path: Path) -> MetricValue:
+        """Return the metric of a run or a pair. Raises NoMetric."""
+        options = self.search.request.options
+        format = None if self.paired else options.format
+        runs = inputs.read_runs([str(path)], format, options.trace_mode)
+        if len(runs) != 1:
+            raise NoMetric(f"wrote {len(runs)} runs: one process is one run")
+        pairs = split_pairs(runs) if self.paired else None
+        self.facts = (
+            value_in_run(self.search.ruleset, runs[0]) if pairs is None else value_in_pair(self.search.ruleset, pairs)
+        )
+        return self.facts
+
+    def cost(self, position: int) -> float:
+        """Return the expected seconds of a measurement."""
+        return self.runner.cost(position)
+
+    def may_go_on(self) -> bool:
+        """Return whether one more measurement would end within the time budget."""
+        budget = self.search.request.time_budget
+        if budget is None:
+            return True
+        longest = max(self.spent, default=0.0)
+        return clock() - self.search.began + longest <= budget
+
+    def show(self, position: int, found: Posterior | None) -> None:
+        """Tell what is measured next, and what is most probable so far."""
+        count, most = len(self.folder.stored) + 1, self.search.request.most_runs
+        line = f"run {count} of at most {most}: {self._name(position)} ({position} of {len(self.items.names) - 1})"
+        if found is not None:
+            cell = int(found.cells.argmax())
+            low, high = int(found.edges[cell]), int(found.edges[cell + 1])
+            change = math.expm1(found.change(cell)[0])
+            where = self._name(high) if high - low == 1 else f"one of {high - low} up to {self._name(high)}"
+            line += f"; so far {where} with {100 * found.changed[cell]:.0f} %, {100 * change:+.1f} %"
+        self.search.tell(line)
+
+    def _name(self, position: int) -> str:
+        return self.items.names[position][: 12 if self.items.commits else None]

@@ -1,0 +1,213 @@
+"""The answer of a search as a report: messages, estimates of every item, facts of the commits, and causes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from perfgate.bisect.metric import MetricValue
+from perfgate.bisect.posterior import Posterior
+from perfgate.bisect.ranges import SearchedRange
+from perfgate.bisect.search import SearchResult
+from perfgate.bisect.session import BisectFolder, StoredMeasurement
+from perfgate.commands.causes import causes_of
+from perfgate.core import Run
+from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
+from perfgate.core.causes import CauseReport
+from perfgate.core.units import format_change
+from perfgate.core.wording import listed, plural
+from perfgate.stats.distributions import t_quantile
+from perfgate.workspace import inputs
+from perfgate.workspace.options import Refused
+
+_CONFIDENCE = 0.95
+#: How many items the answer describes.
+_MOST_NAMED = 5
+#: A commit with a smaller probability is no alternative to one that was found.
+_LEAST_NAMED = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerParts:
+    """What the answer is made from. `fault` says why there is no result; `facts` are those of the metric."""
+
+    items: SearchedRange
+    folder: BisectFolder
+    result: SearchResult | None
+    fault: str | None
+    tolerance: float
+    facts: MetricValue | None
+    keep: str
+
+    @property
+    def noun(self) -> str:
+        """The word for an item."""
+        return "commit" if self.items.commits else "item"
+
+    def name(self, position: int) -> str:
+        """Return an item as messages name it."""
+        name = self.items.names[position]
+        return name[:12] if self.items.commits else name
+
+
+def answer(parts: AnswerParts) -> BisectReport:
+    """Return the report of a search."""
+    result, items, facts = parts.result, parts.items, parts.facts
+    posterior = result.posterior if result else None
+    measured = _estimates(parts, posterior)
+    by_position = {one.position: one for one in measured}
+    named = result.suspects[: max(_MOST_NAMED, len(result.blamed))] if result else ()
+    if result and result.outcome == "found":
+        named = tuple(one for one in named if one.probability >= _LEAST_NAMED or one.position in result.blamed)
+    suspects = tuple(
+        ItemSuspect(one.position, items.item(one.position), one.probability, by_position.get(one.position))
+        for one in named
+    )
+    message, step = _words(parts, suspects)
+    is_known = result is not None and posterior is not None
+    metric, unit = (facts.metric, facts.unit) if facts else ("", "1")
+    return BisectReport(
+        outcome=result.outcome if result else "undecided",
+        message=message,
+        next_step=step,
+        metric=metric,
+        statistic=facts.statistic if facts else None,
+        unit=unit,
+        larger_is_worse=None if facts is None or facts.better in (None, "neither") else facts.better == "lower",
+        noun=parts.noun,
+        first=items.item(0),
+        last=items.item(len(items.names) - 1),
+        positions=len(items.names),
+        tolerance=parts.tolerance,
+        confidence=_CONFIDENCE,
+        change=result.change if result and is_known else None,
+        low=result.low if result and is_known else None,
+        high=result.high if result and is_known else None,
+        runs=sum(one.skipped is None for one in parts.folder.stored),
+        paired=any(one.paired for one in parts.folder.stored),
+        noise=posterior.noise if posterior else None,
+        drift_per_hour=math.expm1(posterior.drift) if posterior else None,
+        another=posterior.another if posterior else 0.0,
+        suspects=suspects,
+        blamed=result.blamed if result else (),
+        measured=measured,
+        more_runs=result.more_runs if result else None,
+        notes=_notes(parts, posterior),
+        causes=_causes(parts),
+    )
+
+
+def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
+    """Return every measured item with its mean, without drift, and every skipped one, in order."""
+    groups: dict[int, list[StoredMeasurement]] = {}
+    for one in parts.folder.stored:
+        groups.setdefault(one.position, []).append(one)
+    drift = posterior.drift if posterior else 0.0
+    found = []
+    for position, stored in sorted(groups.items()):
+        logs = [one.log_value - drift * parts.folder.measurement(one).hours for one in stored if one.skipped is None]
+        why = next((one.skipped for one in stored if one.skipped is not None), None)
+        name = parts.items.names[position]
+        if not logs:
+            found.append(ItemEstimate(position, name, 0, None, None, None, why))
+            continue
+        mean, margin = fmean(logs), 0.0
+        if posterior is not None:
+            within = fmean(one.within for one in stored if one.skipped is None)
+            freedom = posterior.model.d0 + len(parts.folder.stored) - 2
+            error = math.sqrt((posterior.noise**2 + within) / len(logs))
+            margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
+        low, value, high = (math.exp(mean + part) for part in (-margin, 0.0, margin))
+        found.append(ItemEstimate(position, name, len(logs), value, low, high, why))
+    return tuple(found)
+
+
+def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, str]:
+    """Return the conclusion, and the next step."""
+    result = parts.result
+    if result is None or result.posterior is None:
+        why = parts.fault or (result.fault if result else None) or "nothing was measured"
+        return f"nothing was searched: {why}", "correct that, then start the same command again"
+    metric = parts.facts.metric if parts.facts else "the metric"
+    size = f"{format_change(result.change)} ({format_change(result.low)} to {format_change(result.high)})"
+    first, last = parts.name(0), parts.name(len(parts.items.names) - 1)
+    tolerance = format_change(parts.tolerance).lstrip("+")
+    if result.outcome == "not-reproduced":
+        message = f"not reproduced: {metric} of {last} differs from {first} by {size}, and the tolerance is {tolerance}"
+        if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:
+            return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
+        return (
+            message,
+            f"look for another difference: machine, data or settings; or give a larger range of {parts.noun}s",
+        )
+    if result.outcome == "undecided":
+        so_far = f"{parts.name(suspects[0].position)} has {_percent(suspects[0].probability)}" if suspects else "none"
+        message = (
+            f"undecided after {plural(result.runs, 'run')}: {so_far}; {metric} of {last} differs from {first} by {size}"
+        )
+        more = result.more_runs or 1
+        most = result.runs + 2 * more
+        step = f"about {plural(more, 'more run')} would do: repeat the same command with --max-runs {most}"
+        return message, step
+    blamed = [parts.name(position) for position in result.blamed]
+    probability = _percent(sum(one.probability for one in suspects if one.position in result.blamed))
+    if len(blamed) == 1:
+        subject = suspects[0].item.subject
+        message = f"{blamed[0]} changed {metric} by {size}, with {probability} probability" + (
+            f": {subject}" if subject else ""
+        )
+        return (
+            message,
+            f"look at what it changed: git show {blamed[0]}" if parts.items.commits else "look at what it changed",
+        )
+    message = f"{listed(blamed[:-1])} or {blamed[-1]} changed {metric} by {size}, with {probability} probability"
+    return message, f"those that cannot be measured share the blame: make {blamed[0]} run, then repeat the command"
+
+
+def _percent(probability: float) -> str:
+    text = f"{100 * probability:.1f}"
+    return "more than 99.9 %" if text == "100.0" else f"{text} %"
+
+
+def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
+    found = []
+    skipped = {one.position: one.skipped for one in parts.folder.stored if one.skipped is not None}
+    found += [f"{parts.name(position)} was skipped: {why}" for position, why in sorted(skipped.items())][:10]
+    if posterior is not None and parts.result is not None and parts.result.outcome == "found":
+        if posterior.another > 0.2:
+            others = [one for one in parts.result.suspects if one.position not in parts.result.blamed][:1]
+            where = f", perhaps {parts.name(others[0].position)}" if others else ""
+            found.append(f"there may be another, smaller change ({_percent(posterior.another)} probability{where})")
+        if posterior.model.positions > 2 and abs(math.expm1(posterior.drift)) > 0.01:
+            found.append(f"the machine drifted by {format_change(math.expm1(posterior.drift))} an hour (removed)")
+    if sessions := max((one.session for one in parts.folder.stored), default=0):
+        found.append(f"the search was interrupted {plural(sessions, 'time')}")
+    return tuple(found)
+
+
+def _causes(parts: AnswerParts) -> CauseReport | None:
+    """Return what changed between the last good and the first bad item, if their runs have traces or timers."""
+    result = parts.result
+    if result is None or result.outcome != "found":
+        return None
+    base, new = (_runs(parts, position) for position in (result.blamed[0] - 1, result.blamed[-1]))
+    return causes_of(base, new) if base and new else None
+
+
+def _runs(parts: AnswerParts, position: int) -> list[Run]:
+    """Return the runs of an item, and for pairs those of the side that is the item."""
+    by_side: Mapping[bool, str] = {True: "base", False: "new"}
+    found: list[Run] = []
+    for one in parts.folder.stored:
+        path = parts.folder.path / one.results
+        if one.skipped is not None or (one.position != position and not (one.paired and position == 0)):
+            continue
+        if one.paired:
+            path = path.parent / by_side[position == 0]
+        try:
+            found += inputs.read_runs([str(path)])
+        except Refused:
+            continue
+    return found

@@ -1,0 +1,147 @@
+"""The program of each item of a list, such as commits or package versions: laid out, built once, and run.
+
+An item of `--over` runs in the working directory; a commit runs in a worktree of its own, which stays until the end, so
+that it is built once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import socket
+
+from perfgate.measuring.lockstep import listening
+from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
+from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run
+from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
+from perfgate.workspace.rule_source import Commit
+
+#: The environment variable with the name of the item.
+ITEM = "PERFGATE_ITEM"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemProgram:
+    """What is run for each item. Times are in seconds; words may have the placeholders {item}, {run} and {results}."""
+
+    command: tuple[str, ...]
+    build: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    timeout: float = 600.0
+    hook_timeout: float = 60.0
+    format: str | None = None
+
+
+@dataclass(slots=True)
+class ItemRunner:
+    """Runs items. `commits` has the commit of each item, or is empty for items in the working directory."""
+
+    program: ItemProgram
+    folder: Path
+    names: Sequence[str]
+    commits: Sequence[Commit]
+    listener: socket
+    #: The seconds of each build and run, to tell what the next one costs.
+    build_times: list[float] = field(default_factory=list)
+    run_times: list[float] = field(default_factory=list)
+
+    def run(self, item: int, number: int) -> Path:
+        """Run an item; return what it wrote. Raises RunFailed."""
+        side, began = self._side(item), time.monotonic()
+        with new_run(self.folder / "runs" / f"{number:03d}", side, number, self.program.results) as run:
+            finish(run.start(), self.program.timeout)
+            found = run.collect()
+        self.run_times.append(time.monotonic() - began)
+        return found
+
+    def run_pair(self, base: int, item: int, number: int) -> Path:
+        """Run two items by turns; return the file of the pair. Raises NoTurns and RunFailed."""
+        sides, began = {"base": self._side(base), "new": self._side(item)}, time.monotonic()
+        top, program = self.folder / "runs" / f"{number:03d}", self.program
+        times = program.hook_timeout, program.timeout
+        try:
+            found = steps_by_turns(self.listener, top, sides, number, program.results, times)
+        except NoTurns:
+            shutil.rmtree(top, ignore_errors=True)
+            raise
+        path = top / "pair.json"
+        write_pair(path, found, number, "in-turn", program.format)
+        self.run_times.append(time.monotonic() - began)
+        return path
+
+    def cost(self, item: int) -> float:
+        """Return the expected seconds of a run of an item, with its build if it is not built."""
+        run = sum(self.run_times) / len(self.run_times) if self.run_times else 1.0
+        build = sum(self.build_times) / len(self.build_times) if self.build_times else 0.0
+        return run if self._is_built(item) else run + build
+
+    def _side(self, item: int) -> ProgramSide:
+        """Lay out and build an item. Raises RunFailed if it does not build, and Refused."""
+        name = self.names[item]
+        words = _filled(self.program.command, name)
+        if self.commits:
+            top = self._top(item)
+            add_worktree(self.commits[item], top)
+            side = side_in(self.commits[item], top, words)
+        else:
+            side = ProgramSide(words)
+        side = ProgramSide(words, side.folder, {**side.environment, ITEM: name})
+        if self.program.build and not self._is_built(item):
+            self._build(item, ProgramSide(_filled(self.program.build, name), side.folder, side.environment))
+        return side
+
+    def _build(self, item: int, side: ProgramSide) -> None:
+        began, path = time.monotonic(), self.folder / "builds" / f"{item:05d}"
+        for old in path.parent.glob(f"{path.name}*") if path.parent.exists() else ():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        try:
+            with new_run(path, side, 0) as run:
+                finish(run.start(), self.program.timeout)
+        except RunFailed as error:
+            raise RunFailed(f"does not build: {error}") from None
+        self._mark(item).touch()
+        self.build_times.append(time.monotonic() - began)
+
+    def _is_built(self, item: int) -> bool:
+        return not self.program.build or self._mark(item).exists()
+
+    def _mark(self, item: int) -> Path:
+        """Return the file that says that an item is built."""
+        place = self._top(item) if self.commits else self.folder / "builds" / f"{item:05d}"
+        return place.with_name(f"{place.name}.built")
+
+    def _top(self, item: int) -> Path:
+        return (self.folder / "worktrees" / self.commits[item].sha[:12]).resolve()
+
+    def remove_worktrees(self) -> None:
+        """Remove all worktrees of this search, those of an interrupted one included."""
+        if not self.commits:
+            return
+        top = self.folder / "worktrees"
+        for path in [path for path in top.glob("*") if path.is_dir()]:
+            remove_worktree(self.commits[0], path.resolve())
+        shutil.rmtree(top, ignore_errors=True)
+
+
+def _filled(words: Sequence[str], item: str) -> tuple[str, ...]:
+    return tuple(word.replace("{item}", item) for word in words)
+
+
+@contextmanager
+def item_runner(
+    program: ItemProgram, folder: Path, names: Sequence[str], commits: Sequence[Commit]
+) -> Iterator[ItemRunner]:
+    """Return the runner of items, and remove its worktrees in the end, also after a signal."""
+    with ExitStack() as stack:
+        runner = ItemRunner(program, folder, names, commits, stack.enter_context(listening()))
+        stack.callback(runner.remove_worktrees)
+        yield runner
+
+
+def clock() -> float:
+    """Return the time in seconds since 1970, for measurements that must be comparable after a reboot."""
+    return time.time()

@@ -1,0 +1,214 @@
+"""The answer of `perfgate bisect`: for a terminal, as Markdown for an issue, and as JSON (`perfgate.bisect/1`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
+from perfgate.core.units import format_change, format_number, format_value
+from perfgate.core.wording import plural
+from perfgate.reporters import cause_phrases, causes
+from perfgate.reporters.markdown import code, prose
+from perfgate.reporters.plain_json import encode, stable
+from perfgate.reporters.terminal_page import Page
+
+SCHEMA = "perfgate.bisect/1"
+_MARKS = {
+    "found": ("✗", "x", "bold red"),
+    "not-reproduced": ("?", "?", "bold yellow"),
+    "undecided": ("?", "?", "bold yellow"),
+}
+#: The most measured items on a screen.
+_MOST_ROWS = 30
+_BAR = 20
+
+
+def short(name: str) -> str:
+    """Return a commit's hash with 12 digits; another name whole."""
+    is_hash = len(name) in (40, 64) and all(char in "0123456789abcdef" for char in name)
+    return name[:12] if is_hash else name
+
+
+def value(report: BisectReport, number: float | None) -> str:
+    """Return a measured value, or for pairs its change from the first item."""
+    if number is None:
+        return ""
+    return format_change(number - 1) if report.paired else format_value(number, report.unit)
+
+
+def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, ascii_only: bool = False) -> str:
+    """Return the answer as text: the conclusion, the suspects, everything measured, and the next step."""
+    page = Page(width, colour=colour, ascii_only=ascii_only)
+    sign, plain, style = _MARKS[report.outcome]
+    page.paragraph(f"{plain if ascii_only else sign} {report.message}", style)
+    page.blank()
+    for one in report.suspects:
+        item = one.item
+        page.paragraph(f"{100 * one.probability:5.1f} %  {short(item.name)}  {_about(one)}", indent=2)
+        if one.position in report.blamed and item.diffstat:
+            page.paragraph(item.diffstat, "dim", indent=11)
+    if report.measured:
+        page.blank()
+        page.paragraph(f"{report.metric}, {summary(report)}", "bold")
+        for row in report.measured[:_MOST_ROWS]:
+            page.paragraph(_row(report, row, ascii_only=ascii_only), indent=2)
+        if len(report.measured) > _MOST_ROWS:
+            page.paragraph(f"and {len(report.measured) - _MOST_ROWS} more: see --json or --html", "dim", indent=2)
+    if report.causes is not None:
+        page.blank()
+        page.paragraph(f"What changed: {cause_phrases.step(report.causes)}", "bold")
+        for cause in report.causes.causes[:5]:
+            page.paragraph(f"{cause_phrases.title(cause)}: {cause_phrases.cost(cause)}", indent=2)
+    page.blank()
+    for note in notes(report):
+        page.paragraph(f"note: {note}", "dim")
+    page.paragraph(f"→ {report.next_step}", "bold")
+    return page.finished()
+
+
+def summary(report: BisectReport) -> str:
+    """Return how much was measured: `17 runs of 9 of 64 commits, noise of one run 2 %`."""
+    runs = plural(report.runs, "pair" if report.paired else "run")
+    items = sum(one.runs > 0 for one in report.measured) + report.paired
+    text = f"{runs} of {items} of {plural(report.positions, report.noun)}"
+    return (
+        text
+        if report.noise is None
+        else f"{text}, noise of one {'pair' if report.paired else 'run'} {_noise(report.noise)}"
+    )
+
+
+def notes(report: BisectReport) -> tuple[str, ...]:
+    """Return the notes, and the merge that brought the answer."""
+    if report.inside is None:
+        return report.notes
+    return (f"it came with the merge {short(report.inside.name)}: {report.inside.subject}", *report.notes)
+
+
+def _noise(noise: float) -> str:
+    return f"{format_number(100 * noise, 2)} %"
+
+
+def _about(one: ItemSuspect) -> str:
+    """Return author, date and subject of a commit."""
+    item = one.item
+    return ", ".join(part for part in (item.subject, item.author, item.date) if part)
+
+
+def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
+    name = f"{row.position:>{len(str(report.positions))}}  {short(row.name):<14}"
+    if row.value is None:
+        return f"{name} skipped: {row.skipped}"
+    values = [one.value for one in report.measured if one.value is not None]
+    low, high = min(values), max(values)
+    length = 1 + round((_BAR - 1) * (row.value - low) / (high - low)) if high > low else 1
+    interval = f"({value(report, row.low)} to {value(report, row.high)})"
+    bar = ("#" if ascii_only else "█") * length
+    blamed = "  ← " if row.position in report.blamed else "    "
+    if ascii_only:
+        blamed = blamed.replace("←", "<")
+    return f"{name}{value(report, row.value):>10} {interval:<28} {plural(row.runs, 'run'):<8} {bar}{blamed}".rstrip()
+
+
+def markdown(report: BisectReport) -> str:
+    """Return the answer for an issue or a comment."""
+    lines = [f"### {prose(report.message)}", ""]
+    if report.suspects:
+        lines += [
+            f"| probability | {report.noun} | author | subject | {prose(report.metric) or 'value'} |",
+            "|--:|---|---|---|---|",
+        ]
+        for one in report.suspects:
+            item, estimate = one.item, one.estimate
+            measured = (
+                f"{value(report, estimate.value)}, {plural(estimate.runs, 'run')}"
+                if estimate and estimate.value
+                else ""
+            )
+            name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
+            cells = [f"{100 * one.probability:.1f} %", name, prose(item.author), prose(item.subject), prose(measured)]
+            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        lines.append("")
+    lines += [f"- {prose(summary(report))}", f"- {_between(report)}"]
+    diffstat = next((one.item.diffstat for one in report.suspects if one.position in report.blamed), "")
+    lines += [f"- {prose(diffstat)}"] if diffstat else []
+    if report.causes is not None:
+        lines.append(f"- **What changed:** {prose(cause_phrases.step(report.causes))}")
+        lines += [
+            f"  - {prose(cause_phrases.kind(one))}: {code(cause_phrases.where(one))} {prose(cause_phrases.cost(one))}"
+            for one in report.causes.causes[:5]
+        ]
+    lines += [f"- {prose(note)}" for note in notes(report)]
+    lines += [f"- **next:** {prose(report.next_step)}", ""]
+    return "\n".join(lines)
+
+
+def _between(report: BisectReport) -> str:
+    return f"between {code(short(report.first.name))} (good) and {code(short(report.last.name))} (bad)"
+
+
+def json(report: BisectReport) -> str:
+    """Return the answer as JSON in base units; `commits` are the suspects, the most probable first."""
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "outcome": report.outcome,
+        "exit_code": report.exit_code,
+        "message": report.message,
+        "next_step": report.next_step,
+        "metric": report.metric,
+        "statistic": report.statistic,
+        "unit": report.unit,
+        "good": report.first.name,
+        "bad": report.last.name,
+        "positions": report.positions,
+        "tolerance": report.tolerance,
+        "confidence": report.confidence,
+        "change": _number(report.change),
+        "low": _number(report.low),
+        "high": _number(report.high),
+        "runs": report.runs,
+        "paired": report.paired,
+        "noise": _number(report.noise),
+        "drift_per_hour": _number(report.drift_per_hour),
+        "another": _number(report.another),
+        "more_runs": report.more_runs,
+        "commits": [_suspect(report, one) for one in report.suspects],
+        "measured": [_estimate(one) for one in report.measured],
+        "inside": None if report.inside is None else report.inside.name,
+        "notes": list(report.notes),
+    }
+    if report.causes is not None:
+        document |= causes.documents(report.causes)
+    return encode(document)
+
+
+def _suspect(report: BisectReport, one: ItemSuspect) -> dict[str, Any]:
+    item, estimate = one.item, one.estimate
+    return {
+        "commit": item.name,
+        "position": one.position,
+        "probability": _number(one.probability),
+        "blamed": one.position in report.blamed,
+        "runs": estimate.runs if estimate else 0,
+        "estimate": _number(estimate.value) if estimate else None,
+        "author": item.author,
+        "date": item.date,
+        "subject": item.subject,
+        "diffstat": item.diffstat,
+    }
+
+
+def _estimate(one: ItemEstimate) -> dict[str, Any]:
+    return {
+        "commit": one.name,
+        "position": one.position,
+        "runs": one.runs,
+        "estimate": _number(one.value),
+        "low": _number(one.low),
+        "high": _number(one.high),
+        "skipped": one.skipped,
+    }
+
+
+def _number(number: float | None) -> float | None:
+    return None if number is None else stable(number)
