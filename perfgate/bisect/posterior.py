@@ -10,9 +10,11 @@ one `cell`, and one likelihood for each cell and each pair of cells is enough, w
 
 Level, drift and sessions have normal priors and integrate out in closed form. So do the changes: the prior of the size
 of a change is log-uniform from the tolerance upwards, with either sign, as a mixture of normal distributions. The
-standard deviation of the noise is integrated over a grid. Regression with a normal prior: Bishop, "Pattern Recognition
-and Machine Learning" (2006), 3.3 and 3.5. A change point with unknown parameters: Smith, "A Bayesian approach to
-inference about a change-point" (1975).
+standard deviation of the noise is integrated over a grid. A measurement may be far off (Student's t): its weight is
+(tails + 1) / (tails + r^2) for the expected square r^2 of its residual over all hypotheses. Regression with a normal
+prior: Bishop, "Pattern Recognition and Machine Learning" (2006), 3.3 and 3.5. A change point with unknown parameters:
+Smith, "A Bayesian approach to inference about a change-point" (1975). Weights of Student's t: Lange, Little, Taylor,
+"Robust statistical modeling using the t distribution" (1989).
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ _ORDER = 0.006
 #: The prior standard deviations of the drift, per hour, and of the level of a later session.
 _DRIFT, _SESSION = 0.008, 0.02
 #: The prior probability that nothing changed, and that something else changed if something did.
-_NOTHING, _ANOTHER = 0.2, 0.05
+_NOTHING, _ANOTHER = 0.25, 0.05
+#: How often the weights of the measurements are computed.
+_ROUNDS = 2
 _TINY = 1e-300
 
 IntArray = npt.NDArray[np.int64]
@@ -79,6 +83,8 @@ class Model:
     s0: float = DEFAULT.s0
     d0: float = DEFAULT.d0
     paired: bool = False
+    #: The degrees of freedom of Student's t for one measurement; infinite for a normal distribution.
+    tails: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,19 @@ def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     edges = np.unique(np.append(places, 0) if model.paired else places)
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != model.positions - 1:
         raise ValueError("measure the first and the last position first, and no position outside of the list")
-    design = _Design.of(model, measurements, edges)
+    weights = np.ones(len(measurements))
+    found, design = _weighed(model, measurements, edges, weights)
+    for _ in range(_ROUNDS if math.isfinite(model.tails) else 0):
+        weights = (model.tails + 1) / (model.tails + design.squares(found))
+        found, design = _weighed(model, measurements, edges, weights)
+    return found
+
+
+def _weighed(
+    model: Model, measurements: Sequence[Measurement], edges: IntArray, weights: FloatArray
+) -> tuple[Posterior, _Design]:
+    """Return the posterior for measurements whose noise variances are divided by `weights`."""
+    design = _Design.of(model, measurements, edges, weights)
     log_noise, sizes = _log_noise_prior(model), _sizes(model.tolerance)
     widths = np.diff(edges).astype(np.float64)
     groups = [_no_change(design, log_noise), _one_change(design, log_noise, sizes, widths)]
@@ -184,7 +202,7 @@ def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     another = float(weight[two].sum())
     drift = design.drift(noise, found)
     nothing, prediction = float(weight[0]), design.predict(noise)
-    return Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction)
+    return Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction), design
 
 
 def _sizes(tolerance: float) -> FloatArray:
@@ -217,6 +235,7 @@ class _Design:
     steps: FloatArray
     y: FloatArray
     within: FloatArray
+    weights: FloatArray
     precision: FloatArray
     now: FloatArray
     shift: float
@@ -225,7 +244,7 @@ class _Design:
     gram: FloatArray
 
     @classmethod
-    def of(cls, model: Model, measurements: Sequence[Measurement], edges: IntArray) -> _Design:
+    def of(cls, model: Model, measurements: Sequence[Measurement], edges: IntArray, weights: FloatArray) -> _Design:
         """Make the columns, and integrate out those that do not depend on the hypothesis."""
         places = np.array([one.position for one in measurements])
         y = np.array([one.log_value for one in measurements])
@@ -244,13 +263,14 @@ class _Design:
         base = np.stack([values for values, _, _ in columns], axis=1)
         precision = np.diag([1 / spread**2 for _, _, spread in columns])
         steps = (places[:, None] > edges[:-1]).astype(np.float64)
-        constant, products, gram = _integrated(base, steps, y - shift, _NOISES[:, None] ** 2 + within, precision)
+        variance = (_NOISES[:, None] ** 2 + within) / weights
+        constant, products, gram = _integrated(base, steps, y - shift, variance, precision)
         now = np.array([value for _, value, _ in columns])
-        return cls(base, steps, y - shift, within, precision, now, shift, constant, products, gram)
+        return cls(base, steps, y - shift, within, weights, precision, now, shift, constant, products, gram)
 
     def _at(self, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return, for one noise, the covariance of the base columns, and what the data and each cell add to them."""
-        weighed = self.base.T / (noise**2 + self.within)
+        weighed = self.base.T * self.weights / (noise**2 + self.within)
         covariance = np.linalg.inv(weighed @ self.base + self.precision)
         return covariance, covariance @ (weighed @ self.y), covariance @ (weighed @ self.steps)
 
@@ -260,6 +280,16 @@ class _Design:
         within = float(self.within.mean())
         variance = float(self.now @ covariance @ self.now) + noise**2 + within
         return Prediction(self.shift + float(self.now @ level), self.now @ pull, variance)
+
+    def squares(self, found: Posterior) -> FloatArray:
+        """Return the expected square of each residual over all hypotheses, in units of its variance, (n,)."""
+        _, level, pull = self._at(found.noise)
+        lift = np.concatenate([self.steps - self.base @ pull, np.zeros((len(self.y), 1))], axis=1)  # last: cell -1
+        hypotheses = found.hypotheses
+        parts = lift[:, hypotheses.cells]
+        residuals = (self.y - self.base @ level)[:, None] - (parts * hypotheses.mean).sum(axis=2)
+        squares: FloatArray = residuals**2 @ hypotheses.weight / (found.noise**2 + self.within)
+        return squares
 
     def drift(self, noise: float, found: Hypotheses) -> float:
         """Return the mean drift per hour; 0 for pairs."""

@@ -26,7 +26,9 @@ _ENDS = 0.5
 _EXCLUDED = 0.01
 #: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
 #: tell which is larger, and both are answers.
-_LARGEST = 0.8
+_LARGEST = 0.9
+#: The doubt that may be left, as a part of what is allowed: weights of outliers make the posterior a little too sure.
+_SURER = 0.7
 #: How many positions the answer lists.
 _MOST_SUSPECTS = 100
 
@@ -166,7 +168,8 @@ def _outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcom
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
     is_last = all(position in evidence.skipped for position in range(low + 1, high))
     is_there = found.nothing <= doubt and found.cells[cell] >= _LARGEST
-    return "found" if is_last and is_there and found.changed[cell] >= terms.confidence * (1 - found.nothing) else None
+    needed = (1 - _SURER * doubt) * (1 - found.nothing)
+    return "found" if is_last and is_there and found.changed[cell] >= needed else None
 
 
 def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Evidence) -> SearchResult:

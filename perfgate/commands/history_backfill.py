@@ -10,9 +10,9 @@ from perfgate.core.run_history import BackfillPlan, CommitLine, HistoryChange, H
 from perfgate.core.wording import listed
 from perfgate.history.backfill import backfill_plan
 from perfgate.history.remember import Measured, remember
-from perfgate.measuring.worktrees import checked_out
 from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell
+from perfgate.measuring.worktrees import checked_out
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 
 

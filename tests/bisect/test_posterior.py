@@ -57,7 +57,7 @@ def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tup
 @pytest.mark.parametrize("paired", [False, True])
 def test_it_is_the_mixture_of_all_hypotheses(paired: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_NOISES", np.array([0.003, 0.01, 0.03]))
-    model = Model(6, tolerance=0.05, paired=paired)
+    model = Model(6, tolerance=0.05, paired=paired, tails=math.inf)
     values = VALUES
     if paired:
         values = [Measurement(v.position, v.log_value - 1, within=v.within) for v in VALUES if v.position]
@@ -78,7 +78,7 @@ def test_it_is_the_mixture_of_all_hypotheses(paired: bool, monkeypatch: pytest.M
 def test_a_change_is_what_plain_integration_gives() -> None:
     """Level and change on a grid, for one noise and one place."""
     values = [Measurement(p, v, within=4e-4) for p, v in ((0, 0.01), (1, 0.06), (1, 0.09), (0, -0.02))]
-    model = Model(2, s0=1e-6, d0=1e6)  # only the noise within the runs is left
+    model = Model(2, s0=1e-6, d0=1e6, tails=math.inf)  # only the noise within the runs is left
     found = posterior(model, values)
     noise = math.sqrt(4e-4 + module._NOISES[0] ** 2)
     levels, changes = np.linspace(-0.15, 0.15, 301), np.linspace(-0.5, 0.5, 2001)

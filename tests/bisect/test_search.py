@@ -63,7 +63,7 @@ def test_ends_that_do_not_differ_end_the_search() -> None:
     found = run(fake)
     assert found.outcome == "not-reproduced"
     assert set(fake.asked) == {0, 63}
-    assert -0.03 < found.low < 0 < found.high < 0.03
+    assert -0.04 < found.low < 0 < found.high < 0.04
 
 
 def test_a_change_below_the_tolerance_is_not_reproduced() -> None:
