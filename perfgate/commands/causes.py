@@ -83,11 +83,7 @@ def advised(verdicts: Sequence[Verdict], found: CauseReport | None) -> tuple[Ver
 
 def _step(verdict: Verdict, cause: Cause) -> NextStep:
     """Return the step of a verdict on calls that came or went, or that are made less often."""
-    where = cause_phrases.where(cause)
-    if verdict.reason == "measured-less":
-        text = f"find what changed the calls at {where}"
-    elif verdict.reason == "metric-absent":
-        text = f"find what changed the calls at {where}; if the change is intended, remove the rule for this metric"
-    else:
-        text = f"find what changed the calls at {where}; if the change is intended, add base runs after the merge"
+    text = f"find what changed the calls at {cause_phrases.where(cause)}"
+    if verdict.reason != "measured-less":
+        text += "; if the change is intended, approve a run of main after the merge"
     return NextStep("find-cause", text)
