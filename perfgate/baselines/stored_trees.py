@@ -34,6 +34,8 @@ _FOR_RANKS = 0.4
 #: The unit of differences between ranks, and the least that matters, as shares of the step.
 _RANK_UNIT, _LEAST_DIFFERENCE = 1e-5, 2e-4
 _NS = 1e-9
+#: The reader nests host calls 250 deep; below them are kernels and the root of a thread.
+_DEEPEST = 300
 
 Times = list[int | list[int]]
 
@@ -72,19 +74,20 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     @property
     def is_sound(self) -> bool:
-        """True if all lists fit each other, and callers are before what they call."""
+        """True if all lists fit each other, callers are before what they call, and nothing is too large."""
         count, names = len(self.parents), len(self.names)
         columns = (self.called, self.first, self.counts, self.busy, self.wall)
         rows = [row for one in (self.counts, self.busy, self.wall) for row in one if isinstance(row, list)]
         nodes = [*self.rank_nodes, *self.pooled, *(node for node, _ in (*self.sources, *(self.memory or ())))]
         return (
             count > 0
-            and self.groups > 0
+            and 0 < self.groups <= MOST_GROUPS
             and self.rank_unit > 0
             and all(len(column) == count for column in columns)
             and all(len(row) == self.groups for row in rows)
             and self.parents[0] == -1
             and all(0 <= parent < at for at, parent in enumerate(self.parents[1:], 1))
+            and _is_shallow(self.parents)
             and all(0 <= name < names for name in self.called)
             and all(0 <= node < count for node in nodes)
             and all(0 <= line < len(self.lines) for _, line in self.sources)
@@ -155,6 +158,14 @@ class StoredTrees(Sequence[CallTree]):
 
     def __iter__(self) -> Iterator[CallTree]:
         return iter(self._trees)
+
+
+def _is_shallow(parents: Sequence[int]) -> bool:
+    """True if no call is nested deeper than the reader nests calls."""
+    depths = [0]
+    for parent in parents[1:]:
+        depths.append(depths[parent] + 1)
+    return max(depths) <= _DEEPEST
 
 
 def read_tree(text: str) -> CallTree | None:

@@ -137,7 +137,15 @@ _NO_SUCH_CALLER = {
 }
 
 
-@pytest.mark.parametrize("text", ["", "[1", "{}", '{"ranks":["0"]}', json.dumps(_NO_SUCH_CALLER)])
+_DEEP = {
+    **_NO_SUCH_CALLER,
+    "parents": list(range(-1, 999)),
+    **{name: [0] * 1000 for name in ("called", "first", "counts", "busy", "wall")},
+}
+_DAMAGED = (_NO_SUCH_CALLER, _DEEP, {**_NO_SUCH_CALLER, "parents": [-1, 0], "groups": 1_000_000_000})
+
+
+@pytest.mark.parametrize("text", ["", "[1", "{}", '{"ranks":["0"]}', *map(json.dumps, _DAMAGED)])
 def test_a_damaged_tree_is_no_tree(text: str) -> None:
     assert read_tree(text) is None
     assert not StoredTrees(text)
