@@ -28,7 +28,7 @@ _EXCLUDED = 0.01
 #: tell which is larger, and both are answers.
 _LARGEST = 0.9
 #: The doubt that may be left, as a part of what is allowed: weights of outliers make the posterior a little too sure.
-_SURER = 0.7
+_SURER = 0.5
 #: How many positions the answer lists.
 _MOST_SUSPECTS = 100
 
