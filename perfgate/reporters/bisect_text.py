@@ -127,7 +127,7 @@ def markdown(report: BisectReport) -> str:
             )
             name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
             cells = [f"{100 * one.probability:.1f} %", name, prose(item.author), prose(item.subject), prose(measured)]
-            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
         lines.append("")
     lines += [f"- {prose(summary(report))}", f"- {_between(report)}"]
     diffstat = next((one.item.diffstat for one in report.suspects if one.position in report.blamed), "")
