@@ -67,6 +67,7 @@ def find_causes(
         pass  # a snapshot of memory has no times
     elif isinstance(noise, SeriesNoise):
         findings, said = find_in_series(alignment, noise)
+        said += ["the two sides ran on different devices"] if other_device else []
     else:
         findings, said = _find(alignment, noise, other_device=other_device)
         findings = grouped(findings, alignment, noise)

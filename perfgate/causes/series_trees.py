@@ -36,10 +36,14 @@ from perfgate.stats.steady import steady_run
 NOT_TIMED = "not timed"
 #: Labels of timers that are the same place of the program.
 _LABELS = frozenset(("rank", "ranks", "stage"))
+#: The timer of all batches of an epoch.
+_EPOCH = "run_training_epoch"
 #: Timers of fewer steps than this share are not parts of a usual step.
 _USUAL = 0.5
 #: Parts fit into a whole if they are not longer by more than this.
 _FITS = 1.02
+#: A timer that is longer than another by this factor cannot be inside it; noise and warm-up make smaller differences.
+_TOO_LONG = 1.25
 #: Formats with timers of the steps of one program; in files of benchmarks, every metric is a program of its own.
 _OF_STEPS = frozenset(
     (
@@ -81,6 +85,8 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
     for series in run.series:
         if series.unit == "s" and series.kind != "value" and _is_timer(series):
             by_rank[series.key.label("rank") or ""].append(series)
+    if len(by_rank) > 1 and (nameless := by_rank.pop("", [])) and len(by_rank) == 1:
+        next(iter(by_rank.values())).extend(nameless)  # lines without a rank in the log of one rank
     memory = peak_of(run)
     trees = (_tree(rank, series, run.format, memory) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in trees if tree is not None)
@@ -104,8 +110,9 @@ def _is_timer(series: Series) -> bool:
 
 
 def peak_of(run: Run) -> float | None:
-    """The largest peak of allocated memory of a run in B, or None."""
+    """The largest peak of allocated memory of a run in B, or None; memory at one place of the program is not it."""
     peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
+    peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]
     values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]
     return max((value for value in values if math.isfinite(value)), default=None)
 
@@ -119,7 +126,7 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
     if not known:
         return None
     steps = _steps(timers, known)
-    usual = {name: timer for name, timer in timers.items() if timer.count >= _USUAL * steps or hook_of(name) in WHOLES}
+    usual = {name: one for name, one in timers.items() if one.count >= _USUAL * steps or hook_of(name) == _EPOCH}
     whole = _whole(usual, steps, format)
     if whole is None and len(known) < 2:
         return None
@@ -280,10 +287,15 @@ class _TreeBuilder:
         for name in self.timers:
             if name == self.whole or (outer is None and name in self.outside):
                 continue
-            hook = around(name, hooks, self.nesting)
+            hook = around(name, self._that_hold(name, hosts), self.nesting)
             if (hosts[hook] if hook is not None else None) == outer:
                 found.append(name)
         return found
+
+    def _that_hold(self, name: str, hosts: Mapping[str, str]) -> set[str]:
+        """The hooks whose timer is long enough for another timer: old versions time some parts one after the other."""
+        time = self.timers[name].per_step(self.steps)
+        return {hook for hook, host in hosts.items() if self.timers[host].per_step(self.steps) * _TOO_LONG >= time}
 
     def _host(self, hook: str) -> str:
         """The timer of a hook that has others below it: the longest, if several classes have the hook."""

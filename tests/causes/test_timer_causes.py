@@ -225,3 +225,23 @@ def test_stored_runs_have_the_causes_of_their_logs(perfgate: Callable[..., Done]
         assert (one.change_per_step, one.low, one.high) == pytest.approx(
             (other.change_per_step, other.low, other.high), rel=1e-4
         )
+
+
+def test_memory_at_a_place_of_the_program_is_not_the_peak_of_the_run(tmp_path: Path) -> None:
+    log = _deepspeed({"0": DEEPSPEED}, 1)
+    usage = "MA 1.51 GB         Max_MA {} GB         CA 1.83 GB         Max_CA 2 GB \n"
+    for name, peak in (("base", "1.64"), ("new", "9.64")):
+        (tmp_path / name).write_text("[utils.py:627:see_memory_usage] Before the model\n" + usage.format(peak) + log)
+    base, new = (read_runs([str(tmp_path / name)], None, "corrected") for name in ("base", "new"))
+    assert {series.key.metric for series in base[0].series} >= {"memory.peak_allocated", "forward"}
+    assert find_causes(*next(trees_of_runs(base, new))).causes == ()
+
+
+def test_a_timer_that_is_printed_rarely_is_not_the_whole_step(tmp_path: Path) -> None:
+    lines = _deepspeed({"0": DEEPSPEED}, 1).splitlines()
+    lines.insert(12, "Global Steps: 101 Data (t): 9.001 Batch (t): 19.856, 1057.47/s")
+    (tmp_path / "train.log").write_text("\n".join([*lines, ""]))
+    runs = read_runs([str(tmp_path / "train.log")], None, "corrected")
+    assert "batch_time" in {series.key.metric for series in runs[0].series}
+    trees = next(trees_of_runs(runs, runs))[0]
+    assert trees[0][0].step_times[0] == pytest.approx(0.35, rel=0.05)
