@@ -26,8 +26,8 @@ from perfgate.stats.statistics import RunMeasure
 LEAST_CLOCK = 0.01
 #: Pressure is noted from this difference on; it does not decide, because waiting tasks need not be those of the run.
 NOTED_PRESSURE = 0.1
-#: The first of these that both sides have is the clock of the program.
-_CLOCKS = ("clock.sm", "clock.cpu")
+#: The clock of the program. That of the CPU does not count: idle processors lower it, and it says too little.
+_CLOCK = "clock.sm"
 _LOST = {
     "machine.gpu.throttled.": "throttling of the GPU ({})",
     "machine.cpu.steal": "steal: the hypervisor ran other machines",
@@ -56,7 +56,7 @@ def doubt_machine(inquiry: Inquiry, decision: Decision) -> Decision:
 
 def _clock(inquiry: Inquiry, decision: ChangeDecision) -> Iterator[Doubt]:
     base, new = decision.question.base, decision.question.new
-    clocks = next((found for name in _CLOCKS if (found := _of_both(name, base, new)) is not None), None)
+    clocks = _of_both(_CLOCK, base, new)
     if clocks is None or abs(math.log(fmean(clocks[1]) / fmean(clocks[0]))) < LEAST_CLOCK:
         return
     before, now = fmean(clocks[0]), fmean(clocks[1])

@@ -22,6 +22,8 @@ _LEVELS = {
     "average_gfx_activity": ("machine.gpu.busy", "%"),
     "temperature_hotspot": ("machine.gpu.temperature", "°C"),
 }
+#: Clocks count while the GPU works: an idle one lowers them.
+_BUSY, _BUSY_CLOCKS = "average_gfx_activity", ("current_gfxclk", "current_uclk")
 _POWER = ("current_socket_power", "average_socket_power")
 _RESIDENCIES = {
     "ppt_residency_acc": "power",
@@ -73,9 +75,10 @@ class AmdDevice:
         now, before = self._ask(), self._before
         self._before = now or before
         ticks = now.get(_TICKS, NAN) - before.get(_TICKS, NAN)
+        is_idle = now.get(_BUSY) == 0
         readings = []
         for name in self._channels:
-            reading = now.get(name, NAN)
+            reading = NAN if is_idle and name in _BUSY_CLOCKS else now.get(name, NAN)
             if name in _RESIDENCIES:
                 grown = reading - before.get(name, NAN)
                 reading = grown / ticks if ticks > 0 and grown >= 0 else NAN

@@ -55,8 +55,8 @@ class NvmlDevice:
         nvml, device, labels = self._nvml, self._device, self._labels
         energy = Channel("power", "W", "total", labels, 1e-3, _MOST_POWER, "machine.energy", "J")
         found: list[tuple[Channel, Ask]] = [
-            (self._channel("clock.sm", "MHz"), lambda: nvml.nvmlDeviceGetClockInfo(device, 1)),
-            (self._channel("clock.memory", "MHz"), lambda: nvml.nvmlDeviceGetClockInfo(device, 2)),
+            (self._channel("clock.sm", "MHz"), partial(self._busy_clock, 1)),
+            (self._channel("clock.memory", "MHz"), partial(self._busy_clock, 2)),
             (energy, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(device)),
             (self._channel("machine.gpu.busy", "%"), lambda: nvml.nvmlDeviceGetUtilizationRates(device).gpu),
         ]
@@ -66,6 +66,11 @@ class NvmlDevice:
             lost = Channel(f"machine.gpu.throttled.{name}", "%", "total", labels, 1e-7, 2e9)
             found.append((lost, partial(self._violation_time, policy)))
         return found
+
+    def _busy_clock(self, kind: int) -> float:
+        """The clock while the GPU works; an idle one lowers it, and how long a program starts is not its speed."""
+        is_busy = self._nvml.nvmlDeviceGetUtilizationRates(self._device).gpu > 0
+        return float(self._nvml.nvmlDeviceGetClockInfo(self._device, kind)) if is_busy else NAN
 
     def _violation_time(self, policy: int) -> float:
         return float(self._nvml.nvmlDeviceGetViolationStatus(self._device, policy).violationTime)

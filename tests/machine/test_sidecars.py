@@ -1,10 +1,14 @@
 """What the machine did is read together with the results, and rules can name it."""
 
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import write_rules
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 MACHINE = {
     "schema": "perfgate.results/1",
@@ -63,3 +67,20 @@ def test_record_keeps_the_results_and_the_exit_code(folder, perfgate):
     again = perfgate("record", "--results", "out.json", "--", sys.executable, "-c", program)
     assert again.code == 2
     assert "out.json.machine exists" in again.err
+
+
+def test_a_real_gpu_shows_its_power_cap(folder, perfgate):
+    """A run on an H100 whose power cap held its clock down; `fixtures/make.py` recorded it."""
+    for name in ("h100.json", "h100.json.machine"):
+        shutil.copy(FIXTURES / name, folder / name)
+    write_rules(
+        folder, "clock.sm median over 1900 MHz", "machine.gpu.throttled.power mean under 5%", "power max under 700 W"
+    )
+    done = perfgate("check", "h100.json", "--json", "r.json")
+    assert done.code == 1
+    verdicts = json.loads((folder / "r.json").read_text())["verdicts"]
+    assert [one["outcome"] for one in verdicts] == ["fail", "suspect", "pass"]
+    (run,) = json.loads(perfgate("inspect", "--json", "h100.json").out)["runs"]
+    known = {one["metric"]: one for one in run["series"]}
+    assert known["clock.sm"]["statistics"]["min"] > 1e9  # an idle GPU does not count
+    assert 1 < known["energy.step"]["statistics"]["value"] < 20
