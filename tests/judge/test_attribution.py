@@ -59,7 +59,8 @@ def test_work_that_went_from_one_part_to_another_is_a_move(perfgate: Command, fo
     assert names(found) == [("backward", None), ("forward", None), ("backward_inner", "backward")]
     assert found[1]["share"] == pytest.approx(-0.8, abs=0.1)
     table = perfgate("compare", "base.log", "--new", "new.log").out
-    assert "work moved: backward grew while forward shrank" in table
+    assert "1  slower: forward_backward / backward / backward_inner" in table
+    assert "2  faster: forward_backward / forward\n" in table
 
 
 def test_parts_of_a_step_and_the_kernels_inside_are_found_by_name(perfgate: Command, folder: Path) -> None:

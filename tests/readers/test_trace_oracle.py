@@ -46,7 +46,7 @@ def views():
 def test_every_step_of_the_plugin_to_the_microsecond(name, at, mode):
     found = answers_of(name)[mode]
     columns = [found.parts[role] for role in (*ROLES[:3], *ROLES[4:], "other")]
-    assert not any(found.parts["communication"])
+    assert not any(found.parts.get("communication", ()))  # the traces are of one GPU
     for i, row in enumerate(views()[at]["steps"]["rows"]):
         number, *cells = [cell for cell in row if "<" not in str(cell)]
         assert (found.steps[i].number, [column[i] / 1000 for column in columns]) == (int(number), cells)
