@@ -267,7 +267,7 @@ def test_the_linters_of_workflows_run(client: Client) -> None:
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
     assert "skipped" not in done.stdout
 
 
