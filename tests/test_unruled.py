@@ -11,7 +11,8 @@ import pytest
 from conftest import Done, steady, write_results, write_rules
 
 from perfgate.analysis.unruled import time_seen, unruled_changes
-from perfgate.core import Key, Run, Series, read_only
+from perfgate.core import Key, Report, Run, Series, UnruledChange, read_only
+from perfgate.reporters import phrases
 
 Command = Callable[..., Done]
 
@@ -46,6 +47,13 @@ def test_at_most_ten_are_listed_and_all_are_counted() -> None:
     base = [run(7 * seed, **{f"t{i}": 0.01 for i in range(30)}) for seed in range(2)]
     found, count = unruled_changes(base, [run(90, **{f"t{i}": 0.02 for i in range(30)})], lambda _: False)
     assert (len(found), count) == (10, 30)
+
+
+def test_a_long_name_is_one_line() -> None:
+    change = UnruledChange("kernel." + 900 * "k", {}, "s", 1.0, 2.0, 1.0, 0.5)
+    _, line = phrases.unruled(Report(unruled=(change,), unruled_count=1))
+    assert "kkk… (807 more characters) +100%" in line
+    assert len(line) < 220
 
 
 def test_how_much_of_the_time_the_rules_name() -> None:

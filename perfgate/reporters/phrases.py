@@ -20,7 +20,7 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_confidence, format_number, format_value
-from perfgate.core.wording import member_name, one_line, plural, series_name
+from perfgate.core.wording import clip, member_name, one_line, plural, series_name
 
 #: A sign for every outcome, because a reader may see no colours.
 SIGNS: dict[Outcome, str]
@@ -31,6 +31,8 @@ _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
 _NOT_MEASURED = "not measured"
 #: The largest number of policy differences in a report.
 _DIFFERENCES_SHOWN = 20
+#: The longest name of a metric that no rule names, in characters: names of kernels fill half a page.
+LONGEST_UNRULED = 100
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -206,7 +208,8 @@ def unruled(report: Report) -> list[str]:
         unit = display_unit(max(one.base, one.new, key=abs), one.unit)
         values = f"{format_number(one.base / unit.factor)} → {format_value(one.new, one.unit, unit.symbol)}"
         share = "" if one.share is None else f", {format_number(100 * one.share, 2)}% of the time of the steps"
-        lines.append(f"{series_name(one.metric, one.labels)} {format_change(one.change)} ({values}{share})")
+        name = clip(series_name(one.metric, one.labels), LONGEST_UNRULED)
+        lines.append(f"{name} {format_change(one.change)} ({values}{share})")
     return lines
 
 
