@@ -1,4 +1,4 @@
-"""How often `perfgate bisect` names the right commit, and after how many runs, beside `git bisect`.
+"""Measure how often `perfgate bisect` and `git bisect` name the right commit, and how many runs they need.
 
 Simulated histories go through the search of the command, with a measurer that draws values instead of running a
 program. The same seeds give the same histories to every method. `git bisect` measures each commit 1, 3 or 5 times and
@@ -27,7 +27,7 @@ HOURS_A_RUN = 0.05
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is simulated: relative changes, the standard deviation of one run, and the drift per hour."""
+    """A simulated case: relative changes, the relative standard deviation of one run, and the drift per hour."""
 
     name: str
     change: float = 0.05
@@ -89,7 +89,7 @@ class FakeProgram:
 
 
 def git_bisect(program: FakeProgram, runs: int) -> tuple[bool, int]:
-    """Return whether `git bisect` with so many runs a commit names the right one, and its number of runs."""
+    """Return whether `git bisect` names the right commit, and its number of runs; `runs` is for each commit."""
     good, bad = 0, program.scenario.commits - 1
     middle = math.log1p(program.scenario.change) / 2
     while bad - good > 1:
@@ -133,7 +133,7 @@ def measure_search(scenario: Scenario, histories: int) -> Row:
 
 
 def measure_git(scenario: Scenario, histories: int, runs: int) -> Row:
-    """Measure `git bisect` with so many runs a commit."""
+    """Measure `git bisect` with a fixed number of runs for each commit."""
     found = [git_bisect(FakeProgram(scenario, seed), runs) for seed in range(histories)]
     right, mean = (float(np.mean([one[i] for one in found])) for i in (0, 1))
     return Row(scenario.name, f"git bisect, {runs} a commit", right, mean, max(r for _, r in found), "", 1 - right)

@@ -166,7 +166,7 @@ def main() -> None:
         trial = Trial(Path(folder), THREADS if asked.threads else PLAIN)
         way = trial.set_up(asked.way)
         trial.commit(UNITS, "the program and its gate")
-        print(f"the gate stands after {(time.monotonic() - began) / 60:.1f} minutes; load {os.getloadavg()[0]:.1f}")
+        print(f"the gate was ready after {(time.monotonic() - began) / 60:.1f} minutes; load {os.getloadavg()[0]:.1f}")
         for name, count, units in (("unchanged", asked.unchanged, UNITS), ("+20%", asked.slower, SLOWER_UNITS)):
             print(f"{name}:")
             found = []

@@ -99,7 +99,7 @@ def speed(runs: int = 1000, histories: int = 200) -> list[Row]:
 
 
 def store(runs: int = 10_000, metrics: int = 100, loose: int = 300) -> list[Row]:
-    """Return how long commands take beside a history of `runs` runs, of which `loose` are not compacted yet."""
+    """Return the CPU seconds of commands with a history of `runs` runs; `loose` of them are not compacted."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "tiny-gpt"
         shutil.copytree(ROOT / "examples" / "tiny-gpt", place)

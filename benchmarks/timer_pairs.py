@@ -27,7 +27,7 @@ _MEGATRON = {
 
 @dataclass(frozen=True)
 class Truth:
-    """What was changed: the kind, a word of its place, the change of the mean step in s, and the culprits."""
+    """The true cause: its kind, a word of its place, the change of the mean step in s, and the slow ranks."""
 
     kind: str
     where: str = ""

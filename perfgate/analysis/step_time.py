@@ -24,7 +24,7 @@ _STEPS = (
 )
 #: The units of times and rates.
 SPEEDS = ("s", "1/s", "B/s", "FLOP/s")
-#: A gate that shows only larger changes of a step is no gate.
+#: A gate that finds only larger changes of a step is useless.
 _BLIND_BELOW = 0.5
 #: Equal steps that vary by this factor within a run do not run alone. Steps of quiet machines vary by up to 1.2, on a
 #: machine that other programs use by 1.9 and more; runs made one after the other may then agree by chance.

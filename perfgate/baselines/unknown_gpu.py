@@ -15,7 +15,7 @@ _PARTS = (".device_time", ".self_device_time", "memory.peak_reserved")
 def unknown_gpu(runs: Sequence[Run], facts: Mapping[str, Fact], identity: Sequence[str]) -> list[str]:
     """Return a warning if runs of a GPU are to be stored and no fact says which GPU it was; else nothing.
 
-    A check on a machine that knows its GPU then finds no baseline for it, and ends in exit 3.
+    A later check that knows its GPU finds no baseline then, and ends with exit 3.
     """
     if "gpu" not in identity or facts.get("gpu") is not None or not any(map(_is_of_gpu, runs)):
         return []

@@ -1,4 +1,4 @@
-"""What to measure next: the position that is expected to tell most about the place of the change, for its cost.
+"""Choose the next position to measure: the one with the most expected information for its cost.
 
 The information of a measurement is the mutual information of its value and the cell of the largest change: Lindley,
 "On a measure of the information provided by an experiment" (1956); MacKay, "Information-based objective functions for

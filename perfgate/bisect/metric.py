@@ -22,7 +22,7 @@ from perfgate.workspace.surroundings import today
 
 
 class NoMetric(Exception):
-    """Why a run does not have the metric as a positive number."""
+    """A run does not have the metric as a positive number; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

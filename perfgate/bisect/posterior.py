@@ -71,7 +71,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is known before anything is measured.
+    """The prior knowledge of a search.
 
     `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative
     standard deviation between runs, with `d0` degrees of freedom. With `paired`, measurements are ratios to position 0,
@@ -103,7 +103,7 @@ class Hypotheses:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a measurement now would be, as far as it depends on the level, the drift and the session.
+    """The expected value of a measurement now, from the level, the drift and the session.
 
     Its mean is `centre` - sum(`pull[c]` change_c) over the cells c of the changes, plus those changes that are at or
     before its position. Its variance without that of the changes is `variance`, the noise included.

@@ -34,7 +34,7 @@ _MOST_SUSPECTS = 100
 
 
 class NotMeasurable(Exception):
-    """Why a position cannot be measured: it does not build, or its program fails."""
+    """A position cannot be measured: it does not build, or its program fails. The message says why."""
 
 
 class Measurer(Protocol):

@@ -15,7 +15,7 @@ import numpy as np
 from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, merged
 from perfgate.core.call_trees import CallNode, CallTree
 
-#: No step takes so long, in s; the square of a much larger number is no float.
+#: No step takes so long, in s; the square of a much larger number overflows.
 _LARGEST_S = 1e100
 #: Sides with a smaller share of their calls in common are different programs.
 _LEAST_SHARED = 0.1

@@ -42,7 +42,7 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
 
 
 def _around(grown: Floats, alignment: Alignment, least: float) -> int:
-    """The innermost node that grew by at least this with all that it calls; the step if that is no place."""
+    """The innermost node that grew by at least this with all that it calls; the step if there is none."""
     whole = grown.copy()
     for index in range(len(whole) - 1, 0, -1):
         whole[alignment.nodes[index].parent] += whole[index]

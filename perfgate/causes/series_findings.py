@@ -1,7 +1,7 @@
-"""What changed between two trees from metrics: timers, or the rows of a table.
+"""Find the changes between two trees from metrics: timers, or the rows of a table.
 
 A tree of timers has few nodes and no calls. So a finding is a clear change of one node, or of the nodes that came and
-went below one timer. A timer that only one side has is no change if the timer around it took as long without it.
+went below one timer. A timer that only one side has is not a change if the timer around it did not change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FEWEST, _MOST_TIME, _LEAST_SHIFT = 3, 0.8, 0.03
 
 
 def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Finding], list[str]]:
-    """Return the findings of two trees from metrics, no node in two of them, and what is to be said of them."""
+    """Return the findings of two trees from metrics, no node in two of them, and notes in words."""
     search = _FindingSearch(alignment, noise)
     search.slow_rank()
     search.edits()

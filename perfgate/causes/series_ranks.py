@@ -116,7 +116,7 @@ def _work(alignment: Alignment, noise: SeriesNoise) -> list[int]:
 
 
 def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, work: list[int]) -> Floats:
-    """How much the growth of one rank beyond the others is by noise, (ranks, nodes)."""
+    """The standard error of the growth of one rank beyond the others in s, (ranks, nodes)."""
     count, nodes = beyond.shape
     freedom = (base.shape[2] + new.shape[2] - 2) * count
     level = np.maximum(base.mean(axis=(0, 2)), new.mean(axis=(0, 2)))

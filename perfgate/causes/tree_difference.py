@@ -1,4 +1,4 @@
-"""What a page draws of two sides: the call tree with the times of both, and the time of each rank."""
+"""Data of the pictures of a page: the call tree with the times of both sides, and the time of each rank."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from perfgate.workspace.options import CommandOptions, HistoryPlace
 
 
 class _History(SuggestingGroup):
-    """A group in which a word that is no command is a metric to show."""
+    """A group of commands; any other word is a metric to show."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, or `show`; None for a name like an option, and while a shell completes."""

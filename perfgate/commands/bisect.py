@@ -37,7 +37,7 @@ _TOLERANCE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class BisectRequest:
-    """What is searched, in which list, and how it is measured. Times are in seconds."""
+    """A request to search a list for a change of one metric. Times are in seconds."""
 
     options: CommandOptions
     program: ItemProgram

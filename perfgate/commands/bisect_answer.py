@@ -25,7 +25,7 @@ from perfgate.workspace.options import Refused
 _CONFIDENCE = 0.95
 #: How many items the answer describes.
 _MOST_NAMED = 5
-#: A commit with a smaller probability is no alternative to one that was found.
+#: A commit with a smaller probability is not listed beside the one that was found.
 _LEAST_NAMED = 0.005
 
 

@@ -30,7 +30,7 @@ _ENDS = (".json", ".csv", ".js")
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """How files are imported; `format` is the name of an importer."""
+    """The options of an import; `format` is the name of an importer."""
 
     format: str | None = None
     #: The time of a file that has none of its own.
@@ -42,7 +42,7 @@ class ImportOptions:
 def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[str], list[Problem]]:
     """Add the runs of other tools; returns the lines to print, and problems. Raises Refused.
 
-    What is wrong with a file is a problem, and its other runs are imported. Runs that are there already are not added.
+    A fault in a file is a problem, and its other runs are imported. Known runs are not added again.
     """
     ruleset = rules_or_none(options)
     facts = inputs.read_facts(options.env)

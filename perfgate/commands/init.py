@@ -37,7 +37,7 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class InitChoices:
-    """What the user chose beside the runs."""
+    """The options of `init`, beside the runs."""
 
     paired: bool = False
     without_step: bool = False

@@ -16,7 +16,7 @@ class ProposedRule:
 
     purpose: Purpose
     sentence: str
-    #: What is judged, such as `step.time median`, and what it is held to, such as `within 5%`.
+    #: The judged statistic, such as `step.time median`, and its clause, such as `within 5%`.
     subject: str
     asks: str
     #: The smallest relative change for the worse that fails in 8 of 10 cases, with the runs that the gate makes.
@@ -53,7 +53,7 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What `init` proposes for some runs."""
+    """The proposals of `init` for some runs."""
 
     rules: tuple[ProposedRule, ...]
     left_out: tuple[LeftOut, ...]
@@ -68,7 +68,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class FirstGate:
-    """What `init` did: the advice, the files, and what the user types next."""
+    """The result of `init`: the advice, the files, and the next commands."""
 
     #: `written`, `dry-run` (nothing was written), `too-noisy` (nothing was written: the user chooses first), or `added`
     #: (rules to an existing file) with its dry run.

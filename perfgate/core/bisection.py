@@ -26,7 +26,7 @@ class SearchedItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemEstimate:
-    """What was measured of one item.
+    """The measurements of one item.
 
     `value` is the geometric mean of its runs in base units, without drift; for pairs it is the ratio to the first item,
     and `unit` of the report is `1`. `low` and `high` are the ends of its two-sided interval. All are None if the item
@@ -49,7 +49,7 @@ class ItemSuspect:
     position: int
     item: SearchedItem
     probability: float
-    #: What was measured of it, if it was.
+    #: Its measurements, if there are any.
     estimate: ItemEstimate | None = None
 
 

@@ -70,7 +70,7 @@ class CallTree:
     steps: int = 0
     #: If the tree is the mean of several ranks: the wall time of each, means over steps, (n,); `rank` is then empty.
     rank_wall: Mapping[str, Amounts] | None = None
-    #: The nodes that have the wall time and memory of small calls below them, which are no nodes of their own.
+    #: The nodes that have the wall time and memory of small calls below them, which are not nodes themselves.
     pooled: frozenset[int] = frozenset()
 
     @property

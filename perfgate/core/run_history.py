@@ -187,7 +187,7 @@ class CommitLine:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedLevel:
-    """A level of the baselines: who opened it, why, when, and with a run of which commit."""
+    """An approved level: its author, reason and date, and the commits of its runs."""
 
     name: str
     time: str
@@ -293,7 +293,7 @@ class EnvironmentHistory:
     levels: tuple[ApprovedLevel, ...]
     #: The names of all metrics, also of those that were not asked for.
     metrics: tuple[str, ...]
-    #: What is unusual about the order of the runs.
+    #: Notes about an unusual order of the runs.
     notes: tuple[str, ...] = ()
 
 

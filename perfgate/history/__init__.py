@@ -1,4 +1,4 @@
-"""What every run of main measured, and where that changed: `perfgate history`.
+"""The metrics of every run of main, and their changes: `perfgate history`.
 
 | module | contains |
 |---|---|

@@ -1,4 +1,4 @@
-"""Who approved a change: the levels of the baselines, each with the decision that opened it."""
+"""The approved levels of the baselines, each with the decision that opened it."""
 
 from __future__ import annotations
 

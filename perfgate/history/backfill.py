@@ -26,7 +26,7 @@ _LEAST_BITS = 0.01
 
 
 def backfill_plan(series: HistorySeries, change: HistoryChange, line: CommitLine) -> BackfillPlan | None:
-    """Return what to measure for a change; None if git does not know its range, or it is no commit's."""
+    """Return what to measure for a change; None if git does not know its range, or if it has no commits."""
     commits = line.between(change.last_good.commit, change.first_bad.commit)
     if not commits:
         return None

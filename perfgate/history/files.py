@@ -137,7 +137,7 @@ _COLUMNS = msgspec.json.Decoder(list[MonthColumn])
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """What a file of the history contains, with the metrics that were asked for."""
+    """The runs of one file of the history, with the metrics that were asked for."""
 
     suite: str
     identity: Mapping[str, Fact | None]

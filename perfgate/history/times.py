@@ -26,7 +26,7 @@ def utc_time(text: str | float) -> str:
         try:
             found = datetime.fromtimestamp(number / 1000 if number > _MOST_SECONDS else number, timezone.utc)
         except (ValueError, OverflowError, OSError):
-            raise ValueError(f"{text!r} is not a time: no clock shows so many seconds") from None
+            raise ValueError(f"{text!r} is not a time: the number of seconds is too large") from None
     if found.year < 1970:
         raise ValueError(f"{text!r} is not a time of a run: it is before 1970")
     return f"{found:%Y-%m-%dT%H:%M:%SZ}"

@@ -2,7 +2,7 @@
 
 The loads of a run are series that differ in one condition. A load counts if it and every smaller measured load keep all
 limits, so that one lucky load beyond a slow one is not the answer. The number is 0 if no load keeps them. A load that
-is no finite number, such as the rate `inf`, is not counted.
+is not a finite number, such as the rate `inf`, does not count.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def largest_load(expression: LargestLoad, series_of: Callable[[Selector], Series
 
 
 def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabels]) -> dict[Labels, bool]:
-    """Whether each load keeps all limits, by its labels; on every rank."""
+    """Return for each load, by its labels, whether it keeps all limits on every rank."""
     tests = expression.of.labels
     each = [_limit(limit, series_of, tests) for limit in expression.limits]
     every = {labels for one in each for labels in one}

@@ -1,4 +1,4 @@
-"""What the machine did while a program ran: clocks, power, and time lost to throttling, steal and pressure.
+"""Measure the machine while a program runs: clocks, power, and time lost to throttling, steal and pressure.
 
 `sampler` is a process of its own beside the program. It reads sensors ten times a second (`linux`, `nvml`, `amd`),
 makes one value of each window of time (`channels`), and writes them as a results document beside the results of the

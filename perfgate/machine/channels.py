@@ -1,4 +1,4 @@
-"""What a sensor measures, and how its readings become one value for each window of time.
+"""The quantities of a sensor, and one value of each for every window of time.
 
 A level (a clock, a temperature) is averaged over the window. A total (energy, time lost to throttling) is a counter
 that only grows: its value is the growth per second, which misses nothing between two readings.
@@ -76,7 +76,7 @@ class ChannelWindow:
     _count: float = 0.0
 
     def add(self, at: float, reading: float) -> None:
-        """Add a reading; `at` is its time in s. NaN is no reading."""
+        """Add a reading; `at` is its time in s. NaN means that there is none."""
         if math.isnan(reading):
             return
         if self.channel.kind == "level":

@@ -1,4 +1,4 @@
-"""The file with what the machine did during a run, and the process that writes it.
+"""The file with the metrics of the machine during a run, and the process that writes it.
 
 It lies beside the results, and has their name with `.machine` at the end: `results.json.machine` for `results.json`.
 Globs for results do not match it, and perfgate reads it together with the results.

@@ -26,7 +26,7 @@ ITEM = "PERFGATE_ITEM"
 
 @dataclass(frozen=True, slots=True)
 class ItemProgram:
-    """What is run for each item. Times are in seconds; words may have the placeholders {item}, {run} and {results}."""
+    """The commands for each item. Times are in seconds; words may have the placeholders {item}, {run} and {results}."""
 
     command: tuple[str, ...]
     build: tuple[str, ...] = ()

@@ -226,7 +226,7 @@ def _not_recognised(file: InputFile) -> tuple[str, str | None]:
     return f"unknown format: no line is output of a tool that perfgate reads; {_OWN}{faults}", searched
 
 
-#: What to do with a file that is like no other.
+#: The next step for a file that is similar to no format.
 _OWN = "give a tool's own output, or write the numbers as perfgate.results/1"
 
 

@@ -1,4 +1,4 @@
-"""What launchers write before and inside the lines of a program: the tags of mpirun, the ranks of srun and torchrun.
+"""Remove the text of launchers from the lines of a program: the tags of mpirun, the ranks of srun and torchrun.
 
     [1,0]<stdout>:      8      2   float     sum      -1[1,0]<stdout>:    65.43    0.00    0.00      0
     0:     1048576        262144     float     sum      -1    76.25   13.75   25.75      0

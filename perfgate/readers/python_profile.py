@@ -105,7 +105,7 @@ def _short(path: str, line: int, function: str) -> str:
 
 
 class _DamagedError(Exception):
-    """What is wrong with the bytes of a profile."""
+    """A fault in the bytes of a profile."""
 
 
 class _Marshal:
@@ -120,7 +120,7 @@ class _Marshal:
     def pairs(self) -> Iterator[tuple[object, object]]:
         """Yield the keys and values of the dictionary that the data are."""
         if self._byte() & 0x7F != ord("{"):
-            raise _DamagedError("it is no dictionary")
+            raise _DamagedError("it is not a dictionary")
         if self.data[0] & 0x80:
             self._known.append(None)
         while self.data[self.at : self.at + 1] != b"0":
@@ -220,13 +220,13 @@ def _binary(file: InputFile) -> Run:
 def _add(profile: _Profile, key: object, value: object) -> str | None:
     """Add an item of the dictionary, or return what is wrong with it."""
     if not isinstance(key, tuple) or len(key) != 3 or not isinstance(value, tuple) or len(value) != 5:
-        return "an item is no function with its times"
+        return "an item is not a function with its times"
     path, line, function = key
     if not isinstance(path, str) or type(line) is not int or not isinstance(function, str):
         return "an item has no name of a function"
     numbers = [checked(one, "s") for one in value[:4]]
     if any(fault for _, fault in numbers) or not all(type(count) is int for count in value[:2]):
-        return f"{_short(path, line, function)}: its times or calls are no measurements"
+        return f"{_short(path, line, function)}: its times or calls are not measurements"
     profile.add(_short(path, line, function), value[0], value[1], numbers[2][0], numbers[3][0])
     return None
 

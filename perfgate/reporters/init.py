@@ -1,4 +1,4 @@
-"""What `init` proposes and wrote, as text: what no rule sees comes first and last."""
+"""The text of `init`: proposals and written files; unseen metrics come first and last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine did during a run, read from the file beside its results (`perfgate.machine.sidecar`)."""
+"""Add the metrics of the machine to a run, from the file beside its results (`perfgate.machine.sidecar`)."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_records_of_vllm_are_read_as_those_of_vllm():
 
 
 def test_records_of_the_hud_without_values():
-    assert "null is no list of values" in errors(run_of(json.dumps([hud(benchmark_values=None)])))[0]
+    assert "null is not a list of values" in errors(run_of(json.dumps([hud(benchmark_values=None)])))[0]
     assert "a record has no metric with a name" in errors(runs_of(json.dumps([hud(), hud(name=None)]))[1])[0]
 
 

@@ -246,7 +246,7 @@ def test_nothing_raises(data, begin):
     [
         ("1795337237512 nan 1\n", "error: loss: nan is not a finite number"),
         ("1795337237512 fast\n", "error: loss: 'fast' is not a number"),
-        ("what is this\n", "error: a line is no `timestamp value step`"),
+        ("what is this\n", "error: a line is not `timestamp value step`"),
         ("1795337237512 1.0 1", "warning: the last record is cut off"),
         ("1795337237512 1.0 5\n1795337237512 1.0 4\n", "error: loss: the step goes back from 5 to 4"),
     ],

@@ -1,4 +1,4 @@
-"""What importers have in common: runs of another tool, their numbers in base units, and what is wrong with a file."""
+"""Shared by all importers: runs of another tool, their numbers in base units, and the faults of a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ImportedRun:
     values: tuple[HistoryValue, ...]
     ref: str | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
-    #: What tells its machine from others of the same tool; part of the environment's identity.
+    #: Identifies its machine among those of the same tool; part of the environment's identity.
     place: Mapping[str, Fact] = field(default_factory=dict)
     #: The id of a run that perfgate exported.
     id: str | None = None

@@ -69,7 +69,7 @@ def _record(runs: RecordRuns, source: JsonSource, path: Path, record: Mapping[st
     if isinstance(values, list) and values:
         to.samples(values, (*path, "metric", "benchmark_values"))
     else:
-        to.refuse(f"{shown(values)} is no list of values; left out", (*path, "metric"))
+        to.refuse(f"{shown(values)} is not a list of values; left out", (*path, "metric"))
 
 
 def _labels(record: Mapping[str, Any]) -> dict[str, str]:

@@ -29,7 +29,7 @@ _RANK = re.compile(r"#\s+Rank\s+\d+ .{0,300}?\bdevice\s+\d+ \[[^\]]*\] (\S.*)")
 _AVERAGE = re.compile(r"# Avg bus bandwidth\s*: (\S+)")
 _FAILED = re.compile(r"# Out of bounds values\s*: (\d+) FAILED|Test (?:NCCL|CUDA) failure .*")
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
-#: What a program prints before its table, and nothing else prints.
+#: Lines that only these programs print, before a table.
 _BEGINNING = re.compile(r"#\s*(?:Collective test starting: |nThread +\d|Using devices|nccl-tests version )")
 _SETTINGS = {
     "threads": re.compile(r"\bnThread +(\d+)"),
@@ -47,7 +47,7 @@ METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "bu
 
 @dataclass(slots=True, eq=False)
 class _Section:
-    """What one program printed."""
+    """The output of one program."""
 
     name: str = ""
     tag: str = ""
@@ -100,7 +100,7 @@ class NcclLog:
         return self._runs(tables)
 
     def _runs(self, tables: Sequence[_Section]) -> tuple[Run, ...]:
-        """The runs of the tables; what was said of no table belongs to the first run."""
+        """The runs of the tables; problems without a table belong to the first run."""
         runs, labels = RecordRuns(self.file, NAME), _labels(tables)
         details = {
             name: varying_details(value for one in tables if one.name == name for value in one.values)

@@ -107,7 +107,7 @@ class _Text:
     def finish(self) -> None:
         """End the test that runs; one without a matrix is an error."""
         if self.matrix and (self.matrix.cells or not self.has_result):
-            what = "its matrix has no sum, so it may be cut off" if self.matrix.cells else "there is no result of it"
+            what = "its matrix has no sum, so it may be cut off" if self.matrix.cells else "it has no result"
             self.run.refuse(Key(self.matrix.test), f"this test began, but {what}", self.matrix.line)
         self.matrix = None
 

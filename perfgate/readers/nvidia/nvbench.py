@@ -54,7 +54,7 @@ _HINTS = {
     "bytes": ("B", 1.0),
     "percentage": ("1", 1.0),
 }
-#: Ends of tags that are no measurements.
+#: Ends of tags that are not measurements.
 _OTHER = ("/walltime", "/sample_size", "/sample_times", "/sample_freqs")
 #: Begins of tags that are sizes of the input.
 _INPUTS = ("nv/element_count/", "nv/gmem/")

@@ -1,4 +1,4 @@
-"""What `vllm bench serve` and SGLang's `bench_serving` print: blocks between `Serving Benchmark Result` and `====`.
+"""The console output of `vllm bench serve` and SGLang's `bench_serving`: blocks that end with `====`.
 
     ============ Serving Benchmark Result ============
     Successful requests:                     200

@@ -81,7 +81,7 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(slots=True)
 class _Result:
-    """What a log says of one test, until its scenario is known."""
+    """One test of a log, until its scenario is known."""
 
     rates: dict[str, tuple[object, int]] = field(default_factory=dict)
     latencies: dict[str, dict[str, tuple[object, int]]] = field(default_factory=dict)

@@ -18,7 +18,7 @@ Source: Linux `tools/perf/util/stat-display.c` (5.10 to 6.12), and the section C
 | `cycles`, `instructions`, `cache-misses`, ... | 1 | counts |
 | `time_elapsed`, `time_user`, `time_sys` | s | the last lines of the printed form |
 
-What is behind `#` follows from other numbers and is not read: a derived metric of a rule file does the same
+Numbers after `#` follow from other numbers and are not read: a derived metric of a rule file does the same
 (`instructions / cycles`), and perf 6.1 divides by a wrong time in CSV and JSON.
 
 With `-r N` perf prints means: single values. With `-I` each interval is a sample. The labels `cpu`, `socket`, `die`,

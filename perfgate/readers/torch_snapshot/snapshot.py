@@ -50,7 +50,7 @@ TITLE = "a snapshot of torch's CUDA allocator (`torch.cuda.memory._dump_snapshot
 METRICS = "`memory.peak_allocated`, `memory.allocated`, `memory.reserved`"
 CHECKED = "torch 2.13: files made by hand as its source writes them, by Python's pickler and by torch's own"
 
-#: What is inside a call of a module, for every module; these frames say nothing.
+#: Frames inside every call of a module; they do not identify a place.
 _PLUMBING = frozenset(("_call_impl", "_wrapped_call_impl"))
 _NO_FRAMES = "(no Python frames)"
 #: Functions of a stack; deeper ones are pooled.

@@ -41,5 +41,5 @@ def read(file: InputFile) -> tuple[Run, ...]:
         elif row := _LINE.fullmatch(line.strip()):
             scalars.add(name, row[2], int(row[3] or 0), number)
         else:
-            run.say("error", "a line is no `timestamp value step`; left out", number, f": {line[:80]!r}")
+            run.say("error", "a line is not `timestamp value step`; left out", number, f": {line[:80]!r}")
     return (run.run(),)

@@ -1,4 +1,4 @@
-"""What the readers of trackers have in common: numbers that a program logged under names, with steps."""
+"""Shared by the readers of trackers: numbers that a program logged under names, with steps."""
 
 from __future__ import annotations
 

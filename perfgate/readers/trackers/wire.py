@@ -15,7 +15,7 @@ _POLYNOMIAL = 0x82F63B78
 
 
 class DamagedError(Exception):
-    """What is wrong with a message."""
+    """A fault in a message."""
 
 
 class ByteStream:

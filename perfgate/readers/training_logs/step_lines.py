@@ -1,4 +1,4 @@
-"""What the readers of training logs have in common: runs, ranks and steps.
+"""Shared by the readers of training logs: runs, ranks and steps.
 
 A line may begin with what a launcher puts there: `[rank3]:` or `[default3]:` (torchrun), `3: ` (srun --label),
 `[1,3]<stdout>:` (mpirun --tag-output). That rank becomes the label `rank`. Several processes may also print the same

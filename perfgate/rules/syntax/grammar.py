@@ -229,7 +229,7 @@ class _Parser(Cursor):
         return found
 
     def begins_clause(self, ahead: int) -> bool:
-        """Return whether a clause or a number begins after so many tokens, and not a name."""
+        """Return whether a clause or a number begins after this number of tokens, and not a name."""
         token = self.peek(ahead)
         return token.text in _CLAUSE_STARTS or bool(NUMBER.match(token.text))
 
