@@ -90,18 +90,18 @@ def _size(lines: Iterable[str]) -> int:
 
 def _sections(report: Report) -> Iterator[_Section]:
     """The sections after the title, the most important first; the last ones are left out first."""
-    if report.exit_code == 3 and (unread := phrases.unread_runs(report)):
-        yield _Section((), [_problem(problem) for problem in unread])
-        yield _Section((), [phrases.not_judged(report)] if report.verdicts else [])
-        return
-    verdicts = phrases.worst_first(cause_phrases.unexplained(report))
+    unread = phrases.unread_runs(report) if report.exit_code == 3 else []
+    yield _Section((), [_problem(problem) for problem in unread])
+    yield _Section((), [phrases.not_judged(report)] if unread and report.verdicts else [])
+    # Verdicts about runs that were not read only repeat why.
+    verdicts = [] if unread else phrases.worst_first(cause_phrases.unexplained(report))
     news = [verdict for verdict in verdicts if phrases.needs_attention(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield from _causes(report)
     yield _Section(_TABLE, [_row(verdict) for verdict in news])
     yield _folded("Findings and next steps", (), [_item(verdict) for verdict in news], is_open=len(news) <= _MOST_OPEN)
-    yield _Section(("**Problems**", ""), [_problem(problem) for problem in report.problems])
+    yield _Section(("**Problems**", ""), [] if unread else [_problem(problem) for problem in report.problems])
     head, *differences = phrases.rule_differences(report.policy) or [""]
     yield _Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
     if report.accept.command and report.outcome != "pass":
