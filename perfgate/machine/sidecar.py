@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from perfgate.core.runs import MACHINE_FILE
 
@@ -31,6 +32,9 @@ class SamplerProcess:
         command = [sys.executable, "-m", "perfgate.machine.sampler", path]
         # A rank of its own would be put into the name of the file.
         environment = {name: value for name, value in os.environ.items() if name not in _OF_A_RANK}
+        # A folder `perfgate` in the working directory must not hide this package; Python 3.10 looks there first.
+        package = str(Path(__file__).resolve().parents[2])
+        environment |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join([package, *_given_path()])}
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -53,6 +57,11 @@ class SamplerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _given_path() -> list[str]:
+    given = os.environ.get("PYTHONPATH")
+    return [given] if given else []
 
 
 _OF_A_RANK = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})

@@ -75,6 +75,16 @@ def test_the_machine_is_sampled_while_a_block_runs(tmp_path):
     assert any(one["metric"] == "machine.cpu.busy" for one in document["series"])
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 always looks into the working directory first")
+def test_a_folder_of_the_same_name_does_not_hide_perfgate(tmp_path, monkeypatch):
+    (tmp_path / "perfgate").mkdir()
+    (tmp_path / "perfgate" / "__init__.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    with sampled("results.json"):
+        pass
+    assert (tmp_path / "results.json.machine").exists()
+
+
 def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with sampled(tmp_path / "file" / "results.json"):
