@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from perfgate.core.run_history import BackfillCommit, BackfillPlan
+from perfgate.core.backfill import BackfillCommit, BackfillPlan
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.reporters.plain_json import encode, stable

@@ -8,14 +8,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from perfgate.core import fact_text
-from perfgate.core.run_history import (
-    CommitLine,
-    EnvironmentHistory,
-    HistoryChange,
-    HistoryRun,
-    HistorySeries,
-    LoadedHistory,
-)
+from perfgate.core.branch import CommitLine
+from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistoryRun, HistorySeries, LoadedHistory
 from perfgate.core.units import format_change, format_value
 from perfgate.core.wording import plural
 from perfgate.reporters.plain_json import encode, problem, stable

@@ -105,6 +105,7 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
         page.paragraph(phrases.not_judged(report))
     for verdicts in rules if verbose else ():
         page.paragraph(f"{verdicts[0].rule} ({verdicts[0].at})", "dim", indent=_INDENT)
+    _write_notices(page, report)
     page.blank()
     _write_answer(page, report)
     return page.finished()
