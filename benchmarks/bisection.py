@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.bisect.posterior import Measurement, Model
+from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.search import Evidence, SearchResult, Terms, search
 
 COMMITS = 64

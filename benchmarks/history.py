@@ -135,8 +135,9 @@ def fill(baselines: Path, runs: int, metrics: int, loose: int) -> float:
     from perfgate.baselines.stores import open_store
     from perfgate.core import Key
     from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+    from perfgate.history.compaction import write_months
     from perfgate.history.records import id_of_values
-    from perfgate.history.store import add, write_months
+    from perfgate.history.store import add
 
     rng, identity = np.random.default_rng(1), {"gpu": None, "gpu_count": None, "world_size": 2}
     numbers = np.exp(0.01 * rng.standard_normal((runs, metrics)))

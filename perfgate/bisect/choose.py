@@ -15,7 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfgate.bisect.posterior import IntArray, Posterior
+from perfgate.bisect.measurements import IntArray
+from perfgate.bisect.posterior import Posterior
 from perfgate.stats.distributions import FloatArray
 
 #: How many values of a measurement are tried.

@@ -24,13 +24,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from perfgate.bisect.design import NOISES, Design, Hypotheses, Prediction
+from perfgate.bisect.measurements import IntArray, Measurement, Model
 from perfgate.stats.distributions import FloatArray, normal_tail
-from perfgate.stats.history import DEFAULT
 
-#: The standard deviations of the noise that are tried, from .02 % to 50 %.
-_NOISES = np.geomspace(2e-4, 0.5, 33)
 #: The ratio of two sizes of a change that are tried, and the spread around each, relative to it: they overlap. The
 #: smallest is twice the tolerance, as in `at_worst`; its spread reaches down to the tolerance.
 _SIZE_STEP, _SIZE_SPREAD = 2.0, 0.35
@@ -38,80 +36,11 @@ _SIZE_STEP, _SIZE_SPREAD = 2.0, 0.35
 _LARGEST = 3.0
 #: The standard deviation of a second change, relative to the largest one.
 _OTHER_SPREAD = 0.5
-#: The prior standard deviation of the level: any level is possible.
-_LEVEL = 1.0
-#: The order of two programs that take turns moves their ratio by up to this much (`judge.pairs.LEAST_TOLERANCE`).
-_ORDER = 0.006
-#: The prior standard deviations of the drift, per hour, and of the level of a later session.
-_DRIFT, _SESSION = 0.008, 0.02
 #: The prior probability that nothing changed, and that something else changed if something did.
 _NOTHING, _ANOTHER = 0.25, 0.05
 #: How often the weights of the measurements are computed.
 _ROUNDS = 2
 _TINY = 1e-300
-
-IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One measurement of a position.
-
-    `log_value` is the logarithm of the metric, or of its ratio to position 0 for pairs. `hours` is the time since the
-    search began, `session` counts the interruptions before it, and `within` is the variance of `log_value` as estimated
-    within the run; 0 if that is unknown.
-    """
-
-    position: int
-    log_value: float
-    hours: float = 0.0
-    session: int = 0
-    within: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """The prior knowledge of a search.
-
-    `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative
-    standard deviation between runs, with `d0` degrees of freedom. With `paired`, measurements are ratios to position 0,
-    so there is no level and no drift to estimate.
-    """
-
-    positions: int
-    tolerance: float = 0.02
-    s0: float = DEFAULT.s0
-    d0: float = DEFAULT.d0
-    paired: bool = False
-    #: The degrees of freedom of Student's t for one measurement; infinite for a normal distribution.
-    tails: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Hypotheses:
-    """The hypotheses, with what the measurements say of the changes under each.
-
-    `cells` is (h, 2): the cell of the largest change and that of the other one, -1 without it. `weight` is (h,) and
-    sums to 1. `mean` (h, 2) and `covariance` (h, 2, 2) are of the two changes, as logarithms; 0 without one.
-    """
-
-    cells: IntArray
-    weight: FloatArray
-    mean: FloatArray
-    covariance: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The expected value of a measurement now, from the level, the drift and the session.
-
-    Its mean is `centre` - sum(`pull[c]` change_c) over the cells c of the changes, plus those changes that are at or
-    before its position. Its variance without that of the changes is `variance`, the noise included.
-    """
-
-    centre: float
-    pull: FloatArray
-    variance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +101,16 @@ def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     weights = np.ones(len(measurements))
     found, design = _weighed(model, measurements, edges, weights)
     for _ in range(_ROUNDS if math.isfinite(model.tails) else 0):
-        weights = (model.tails + 1) / (model.tails + design.squares(found))
+        weights = (model.tails + 1) / (model.tails + design.squares(found.noise, found.hypotheses))
         found, design = _weighed(model, measurements, edges, weights)
     return found
 
 
 def _weighed(
     model: Model, measurements: Sequence[Measurement], edges: IntArray, weights: FloatArray
-) -> tuple[Posterior, _Design]:
+) -> tuple[Posterior, Design]:
     """Return the posterior for measurements whose noise variances are divided by `weights`."""
-    design = _Design.of(model, measurements, edges, weights)
+    design = Design.of(model, measurements, edges, weights)
     log_noise, sizes = _log_noise_prior(model), _sizes(model.tolerance)
     widths = np.diff(edges).astype(np.float64)
     groups = [_no_change(design, log_noise), _one_change(design, log_noise, sizes, widths)]
@@ -215,106 +144,11 @@ def _sizes(tolerance: float) -> FloatArray:
 
 def _log_noise_prior(model: Model) -> FloatArray:
     """Return the logarithm of the scaled inverse chi-square density of the noise, on the grid of its logarithms."""
-    squares = (model.s0 / _NOISES) ** 2
+    squares = (model.s0 / NOISES) ** 2
     density = model.d0 / 2 * (np.log(squares) - squares)
     density -= density.max()
     weighed: FloatArray = density - np.log(np.exp(density).sum())
     return weighed
-
-
-@dataclass(frozen=True, slots=True)
-class _Design:
-    """The regression on level, drift and sessions (b columns), and on one step for each of c cells.
-
-    For each of s noises, after the b columns are integrated out: `constant` (s,) is the logarithm of the likelihood
-    without a change, and with changes d of the cells it is constant + products . d - d' gram d / 2, where `products` is
-    (s, c) and `gram` (s, c, c).
-    """
-
-    base: FloatArray
-    steps: FloatArray
-    y: FloatArray
-    within: FloatArray
-    weights: FloatArray
-    precision: FloatArray
-    now: FloatArray
-    shift: float
-    constant: FloatArray
-    products: FloatArray
-    gram: FloatArray
-
-    @classmethod
-    def of(cls, model: Model, measurements: Sequence[Measurement], edges: IntArray, weights: FloatArray) -> _Design:
-        """Make the columns, and integrate out those that do not depend on the hypothesis."""
-        places = np.array([one.position for one in measurements])
-        y = np.array([one.log_value for one in measurements])
-        within = np.array([one.within for one in measurements])
-        hours = np.array([one.hours for one in measurements])
-        sessions = np.array([one.session for one in measurements])
-        shift = 0.0 if model.paired else float(y[places == 0].mean())
-        # Each column: its values, its value now, and its prior standard deviation.
-        columns = [(np.ones(len(y)), 1.0, _ORDER if model.paired else _LEVEL)]
-        if not model.paired:
-            columns.append((hours - hours.mean(), float(hours.max() - hours.mean()), _DRIFT))
-            columns += [
-                ((sessions == session).astype(np.float64), float(session == sessions.max()), _SESSION)
-                for session in np.unique(sessions)[1:]
-            ]
-        base = np.stack([values for values, _, _ in columns], axis=1)
-        precision = np.diag([1 / spread**2 for _, _, spread in columns])
-        steps = (places[:, None] > edges[:-1]).astype(np.float64)
-        variance = (_NOISES[:, None] ** 2 + within) / weights
-        constant, products, gram = _integrated(base, steps, y - shift, variance, precision)
-        now = np.array([value for _, value, _ in columns])
-        return cls(base, steps, y - shift, within, weights, precision, now, shift, constant, products, gram)
-
-    def _at(self, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return, for one noise, the covariance of the base columns, and what the data and each cell add to them."""
-        weighed = self.base.T * self.weights / (noise**2 + self.within)
-        covariance = np.linalg.inv(weighed @ self.base + self.precision)
-        return covariance, covariance @ (weighed @ self.y), covariance @ (weighed @ self.steps)
-
-    def predict(self, noise: float) -> Prediction:
-        """Return what a measurement now would be."""
-        covariance, level, pull = self._at(noise)
-        within = float(self.within.mean())
-        variance = float(self.now @ covariance @ self.now) + noise**2 + within
-        return Prediction(self.shift + float(self.now @ level), self.now @ pull, variance)
-
-    def squares(self, found: Posterior) -> FloatArray:
-        """Return the expected square of each residual over all hypotheses, in units of its variance, (n,)."""
-        _, level, pull = self._at(found.noise)
-        lift = np.concatenate([self.steps - self.base @ pull, np.zeros((len(self.y), 1))], axis=1)  # last: cell -1
-        hypotheses = found.hypotheses
-        parts = lift[:, hypotheses.cells]
-        residuals = (self.y - self.base @ level)[:, None] - (parts * hypotheses.mean).sum(axis=2)
-        squares: FloatArray = residuals**2 @ hypotheses.weight / (found.noise**2 + self.within)
-        return squares
-
-    def drift(self, noise: float, found: Hypotheses) -> float:
-        """Return the mean drift per hour; 0 for pairs."""
-        if self.base.shape[1] == 1:
-            return 0.0
-        _, level, pull = self._at(noise)
-        steps = np.concatenate([pull[1], [0.0]])  # the last one is for cell -1
-        return float(level[1] - found.weight @ (steps[found.cells] * found.mean).sum(axis=1))
-
-
-def _integrated(
-    base: FloatArray, steps: FloatArray, y: FloatArray, variance: FloatArray, precision: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the constant, the products and the Gram matrix of `_Design`; `variance` is (s, measurements)."""
-    by_base = base.T / variance[:, None, :]
-    by_steps = steps.T / variance[:, None, :]
-    inner = by_base @ base + precision
-    covariance = np.linalg.inv(inner)
-    level, cross = by_base @ y, by_base @ steps
-    kept = covariance @ cross
-    products = by_steps @ y - np.einsum("sbc,sb->sc", kept, level)
-    gram = by_steps @ steps - cross.transpose(0, 2, 1) @ kept
-    squares = (y**2 / variance).sum(axis=1) - np.einsum("sb,sbd,sd->s", level, covariance, level)
-    determinants = np.log(variance).sum(axis=1) + np.linalg.slogdet(inner)[1] - np.linalg.slogdet(precision)[1]
-    return -(squares + determinants) / 2, products, gram
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +176,13 @@ class _Group:
         return weight, mean, covariance, float((points.sum(axis=(1, 2)) * self.noises**2).sum())
 
 
-def _no_change(design: _Design, log_noise: FloatArray) -> _Group:
+def _no_change(design: Design, log_noise: FloatArray) -> _Group:
     log_weight = (design.constant + log_noise + math.log(_NOTHING))[:, None, None]
     shape = log_weight.shape
-    return _Group(np.full((1, 2), -1), _NOISES, log_weight, np.zeros((*shape, 2)), np.zeros((*shape, 2, 2)))
+    return _Group(np.full((1, 2), -1), NOISES, log_weight, np.zeros((*shape, 2)), np.zeros((*shape, 2, 2)))
 
 
-def _one_change(design: _Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray) -> _Group:
+def _one_change(design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray) -> _Group:
     """Weigh one change in each cell. Two in one cell cannot be told from one, so their probability is added."""
     gaps = widths.sum()
     prior = widths / gaps
@@ -365,11 +199,11 @@ def _one_change(design: _Design, log_noise: FloatArray, sizes: FloatArray, width
     means, covariances = np.zeros((*mean.shape, 2)), np.zeros((*mean.shape, 2, 2))
     means[..., 0], covariances[..., 0, 0] = mean, 1 / total
     count = np.arange(len(widths))
-    return _Group(np.stack([count, np.full_like(count, -1)], axis=1), _NOISES, log_weight, means, covariances)
+    return _Group(np.stack([count, np.full_like(count, -1)], axis=1), NOISES, log_weight, means, covariances)
 
 
 def _two_changes(
-    design: _Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray, kept: IntArray
+    design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray, kept: IntArray
 ) -> _Group:
     """Weigh two changes in different cells, the largest one first, for the noises `kept`."""
     gaps = widths.sum()
@@ -388,7 +222,7 @@ def _two_changes(
     log_weight = (np.log(large * small / determinant) + mean[..., 0] * u + mean[..., 1] * v) / 2
     log_weight = log_weight - (large * sizes[:, None] ** 2) / 2 + np.log(prior) - math.log(len(sizes))
     log_weight = log_weight + (design.constant + log_noise)[kept][:, None, None]
-    return _Group(np.stack([first, second], axis=1), _NOISES[kept], log_weight, mean, covariance)
+    return _Group(np.stack([first, second], axis=1), NOISES[kept], log_weight, mean, covariance)
 
 
 def _mixture(

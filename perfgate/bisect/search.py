@@ -13,7 +13,8 @@ from statistics import fmean
 from typing import Protocol, TypeAlias
 
 from perfgate.bisect.choose import best, candidates, entropy
-from perfgate.bisect.posterior import Measurement, Model, Posterior, posterior
+from perfgate.bisect.measurements import Measurement, Model
+from perfgate.bisect.posterior import Posterior, posterior
 from perfgate.core.bisection import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 

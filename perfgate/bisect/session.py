@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from perfgate.bisect.posterior import Measurement
+from perfgate.bisect.measurements import Measurement
 from perfgate.bisect.search import Evidence
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import replace_file

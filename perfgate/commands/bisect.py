@@ -9,8 +9,9 @@ from pathlib import Path
 
 from perfgate.baselines.repository import load_baseline
 from perfgate.baselines.stores import store_of
+from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.metric import MetricValue, NoMetric, prior_of, value_in_pair, value_in_run
-from perfgate.bisect.posterior import Measurement, Model, Posterior
+from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
 from perfgate.bisect.search import NotMeasurable, Terms, search
 from perfgate.bisect.session import BisectFolder, StoredMeasurement, open_folder

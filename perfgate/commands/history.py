@@ -10,9 +10,10 @@ from perfgate.baselines.stores import open_store
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
+from perfgate.history.compaction import compact
 from perfgate.history.exports import FILES, SERVICES, openmetrics
 from perfgate.history.load import load
-from perfgate.history.store import compact, verify
+from perfgate.history.store import verify
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
@@ -57,7 +58,7 @@ def _renames(rules: Sequence[str]) -> dict[str, str]:
 
 
 def compact_store(baselines: str, *, is_all: bool = False) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file; see `perfgate.history.store.compact`. Raises Refused.
+    """Write the runs of each month as one file; see `perfgate.history.compaction.compact`. Raises Refused.
 
     Without `is_all`, the month that is not over is left alone.
     """

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfgate.commands.history import show
-from perfgate.core.run_history import BackfillPlan, CommitLine, HistoryChange, HistorySeries
+from perfgate.core.backfill import BackfillPlan
+from perfgate.core.branch import CommitLine
+from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.wording import listed
 from perfgate.history.backfill import backfill_plan
 from perfgate.history.remember import Measured, remember

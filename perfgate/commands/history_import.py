@@ -12,11 +12,12 @@ from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Fact, Location, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
+from perfgate.history.compaction import write_months
 from perfgate.history.imports import IMPORTERS, Importer, importer_of
 from perfgate.history.imports.imported_runs import ImportedRun, ImportFile
 from perfgate.history.records import id_of_values
 from perfgate.history.remember import rules_or_none
-from perfgate.history.store import known_ids, write_months
+from perfgate.history.store import known_ids
 from perfgate.history.times import utc_time
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings

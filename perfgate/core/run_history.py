@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING, TypeAlias
 
+from perfgate.core.branch import CommitLine
 from perfgate.core.runs import Fact, Key, Kind, Problem
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import series_name, synonyms
@@ -43,10 +43,6 @@ COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
     "tags": str,
     "level": int,
 }
-#: A change has a commit if it is that one with this probability.
-SETTLED = 0.95
-#: The fewest letters of an abbreviated commit.
-_FEWEST_LETTERS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,48 +137,6 @@ class HistoryRecord:
     identity: Mapping[str, Fact | None]
     run: HistoryRun
     values: tuple[HistoryValue, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CommitNote:
-    """A commit of the branch: who made it, when, and its tags."""
-
-    sha: str
-    time: str
-    author: str
-    subject: str
-    tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CommitLine:
-    """The first parents of a branch, oldest first."""
-
-    ref: str
-    commits: tuple[CommitNote, ...]
-    _places: dict[str, int] = field(default_factory=dict)
-    _sorted: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, ref: str, commits: Sequence[CommitNote]) -> CommitLine:
-        """Return the line of these commits, oldest first."""
-        places = {commit.sha: place for place, commit in enumerate(commits)}
-        return cls(ref, tuple(commits), places, sorted(places))
-
-    def place(self, commit: str | None) -> int | None:
-        """Return the position of a commit, which may be abbreviated; None if it is not on the line."""
-        if commit is None:
-            return None
-        if commit in self._places or len(commit) < _FEWEST_LETTERS:
-            return self._places.get(commit)
-        at = bisect_left(self._sorted, commit)
-        near = [sha for sha in self._sorted[at : at + 2] if sha.startswith(commit)]
-        return self._places[near[0]] if len(near) == 1 else None
-
-    def between(self, good: str | None, bad: str | None) -> tuple[CommitNote, ...]:
-        """Return the commits after `good` up to `bad`; empty if one of them is not on the line."""
-        first, last = self.place(good), self.place(bad)
-        return () if first is None or last is None else self.commits[first + 1 : last + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,38 +288,3 @@ class LoadedHistory:
         """Return the columns of `to_pandas` as lists: a table with a row for each number."""
         rows = [row for one in self.series for row in one.rows()]
         return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillCommit:
-    """A commit that may be measured.
-
-    `before` is the probability that the change is in this commit or an older one, `here` that it is in this one.
-    `bits` is what a measurement adds to those of the commits that are listed before this one. `runs` were made already.
-    """
-
-    commit: CommitNote
-    before: float
-    here: float
-    bits: float
-    runs: int
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillPlan:
-    """The commits that may contain a change, and those to measure, the most informative first."""
-
-    series: HistorySeries
-    change: HistoryChange
-    suspects: tuple[BackfillCommit, ...]
-    wanted: tuple[BackfillCommit, ...]
-
-    @property
-    def most_likely(self) -> BackfillCommit:
-        """The commit that the change is in most likely."""
-        return max(self.suspects, key=lambda one: one.here)
-
-    @property
-    def is_settled(self) -> bool:
-        """True if the change is in one commit for all practical purposes."""
-        return self.most_likely.here >= SETTLED

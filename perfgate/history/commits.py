@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
-from perfgate.core.run_history import CommitLine, CommitNote
+from perfgate.core.branch import CommitLine, CommitNote
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from perfgate.baselines.stores import Store, open_store
-from perfgate.core.run_history import CommitLine, EnvironmentHistory, LoadedHistory
+from perfgate.core.branch import CommitLine
+from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
 from perfgate.core.wording import synonyms
 from perfgate.history.approvals import approvals
 from perfgate.history.commits import commit_line

@@ -15,7 +15,8 @@ from itertools import accumulate
 import numpy as np
 
 from perfgate.core import Problem, fact_text
-from perfgate.core.run_history import ApprovedLevel, ChangePoint, CommitLine, HistoryChange, HistoryRun, HistorySeries
+from perfgate.core.branch import CommitLine
+from perfgate.core.run_history import ApprovedLevel, ChangePoint, HistoryChange, HistoryRun, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.store import HistoryColumn, StoredHistory
 from perfgate.stats.change_point_values import IntArray

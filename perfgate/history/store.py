@@ -3,7 +3,7 @@
     _history/SUITE/ENVIRONMENT/2026-11/20261122T141500Z-COMMIT-ID.json    one run
     _history/SUITE/ENVIRONMENT/2026-11-HASH.json                         the runs of a month, or a part of them
 
-A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `compact` writes the
+A run is added as a new file, so two writers never touch the same one, and nothing needs a lock. `compaction` writes the
 files of a month as one and then removes them. A file is removed only after another one with all of its runs was
 written, so a crash, or two compactions at once, leave some runs twice and lose none; a run that is there twice is read
 once, because its id is a hash of what was measured.
@@ -11,25 +11,21 @@ once, because its id is a hash of what was measured.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import perfgate
 from perfgate.baselines.places import HISTORY, UnsafeName, environment_name
-from perfgate.baselines.stores import Store, WritableStore, write_file
+from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun, SeriesName
-from perfgate.history.files import HistoryFile, MetricFilter, decode, month_file, name_of, records_of, run_file
+from perfgate.history.files import HistoryFile, MetricFilter, decode, name_of, run_file
 from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.distributions import FloatArray
 from perfgate.workspace.options import Refused
 
-#: A file of a month has at most this many numbers, some ten megabytes.
-MOST_NUMBERS = 250_000
 #: A compaction can remove a file between the list and the read; the list is then read again.
 _TRIES = 5
 
@@ -69,7 +65,7 @@ class StoredHistory:
 
 def places(store: Store, suite: str | None = None) -> tuple[list[tuple[str, str]], list[Problem]]:
     """Return the suites and environments that have a history, sorted, and the problems of the folders."""
-    paths, problems = _listed(store, f"{HISTORY}/{suite}" if suite else HISTORY)
+    paths, problems = listed(store, f"{HISTORY}/{suite}" if suite else HISTORY)
     found = {(parts[1], parts[2]) for parts in (path.split("/") for path in paths) if len(parts) > 3}
     return sorted(found), problems
 
@@ -81,7 +77,7 @@ def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str |
     stamp = run.time.replace("-", "").replace(":", "")
     name = f"{stamp}-{(run.commit or 'none')[:12]}-{run.id}.json"
     path = f"{HISTORY}/{record.suite}/{environment}/{run.time[:7]}/{name}"
-    data = run_file(record, _tool(), left_out)
+    data = run_file(record, tool(), left_out)
     try:
         store.write(path, data)
     except FileExistsError:
@@ -184,119 +180,6 @@ def verify(store: Store) -> tuple[int, list[Problem]]:
     return count, problems
 
 
-def write_months(store: WritableStore, records: Iterable[HistoryRecord]) -> list[str]:
-    """Write runs as files of months; returns the paths. Raises Refused."""
-    months: dict[tuple[str, str, str], list[HistoryRecord]] = {}
-    for record in records:
-        months.setdefault((record.suite, environment_name(record.identity), record.run.time[:7]), []).append(record)
-    return [
-        path
-        for (suite, place, month), own in sorted(months.items())
-        for path in _write(store, suite, place, month, own)
-    ]
-
-
-def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file and remove theirs; returns a line a month, and damaged files.
-
-    Parameters
-    ----------
-    before : the first month that is left alone, `YYYY-MM`; None for all months.
-    """
-    lines: list[str] = []
-    found, problems = places(store)
-    for suite, environment in found:
-        paths, _ = _listed(store, f"{HISTORY}/{suite}/{environment}")
-        by_month: dict[str, list[str]] = {}
-        for path in paths:
-            by_month.setdefault(path.split("/")[3][:7], []).append(path)
-        for month, own in sorted(by_month.items()):
-            if before is None or month < before:
-                done, wrong = _compact(store, (suite, environment, month), own)
-                lines += done
-                problems += wrong
-    return lines, problems
-
-
-def _compact(
-    store: WritableStore, place: tuple[str, str, str], paths: Sequence[str]
-) -> tuple[list[str], list[Problem]]:
-    """Compact one month of one environment. Raises Refused if it cannot be written."""
-    suite, environment, month = place
-    if len(paths) == 1 and len(paths[0].split("/")) == 4:
-        return [], []
-    records: dict[str, HistoryRecord] = {}
-    problems: list[Problem] = []
-    read_paths = []
-    for path in paths:
-        try:
-            file, wrong = _read(store, path, None)
-        except FileNotFoundError:  # another compaction has written its runs elsewhere
-            continue
-        problems += wrong
-        if file is not None:
-            read_paths.append(path)
-            for record in records_of(file):
-                known = records.get(record.run.id)
-                records[record.run.id] = record if known is None else _joined(known, record)
-    if not records:
-        return [], problems
-    written = _write(store, suite, environment, month, list(records.values()))
-    gone = [path for path in read_paths if path not in written]
-    for path in gone:
-        with suppress(OSError):  # another compaction was faster
-            store.remove(path)
-    folder = f"{suite}/{environment}/{month}"
-    line = f"{folder}: {len(records)} runs in {len(written)} file{'s' * (len(written) > 1)}, {len(gone)} removed"
-    return [line] if gone else [], problems
-
-
-def _joined(one: HistoryRecord, other: HistoryRecord) -> HistoryRecord:
-    """Return one run with the numbers of both records of it."""
-    first, second = sorted((one, other), key=lambda record: record.run.time)
-    values = {value.name: value for value in (*second.values, *first.values)}
-    return HistoryRecord(first.suite, first.identity, first.run, tuple(values.values()))
-
-
-def _write(
-    store: WritableStore, suite: str, environment: str, month: str, records: Sequence[HistoryRecord]
-) -> list[str]:
-    """Write the files of a month, named by their content, and read each back. Raises Refused."""
-    ordered = sorted(records, key=lambda record: (record.run.time, record.run.id))
-    written = []
-    for part in _parts(ordered):
-        data = month_file(part, _tool())
-        path = f"{HISTORY}/{suite}/{environment}/{month}-{hashlib.sha256(data).hexdigest()[:16]}.json"
-        if not _exists(store, path):
-            write_file(store, path, data)
-        with suppress(FileNotFoundError):  # another compaction has written its runs elsewhere
-            if store.read(path) != data:
-                raise Refused(f"{store.location(path)}: is not what was written; nothing was removed", 3)
-        written.append(path)
-    return written
-
-
-def _parts(records: Sequence[HistoryRecord]) -> Iterator[list[HistoryRecord]]:
-    """Yield runs in order, so that each part has at most MOST_NUMBERS numbers, or one run."""
-    part: list[HistoryRecord] = []
-    count = 0
-    for record in records:
-        if part and count + len(record.values) > MOST_NUMBERS:
-            yield part
-            part, count = [], 0
-        part.append(record)
-        count += len(record.values)
-    yield part
-
-
-def _exists(store: Store, path: str) -> bool:
-    try:
-        store.read(path)
-    except OSError:
-        return False
-    return True
-
-
 def _files(
     store: Store, suite: str, environment: str, wanted: MetricFilter | None
 ) -> tuple[list[HistoryFile], list[Problem]]:
@@ -305,12 +188,12 @@ def _files(
     paths: list[str] = []
     problems: list[Problem] = []
     for _ in range(_TRIES):
-        paths, problems = _listed(store, f"{HISTORY}/{suite}/{environment}")
+        paths, problems = listed(store, f"{HISTORY}/{suite}/{environment}")
         is_complete = True
         for path in paths:
             if path not in seen:
                 try:
-                    seen[path] = _read(store, path, wanted)
+                    seen[path] = read_file(store, path, wanted)
                 except FileNotFoundError:
                     is_complete = False
         if is_complete:
@@ -327,7 +210,7 @@ def _files(
     return found, problems
 
 
-def _listed(store: Store, folder: str) -> tuple[list[str], list[Problem]]:
+def listed(store: Store, folder: str) -> tuple[list[str], list[Problem]]:
     """Return the files of a folder; a name that cannot be a folder has none."""
     try:
         paths, problems = store.paths(folder)
@@ -336,7 +219,7 @@ def _listed(store: Store, folder: str) -> tuple[list[str], list[Problem]]:
     return [path for path in paths if path.endswith(".json")], problems
 
 
-def _read(store: Store, path: str, wanted: MetricFilter | None) -> tuple[HistoryFile | None, list[Problem]]:
+def read_file(store: Store, path: str, wanted: MetricFilter | None) -> tuple[HistoryFile | None, list[Problem]]:
     """Read one file. Raises FileNotFoundError if it is gone."""
     try:
         data = store.read(path)
@@ -347,5 +230,6 @@ def _read(store: Store, path: str, wanted: MetricFilter | None) -> tuple[History
     return decode(str(store.location(path)), data, wanted)
 
 
-def _tool() -> str:
+def tool() -> str:
+    """Return the name and version of the writer."""
     return f"perfgate {perfgate.__version__}"

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from perfgate.bisect import design
 from perfgate.bisect import posterior as module
-from perfgate.bisect.posterior import Measurement, Model, posterior
+from perfgate.bisect.measurements import Measurement, Model
+from perfgate.bisect.posterior import posterior
 
 RANDOM = np.random.default_rng(3)
 GAP = 3
@@ -27,17 +29,17 @@ def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tup
     places, sessions = np.array([one.position for one in values]), np.array([one.session for one in values])
     known = np.diag([one.within for one in values])
     if model.paired:
-        known = known + module._ORDER**2
+        known = known + design._ORDER**2
     else:
         y = y - y[places == 0].mean()
-        known = known + module._LEVEL**2 + module._DRIFT**2 * np.outer(hours - hours.mean(), hours - hours.mean())
+        known = known + design._LEVEL**2 + design._DRIFT**2 * np.outer(hours - hours.mean(), hours - hours.mean())
         for session in np.unique(sessions)[1:]:
-            known = known + module._SESSION**2 * np.outer(sessions == session, sessions == session)
+            known = known + design._SESSION**2 * np.outer(sessions == session, sessions == session)
     gaps = range(1, model.positions)
     found: dict[tuple[int, ...], float] = {}
     density = np.exp(module._log_noise_prior(model))
     sizes = module._sizes(model.tolerance)
-    for noise, weight in zip(module._NOISES, density, strict=True):
+    for noise, weight in zip(module.NOISES, density, strict=True):
         base = known + noise**2 * np.eye(len(y))
         found[()] = found.get((), 0) + weight * module._NOTHING * multivariate_normal.pdf(y, None, base)
         for gap_list in [(g,) for g in gaps] + list(permutations(gaps, 2)):
@@ -56,7 +58,8 @@ def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tup
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_it_is_the_mixture_of_all_hypotheses(paired: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_NOISES", np.array([0.003, 0.01, 0.03]))
+    for used in (module, design):
+        monkeypatch.setattr(used, "NOISES", np.array([0.003, 0.01, 0.03]))
     model = Model(6, tolerance=0.05, paired=paired, tails=math.inf)
     values = VALUES
     if paired:
@@ -80,7 +83,7 @@ def test_a_change_is_what_plain_integration_gives() -> None:
     values = [Measurement(p, v, within=4e-4) for p, v in ((0, 0.01), (1, 0.06), (1, 0.09), (0, -0.02))]
     model = Model(2, s0=1e-6, d0=1e6, tails=math.inf)  # only the noise within the runs is left
     found = posterior(model, values)
-    noise = math.sqrt(4e-4 + module._NOISES[0] ** 2)
+    noise = math.sqrt(4e-4 + module.NOISES[0] ** 2)
     levels, changes = np.linspace(-0.15, 0.15, 301), np.linspace(-0.5, 0.5, 2001)
     grid = np.ones((301, 2001))
     y0 = np.mean([0.01, -0.02])

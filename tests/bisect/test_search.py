@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from perfgate.bisect.choose import candidates, entropy, information, nearest_to_middle
-from perfgate.bisect.posterior import Measurement, Model, posterior
+from perfgate.bisect.measurements import Measurement, Model
+from perfgate.bisect.posterior import posterior
 from perfgate.bisect.search import Evidence, NotMeasurable, SearchResult, Terms, search
 
 

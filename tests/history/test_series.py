@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from histories import at, filled, record, sha, steps, store_at
 
-from perfgate.core.run_history import ApprovedLevel, CommitLine, CommitNote, HistoryRun
+from perfgate.core.branch import CommitLine, CommitNote
+from perfgate.core.run_history import ApprovedLevel, HistoryRun
 from perfgate.history.load import load
 from perfgate.history.series import _changes, order_of
 from perfgate.history.store import add

@@ -11,9 +11,11 @@ from conftest import Done, Repository
 from histories import filled, record, sha, steps, store_at
 
 from perfgate.baselines.stores import DirectoryStore, WritableStore, history_store_of, store_of
+from perfgate.history import compaction
 from perfgate.history import store as module
+from perfgate.history.compaction import compact, write_months
 from perfgate.history.load import load
-from perfgate.history.store import add, compact, read, verify, write_months
+from perfgate.history.store import add, read, verify
 from perfgate.workspace.rule_source import policy_source
 
 NUMBERS = steps((10, 0.1), (10, 0.11))
@@ -179,7 +181,7 @@ def test_a_file_of_another_environment_is_named(folder: Path) -> None:
 
 
 def test_a_big_month_is_several_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_NUMBERS", 8)
+    monkeypatch.setattr(compaction, "MOST_NUMBERS", 8)
     store = filled(folder, NUMBERS)
     compact(store)
     assert len(files(folder)) == 3

@@ -10,7 +10,8 @@ from datetime import datetime
 from math import isnan
 from typing import TypeAlias
 
-from perfgate.core.run_history import CommitLine, HistoryRun, HistorySeries, LoadedHistory
+from perfgate.core.branch import CommitLine
+from perfgate.core.run_history import HistoryRun, HistorySeries, LoadedHistory
 from perfgate.core.units import display_unit, format_value
 
 NAME = "github-action-benchmark"

@@ -1,0 +1,46 @@
+"""The measurements of a search, and its prior knowledge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.stats.history import DEFAULT
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measurement of a position.
+
+    `log_value` is the logarithm of the metric, or of its ratio to position 0 for pairs. `hours` is the time since the
+    search began, `session` counts the interruptions before it, and `within` is the variance of `log_value` as estimated
+    within the run; 0 if that is unknown.
+    """
+
+    position: int
+    log_value: float
+    hours: float = 0.0
+    session: int = 0
+    within: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The prior knowledge of a search.
+
+    `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative
+    standard deviation between runs, with `d0` degrees of freedom. With `paired`, measurements are ratios to position 0,
+    so there is no level and no drift to estimate.
+    """
+
+    positions: int
+    tolerance: float = 0.02
+    s0: float = DEFAULT.s0
+    d0: float = DEFAULT.d0
+    paired: bool = False
+    #: The degrees of freedom of Student's t for one measurement; infinite for a normal distribution.
+    tails: float = 10.0
