@@ -39,7 +39,7 @@ _COMMANDS = {
     "inspect": "Show what was read: every metric, every problem.",
     "lsp": "Check rules while they are typed in an editor.",
     "plan": "Show which changes the rules can detect.",
-    "record": "Run a command and keep what the machine did.",
+    "record": "Run a command and measure its machine.",
     "report": "Show stored reports in any form, or several as one.",
     "rules": "Check, explain and compare rule files.",
     "run": "Run a command until the rules have their answers.",

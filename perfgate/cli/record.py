@@ -11,7 +11,7 @@ from perfgate.cli.printing import tell
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND...")
 @click.option("--results", required=True, metavar="PATH", help="The file or folder that the command writes.")
 def record(command: tuple[str, ...], results: str) -> int:
-    """Run a command, and keep what the machine did beside its results: clocks, power, time lost to throttling.
+    """Run a command, and write the metrics of the machine beside its results: clocks, power, lost time.
 
     The file has the name of the results with `.machine` at the end. `perfgate check` reads both together. The exit
     code is that of the command, which finds PATH in $PERFGATE_RESULTS. `perfgate run` does the same by itself.
@@ -21,6 +21,6 @@ def record(command: tuple[str, ...], results: str) -> int:
     """
     from perfgate.commands.record import record as run_and_sample
 
-    code, beside = run_and_sample(command, results)
-    tell(f"what the machine did is in {beside}")
+    code, line = run_and_sample(command, results)
+    tell(line)
     return code

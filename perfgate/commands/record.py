@@ -1,4 +1,4 @@
-"""`perfgate record`: run a command, and keep what the machine did beside the results of the command."""
+"""`perfgate record`: run a command, and write the metrics of the machine beside the results of the command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from perfgate.workspace.options import Refused, shown_path
 
 
 def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
-    """Run a command to its end; return its exit code, and the name of the file about the machine. Raises Refused.
+    """Run a command to its end; return its exit code, and a line about the metrics of the machine. Raises Refused.
+
+    The exit code of a command that a signal killed is 128 plus the number of the signal, as in a shell.
 
     Parameters
     ----------
@@ -32,4 +34,6 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
             end_all([program])
     if not os.path.exists(results):
         raise Refused(f"{shown_path(results)}: the command (exit {code}) wrote no such file or folder", 3)
-    return code, shown_path(beside)
+    found = f"the metrics of the machine are in {shown_path(beside)}"
+    lacking = f"warning: no metrics of the machine: {shown_path(beside)} could not be written"
+    return 128 - code if code < 0 else code, found if os.path.exists(beside) else lacking

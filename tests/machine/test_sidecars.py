@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,16 @@ def test_a_real_gpu_shows_its_power_cap(folder, perfgate):
     known = {one["metric"]: one for one in run["series"]}
     assert known["clock.sm"]["statistics"]["min"] > 1e9  # an idle GPU does not count
     assert 1 < known["energy.step"]["statistics"]["value"] < 20
+
+
+def test_record_says_that_a_signal_killed_the_command_as_a_shell_does(folder, perfgate):
+    program = "import os; open('out.json', 'w').write('{}'); os.kill(os.getpid(), 9)"
+    assert perfgate("record", "--results", "out.json", "--", sys.executable, "-c", program).code == 137
+
+
+def test_record_says_that_nothing_was_sampled(folder, perfgate, monkeypatch):
+    monkeypatch.setattr("perfgate.commands.record.sampled", lambda results: nullcontext())
+    program = "open('out.json', 'w').write('{}')"
+    done = perfgate("record", "--results", "out.json", "--", sys.executable, "-c", program)
+    assert done.code == 0
+    assert "warning: no metrics of the machine" in done.err
