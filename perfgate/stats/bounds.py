@@ -9,19 +9,22 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
 from perfgate.stats.distributions import (
     BoolArray,
     FloatArray,
+    beta_below,
     beta_quantile,
     sample_quantile,
     t_quantile,
     time_constant,
 )
 from perfgate.stats.statistics import StatisticEstimate
+
+#: The relative error of a probability: a bound that is exactly what is allowed is not beyond it.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +91,14 @@ def quantile_limit(
     n, count = sum(map(len, runs)), int(sum(b.sum() for b in bad))
     n_effective = _effective_size(runs, bad)
     allowed = 1 - q
-    bounds = cache(lambda bad_values: _share_bounds(bad_values, n, n_effective, confidence))
     ordered = np.sort(np.concatenate(runs))
     # Both bounds grow with the count: bisection finds the first count that fails, and the first that does not pass.
-    fails = bisect_left(range(n + 1), True, key=lambda c: bounds(c)[0] > allowed)
-    unsure = bisect_left(range(n + 1), True, key=lambda c: bounds(c)[1] > allowed)
+    fails = bisect_left(range(n + 1), True, key=lambda c: _is_more(c, n, n_effective, allowed, confidence))
+    unsure = bisect_left(range(n + 1), True, key=lambda c: not _is_less(c, n, n_effective, allowed, confidence))
     low = float(ordered[n - fails]) if fails <= n else None
     high = float(ordered[n - unsure]) if unsure > 0 else None
-    return QuantileLimit(sample_quantile(ordered, q), low, high, n, n_effective, count / n, *bounds(count), allowed)
+    shares = _share_bounds(count, n, n_effective, confidence)
+    return QuantileLimit(sample_quantile(ordered, q), low, high, n, n_effective, count / n, *shares, allowed)
 
 
 def _share_bounds(bad: float, n: float, n_effective: float, confidence: float) -> tuple[float, float]:
@@ -103,6 +106,18 @@ def _share_bounds(bad: float, n: float, n_effective: float, confidence: float) -
     k = bad * n_effective / n
     low = beta_quantile(k, n_effective - k + 1, 1 - confidence) if bad > 0 else 0.0
     return low, beta_quantile(k + 1, n_effective - k, confidence) if bad < n else 1.0
+
+
+def _is_more(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
+    """Return whether the lower one of the binomial bounds is above `allowed`, without computing the bound."""
+    k = bad * n_effective / n
+    return bad > 0 and beta_below(k, n_effective - k + 1, allowed) < (1 - confidence) * (1 - _ROUNDING)
+
+
+def _is_less(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
+    """Return whether the upper one of the binomial bounds is at most `allowed`, without computing the bound."""
+    k = bad * n_effective / n
+    return bad < n and beta_below(k + 1, n_effective - k, allowed) >= confidence * (1 - _ROUNDING)
 
 
 @np.errstate(all="ignore")

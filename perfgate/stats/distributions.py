@@ -1,48 +1,98 @@
-"""What the other modules use: quantiles, autocorrelation, and a correction for many comparisons.
+"""Distributions, quantiles, autocorrelation, and a correction for many comparisons.
 
-`scipy.special` is imported where it is called, because `inspect` does not need it. `scipy.stats` has the same
-distributions, but takes half a second to import.
+Single numbers need no scipy, whose import takes longer than a small check (`special.py`); arrays do.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from statistics import NormalDist
 from typing import TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.stats.special import beta_power, incomplete_beta, incomplete_gamma_above
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
+_NORMAL = NormalDist()
+#: The degrees of freedom from which Student's t is computed by its expansion around the normal distribution.
+_ALMOST_NORMAL = 3e4
 
+
+@lru_cache(maxsize=4096)
 def t_quantile(degrees_of_freedom: float, probability: float) -> float:
-    """Return the quantile of Student's t; the degrees of freedom may be fractional."""
-    from scipy.special import stdtrit
+    """Return the quantile of Student's t; the degrees of freedom may be fractional or infinite."""
+    if math.isinf(degrees_of_freedom):
+        return normal_quantile(probability)
+    tail = min(probability, 1 - probability)
+    t = _t_beyond(degrees_of_freedom, tail) if tail < 0.5 else 0.0
+    return t if probability > 0.5 else -t
 
-    return float(stdtrit(degrees_of_freedom, probability))
+
+def _t_beyond(df: float, tail: float) -> float:
+    """Return the t > 0 that Student's t exceeds with the probability `tail` < 0.5."""
+    if tail <= 0:
+        return math.inf
+    # Newton's method; beyond 1 on logarithms, which are almost a line there. It begins at the expansion around the
+    # normal quantile, or at the quantile for df = 1.
+    z = -normal_quantile(tail)
+    t = z + (z**3 + z) / (4 * df) if df >= 3 else 1 / math.tan(math.pi * tail)
+    for _ in range(100):
+        x, y = _t_as_beta(df, t)
+        found, density = t_tail(df, t), beta_power(df / 2, 0.5, x, y) / t
+        before = t
+        if t < 1:
+            t = max(t + (found - tail) / density, t / 4)
+        else:
+            t *= math.exp(math.log(found / tail) * found / (t * density))
+        if abs(t - before) <= 1e-9 * t:  # the error is the square of this
+            break
+    return t
+
+
+def _t_as_beta(df: float, t: float) -> tuple[float, float]:
+    """Return df / (df + t^2) and t^2 / (df + t^2), whose distribution is a beta distribution."""
+    total = df + t * t
+    return df / total, t * t / total
 
 
 def t_tail(degrees_of_freedom: float, t: float) -> float:
     """Return the probability that Student's t exceeds `t`."""
-    from scipy.special import stdtr
-
-    return float(stdtr(degrees_of_freedom, -t))  # by symmetry; 1 - stdtr(t) would lose digits in the tail
+    df = degrees_of_freedom
+    if t < 0:
+        return 1 - t_tail(df, -t)  # 1 - t_tail(df, t) would lose digits in the tail
+    if df <= _ALMOST_NORMAL:
+        return incomplete_beta(df / 2, 0.5, *_t_as_beta(df, t)) / 2
+    # The expansion in 1 / df around the normal distribution: Fisher, "Expansion of Student's integral" (1925).
+    s = t * t
+    terms = (
+        (s + 1) / 4,
+        (((3 * s - 7) * s - 5) * s - 3) / 96,
+        (((((s - 11) * s + 14) * s + 6) * s - 3) * s - 15) / 384,
+        (((((((15 * s - 375) * s + 2225) * s - 2141) * s - 939) * s - 213) * s - 915) * s + 945) / 92160,
+    )
+    correction = sum(term / df**power for power, term in enumerate(terms, 1))
+    return normal_tail(t) + t * correction * math.exp(-s / 2) / math.sqrt(2 * math.pi)
 
 
 def f_tail(above: float, below: float, f: float) -> float:
     """Return the probability that Fisher's F with these degrees of freedom exceeds `f`; `below` may be infinite."""
-    from scipy.special import chdtrc, fdtrc
-
-    return float(chdtrc(above, above * f) if math.isinf(below) else fdtrc(above, below, f))
+    if math.isinf(below):
+        return incomplete_gamma_above(above / 2, above * f / 2)
+    total = below + above * f
+    return incomplete_beta(below / 2, above / 2, below / total, above * f / total)
 
 
 def normal_quantile(probability: float) -> float:
-    """Return the quantile of the standard normal distribution."""
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
+    """Return the quantile of the standard normal distribution; infinite for a probability of 0 or 1."""
+    if not 0 < probability < 1:
+        return math.copysign(math.inf, probability - 0.5)
+    return _NORMAL.inv_cdf(probability)
 
 
 @overload
@@ -51,17 +101,38 @@ def normal_tail(z: float) -> float: ...
 def normal_tail(z: FloatArray) -> FloatArray: ...
 def normal_tail(z: float | FloatArray) -> float | FloatArray:
     """Return the probability that a standard normal variable exceeds `z`, for each element of an array."""
+    if isinstance(z, float):
+        return math.erfc(z / math.sqrt(2)) / 2
     from scipy.special import ndtr
 
-    tail: FloatArray = ndtr(-np.asarray(z))
-    return float(tail) if isinstance(z, float) else tail
+    tail: FloatArray = ndtr(-z)
+    return tail
 
 
+@lru_cache(maxsize=4096)
 def beta_quantile(a: float, b: float, probability: float) -> float:
     """Return the quantile of the beta(a, b) distribution."""
-    from scipy.special import betaincinv
+    low, high = 0.0, 1.0
+    x = a / (a + b)
+    for _ in range(400):
+        found, density = beta_below(a, b, x), beta_power(a, b, x, 1 - x) / (x * (1 - x))
+        low, high = (x, high) if found < probability else (low, x)
+        before = x
+        # Newton's method; below the median on logarithms, because the lower tail is a power of x.
+        if probability >= 0.5:
+            x += (probability - found) / density if density else math.inf
+        else:
+            x *= math.exp(min(math.log(probability / found) * found / (x * density), 50.0)) if found else math.inf
+        if not low < x < high:
+            x = (low + high) / 2
+        if abs(x - before) <= 1e-13 * x or x < 1e-300:
+            break
+    return x
 
-    return float(betaincinv(a, b, probability))
+
+def beta_below(a: float, b: float, x: float) -> float:
+    """Return the probability that a variable of the beta(a, b) distribution is below `x`."""
+    return incomplete_beta(a, b, x, 1 - x)
 
 
 def sample_quantile(ordered: FloatArray, q: float) -> float:

@@ -71,6 +71,11 @@ def _legendre(count: int) -> tuple[FloatArray, FloatArray]:
     return np.polynomial.legendre.leggauss(count)
 
 
+def _tails(z: FloatArray) -> FloatArray:
+    """Return the upper tail of the standard normal distribution, without the import of scipy."""
+    return np.array([math.erfc(value) for value in (z / math.sqrt(2)).tolist()]) / 2
+
+
 def _normal_density(x: FloatArray, variance: float) -> FloatArray:
     return np.exp(-np.square(x) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
 
@@ -80,6 +85,6 @@ def _bound(nodes: FloatArray, mass: FloatArray, step: float, share: float) -> fl
     low, high = -_FAR, _FAR
     for _ in range(52):
         middle = (low + high) / 2
-        beyond = float(np.sum(mass * normal_tail((middle - nodes) / math.sqrt(step))))
+        beyond = float(np.sum(mass * _tails((middle - nodes) / math.sqrt(step))))
         low, high = (middle, high) if beyond > share else (low, middle)
     return (low + high) / 2

@@ -1,0 +1,75 @@
+"""The distributions of single numbers against scipy.special, far into the tails and for many degrees of freedom."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special
+
+from perfgate.stats.distributions import (
+    beta_below,
+    beta_quantile,
+    f_tail,
+    normal_quantile,
+    normal_tail,
+    t_quantile,
+    t_tail,
+)
+
+FREEDOM = st.floats(-0.5, 9).map(lambda power: 10**power)
+SHARE = st.floats(1e-9, 1 - 1e-9)
+
+
+def near(expected: float) -> object:
+    return pytest.approx(float(expected), rel=1e-12, abs=1e-12)
+
+
+@given(FREEDOM, st.floats(-40, 40))
+def test_t_tail(df, t):
+    assert t_tail(df, t) == near(special.stdtr(df, -t))
+
+
+@given(FREEDOM, SHARE)
+def test_t_quantile(df, p):
+    # Near the median, and where it is far out, the share itself has an error that the quantile multiplies.
+    assert t_quantile(df, p) == pytest.approx(float(special.stdtrit(df, p)), rel=2e-11, abs=1e-12)
+    assert t_tail(df, t_quantile(df, p)) == pytest.approx(1 - p, rel=1e-12, abs=1e-15)
+
+
+@given(st.integers(1, 40), st.one_of(st.floats(1, 300), st.just(math.inf)), st.floats(0, 50))
+def test_f_tail(above, below, f):
+    expected = special.chdtrc(above, above * f) if math.isinf(below) else special.fdtrc(above, below, f)
+    assert f_tail(above, below, f) == near(expected)
+
+
+@given(st.floats(0.1, 1000), st.floats(0.1, 1e5), SHARE)
+def test_beta(a, b, x):
+    assert beta_below(a, b, x) == near(special.betainc(a, b, x))
+    assert beta_quantile(a, b, x) == pytest.approx(float(special.betaincinv(a, b, x)), rel=1e-9, abs=1e-12)
+
+
+@given(SHARE, st.floats(-38, 38))
+def test_normal(p, z):
+    assert normal_quantile(p) == near(special.ndtri(p))
+    assert normal_tail(z) == near(special.ndtr(-z))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_the_ends_are_infinite(p):
+    assert normal_quantile(p) == special.ndtri(p)
+    assert t_quantile(5, p) == special.ndtri(p)
+    assert t_quantile(math.inf, 0.9) == near(special.ndtri(0.9))
+
+
+def test_a_small_check_does_not_import_scipy():
+    program = (
+        "import sys; from perfgate.cli.entry import main; sys.argv = ['perfgate', 'check', 'runs/change.log']\n"
+        "try: main()\nexcept SystemExit: pass\nprint('scipy' in sys.modules)"
+    )
+    folder = Path(__file__).resolve().parents[2] / "examples" / "tiny-gpt"
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("False\n")
