@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
@@ -30,6 +31,7 @@ GOALS = {
     "decorated_call": "a call of a function decorated with `rec.time(name)`",
     "record": "`rec.record(name, value, unit=...)`",
     "step_span": "`with rec.step_span()`, the boundary included",
+    "counted_span": "`with rec.span(name)` of `Recorder(counters=True)`",
     "callback_step": "all calls of the callback for transformers in one step; the goal is under 50 us",
     "span_to_clock": "a span in pairs of the clock",
 }
@@ -86,6 +88,15 @@ def step_span(rec: Recorder) -> None:
             pass
 
 
+def counted_span(rec: Recorder) -> None:
+    """With CPU time, and with instructions where the machine counts them."""
+    with warnings.catch_warnings(), tempfile.NamedTemporaryFile() as file:
+        warnings.simplefilter("ignore")
+        counted = Recorder(f"{file.name}.json", counters=True)
+        span(counted)
+        counted.abort()
+
+
 def callback_step(rec: Recorder) -> None:
     """A step of a Trainer: only what the callback costs, without transformers."""
     callback = _callback(f"{rec.path}.callback.json")
@@ -121,6 +132,7 @@ WAYS: tuple[Callable[[Recorder], None], ...] = (
     decorated_call,
     record,
     step_span,
+    counted_span,
     callback_step,
 )
 

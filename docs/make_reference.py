@@ -52,6 +52,7 @@ _QUANTITIES = {
     "1/J": "work per energy",
     "°C": "temperature",
     "$": "cost",
+    "count": "instructions, cycles",
 }
 #: The rows of docs/detection.md that the page about verdicts repeats.
 _DETECTORS = (

@@ -18,6 +18,7 @@ from perfgate.analysis.proposals import (
     shared_metrics,
     sums_of,
 )
+from perfgate.analysis.steadier import use_steadier
 from perfgate.analysis.step_time import SPEEDS, Known, is_unsteady, main_time, step_time, whole_step
 from perfgate.analysis.tolerances import Fit, Trial, noise_of
 from perfgate.core import Better, Run
@@ -43,6 +44,11 @@ _NOT_WITH_PAIRS = "few rules need few pairs: add one with `perfgate init --paire
 
 def advise(runs: Sequence[Run], today: date, *, is_paired: bool = False) -> Advice:
     """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs."""
+    runs, steadier = use_steadier(runs)
+    return replace(_advise(runs, today, is_paired), steadier=steadier)
+
+
+def _advise(runs: Sequence[Run], today: date, is_paired: bool) -> Advice:
     found = propose(runs, today)
     known = shared_metrics(runs, {})
     step = step_time(known, found)

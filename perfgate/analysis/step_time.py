@@ -18,7 +18,7 @@ from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
 
 #: The names that tools give to the time of a whole step, or of a whole training.
 _STEPS = (
-    STEP,
+    *(STEP, "step.cpu_time", "step.instructions"),
     *("step_time", "iteration_time", "batch_time", "train_batch", "run_training_batch"),
     *("train_runtime", "run_time"),
 )

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from perfgate.machine.sidecar import sampled, sidecar_of
+from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.programs import Program, RunFailed, end_all, stopped_by_signals
 from perfgate.workspace.options import Refused, shown_path
 
@@ -23,7 +24,7 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
     beside = sidecar_of(results)
     if os.path.exists(beside):
         raise Refused(f"{shown_path(beside)} exists: move the earlier run away, or name other results")
-    with stopped_by_signals(), sampled(results):
+    with stopped_by_signals(), sampled(results) as note, command_cost(note):
         try:
             program = Program(words, Path.cwd(), {"PERFGATE_RESULTS": results, "PERFGATE_RUN": "1"})
         except RunFailed as error:

@@ -33,6 +33,26 @@ class ProposedRule:
 
 
 @dataclass(frozen=True, slots=True)
+class SteadierMetric:
+    """CPU time or instructions that a rule names in place of a wall time, and the noise of both from run to run."""
+
+    metric: str
+    instead_of: str
+    #: Relative standard deviations.
+    noise: float
+    other_noise: float
+
+    @property
+    def reason(self) -> str:
+        """Why a rule names this metric, in words."""
+        blind = "time that the program waits" if self.metric.endswith(".cpu_time") else "waiting and slower memory"
+        return (
+            f"{self.metric} replaces {self.instead_of}: these runs differ by {100 * self.noise:.2g}% in {self.metric}"
+            f" and by {100 * self.other_noise:.2g}% in {self.instead_of} (standard deviation). It does not see {blind}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LeftOut:
     """Metrics without a rule, and the reason."""
 
@@ -64,6 +84,8 @@ class Advice:
     is_paired: bool = False
     #: The most new runs, or pairs, that the gate makes.
     most_runs: int = 3
+    #: The metrics that are judged in place of a wall time.
+    steadier: tuple[SteadierMetric, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Quantities: a number with a unit, stored in base units and printed in the unit of the user.
 
-Base units are `s`, `B`, `1` (shares, ratios, counts), `1/s`, `B/s`, `FLOP`, `FLOP/s`, `J`, `W`, `1/J` (tokens per
-joule), `°C` and `$`. Decimal prefixes are powers of 1000 (KB, MB, ...), binary prefixes powers of 1024 (KiB, MiB,
-...), as in IEC 80000-13.
+Base units are `s`, `B`, `1` (shares and ratios), `1/s`, `B/s`, `FLOP`, `FLOP/s`, `J`, `W`, `1/J` (tokens per joule),
+`°C`, `$` and `count` (instructions of a CPU). Decimal prefixes are powers of 1000 (KB, MB, ...), binary prefixes powers
+of 1024 (KiB, MiB, ...), as in IEC 80000-13.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ _SIZES = {
     "1/J": dict.fromkeys(("tokens/J", "samples/J", "/J"), 1.0),
     "°C": {"°C": 1.0},
     "$": {"$": 1.0},
+    "count": {"count": 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9},
 }
 #: Every unit of the rule language, by its symbol; symbols are case-sensitive.
 UNITS = {symbol: Unit(symbol, base, size) for base, sizes in _SIZES.items() for symbol, size in sizes.items()}
@@ -83,6 +84,7 @@ _DISPLAY = {
     "1/J": ("/J",),
     "°C": ("°C",),
     "$": ("$",),
+    "count": ("count", "thousand", "million", "billion"),
 }
 
 BASE_UNITS = (*_DISPLAY, "1")

@@ -20,7 +20,8 @@ from perfgate.recorder.idle import IdleRecorder
 from perfgate.recorder.journal import add_reason
 from perfgate.recorder.process import path_of_rank
 from perfgate.recorder.recorded_series import check_facts
-from perfgate.recorder.recorder import STEP_TIME, Recorder, TimedSpan
+from perfgate.recorder.recorder import STEP_TIME, Recorder
+from perfgate.recorder.spans import TimedSpan
 from perfgate.recorder.writer import forget, warn_safely
 
 #: The wait for the next batch.
@@ -38,9 +39,14 @@ class RecordingCallback:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, environment: Mapping[str, Fact] | None = None, commit: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        environment: Mapping[str, Fact] | None = None,
+        commit: str | None = None,
+        counters: bool = False,
     ) -> None:
-        self._path = os.fspath(path)
+        self._path, self._counters = os.fspath(path), counters
         self._environment, self._commit = dict(environment or {}), commit
         check_facts(self._environment, commit)
         self._start_idle()
@@ -80,7 +86,12 @@ class RecordingCallback:
         self._abort()
         try:
             self._open_recorder = Recorder(
-                self._path, rank=rank, world_size=world_size, environment=self._environment, commit=self._commit
+                self._path,
+                rank=rank,
+                world_size=world_size,
+                environment=self._environment,
+                commit=self._commit,
+                counters=self._counters,
             )
         except RecorderError as error:
             if not self._has_warned:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from perfgate.core import Series
+from perfgate.core.wording import CPU_METRICS
 from perfgate.judge.decisions import ChangeDecision, ChangeQuestion, Decision, Doubt, MeasuredSide, decide
 from perfgate.judge.derived import RunView
 from perfgate.judge.inquiry import Inquiry
@@ -44,6 +45,8 @@ def doubt_machine(inquiry: Inquiry, decision: Decision) -> Decision:
         return decision
     if inquiry.unit not in _FOLLOWS or decision.question.ratios is not None or decision.reason == "exact":
         return decision  # pairs share the machine
+    if inquiry.subject.key.metric.endswith(CPU_METRICS):
+        return decision  # neither the clock of the GPU nor lost time changes them much
     question = decision.question
     doubts = (*_clock(inquiry, decision), *_lost_time(inquiry, decision), *_host(decision, question))
     if not doubts:

@@ -28,7 +28,7 @@ Members: TypeAlias = Mapping[Member, Series]
 
 #: The better direction of a metric, if its unit says it.
 BETTER_BY_UNIT: dict[str, Better] = {
-    **dict.fromkeys(("s", "B", "J", "W", "$"), "lower"),
+    **dict.fromkeys(("s", "B", "J", "W", "$", "count"), "lower"),
     **dict.fromkeys(("1/s", "B/s", "FLOP/s", "1/J"), "higher"),
 }
 

@@ -6,10 +6,11 @@ Globs for results do not match it, and perfgate reads it together with the resul
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class SamplerProcess:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._told: list[dict[str, str | float]] = []
         command = [sys.executable, "-m", "perfgate.machine.sampler", path]
         # A rank of its own would be put into the name of the file.
         environment = {name: value for name, value in os.environ.items() if name not in _OF_A_RANK}
@@ -47,10 +49,15 @@ class SamplerProcess:
         self._process.stdout.readline()  # it is ready, or it has ended
         self._process.stdout.close()
 
+    def note(self, metric: str, value: float, unit: str) -> None:
+        """Let the sampler write a value of the whole run, too."""
+        self._told.append({"metric": metric, "value": value, "unit": unit})
+
     def end(self) -> None:
         """Let the sampler write its file."""
         assert self._process.stdin is not None
         with suppress(OSError):
+            self._process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in self._told))
             self._process.stdin.close()
         try:
             self._process.wait(_PATIENCE_S)
@@ -68,13 +75,16 @@ _OF_A_RANK = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
 
 
 @contextmanager
-def sampled(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Sample the machine while a block runs, into the file beside the results in `path`. Never raises by itself."""
+def sampled(path: str | os.PathLike[str]) -> Iterator[Callable[[str, float, str], None]]:
+    """Sample the machine while a block runs, into the file beside the results in `path`. Never raises by itself.
+
+    The block gets a function that notes a value of the whole run there: its metric, its value and its unit.
+    """
     process = None
     with suppress(OSError):  # no room for a process, or a folder that cannot be written
         process = SamplerProcess(sidecar_of(path))
     try:
-        yield
+        yield process.note if process is not None else lambda metric, value, unit: None
     finally:
         if process is not None:
             process.end()

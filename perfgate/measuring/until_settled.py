@@ -84,13 +84,14 @@ JudgeRuns = Callable[[Sequence[Path]], Report]
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run a command until every verdict is final. Raises Refused for usage errors."""
     from perfgate.machine.sidecar import sampled
+    from perfgate.measuring.command_cost import command_cost
 
     side, folder = ProgramSide(words), options.new_folder(tell)
     made: list[Path] = []
 
     def measure(number: int) -> list[Path]:
         with new_run(folder / f"run-{number:03d}", side, number, options.results) as run:
-            with sampled(run.results):
+            with sampled(run.results) as note, command_cost(note):
                 finish(run.start(), options.timeout)
             made.append(run.collect())
         return made

@@ -24,6 +24,7 @@ class IdleRecorder(Recorder):
         self._doubted = set()
         self._writer = _IdleWriter()
         self._turns = Turns(None, None, join=False)
+        self._counters = None
 
 
 class _IdleWriter(Writer):

@@ -63,6 +63,8 @@ def _advice(page: Page, advice: Advice) -> None:
         for row in cells:
             page.row([[cell] for cell in row], widths, [""] * len(_HEADS))
         page.blank()
+    for steadier in advice.steadier:
+        page.paragraph(steadier.reason)
     for one in advice.left_out:
         page.paragraph(f"without a rule ({one.reason}): {listed(one.metrics)}")
     page.blank()

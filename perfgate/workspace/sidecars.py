@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
-from perfgate.core.wording import ENERGY, ENERGY_OF_STEP, is_machine_metric
+from perfgate.core.wording import COMMAND, ENERGY, ENERGY_OF_STEP, is_machine_metric
 
 #: The metrics whose samples are the steps of a run, the first that a run has.
 _STEPS = ("step.time", "step", "train_batch", "run_training_batch")
@@ -21,7 +21,7 @@ def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
         return [*runs[:-1], _warned(runs[-1], message, machine.source)] if runs else []
     run = runs[0]
     own = {series.key for series in run.series}
-    added = [one for one in machine.series if is_machine_metric(one.key.metric) and one.key not in own]
+    added = [one for one in machine.series if _belongs(one.key.metric) and one.key not in own]
     energy = _energy_of_step(run, added)
     problems = tuple(replace(problem, severity="warning") for problem in machine.problems)
     facts = {**machine.environment, **run.environment}
@@ -34,6 +34,10 @@ def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
             files=(*run.files, *machine.files),
         )
     ]
+
+
+def _belongs(metric: str) -> bool:
+    return is_machine_metric(metric) or metric.startswith(COMMAND)
 
 
 def _warned(run: Run, message: str, beside: str) -> Run:

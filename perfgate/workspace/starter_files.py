@@ -85,6 +85,7 @@ def written(advice: Advice) -> list[WrittenRule]:
 
 def _reasons(rule: ProposedRule, advice: Advice) -> list[str]:
     said = [_PURPOSES[rule.purpose].rstrip()] if _PURPOSES[rule.purpose] else []
+    said += [one.reason for one in advice.steadier if rule.subject.startswith(f"{one.metric} ")]
     if rule.purpose == "budget":
         return [f"{said[0]} It is {format_change(rule.fails_from)} beyond the slowest of {plural(advice.runs, 'run')}."]
     if rule.noise is None:

@@ -29,6 +29,7 @@ _FAMILIES = {
     "1/J": ("perfgate_per_joule", "per_joule"),
     "°C": ("perfgate_celsius", "celsius"),
     "$": ("perfgate_dollars", "dollars"),
+    "count": ("perfgate_count", ""),
     "1": ("perfgate_value", ""),
 }
 

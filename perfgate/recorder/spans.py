@@ -1,0 +1,139 @@
+"""Spans of time: on the clock of the host, on the GPU, and with the counters of the CPU beside the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import TypeVar
+
+from perfgate.recorder.counters import ProcessCounters, Reading, grown
+from perfgate.recorder.recorded_series import RecordedSeries
+from perfgate.recorder.turns import Turns, wait_for_gpu
+from perfgate.recorder.writer import Writer
+
+Timed = TypeVar("Timed", bound="TimedSpan")
+Counted = TypeVar("Counted", bound="CountedSpan")
+Step = TypeVar("Step", bound="StepSpan")
+
+
+class TimedSpan:
+    """A span of time on the host's monotonic clock. If the work raises, nothing is recorded.
+
+    Every span runs this code: `benchmarks/recorder.py` measures its cost.
+    """
+
+    __slots__ = ("_began", "_series", "_writer")
+
+    def __init__(self, writer: Writer, series: RecordedSeries) -> None:
+        self._writer = writer
+        self._series = series
+
+    def start(self: Timed) -> Timed:
+        """Begin now."""
+        self._began = perf_counter_ns()
+        return self
+
+    def stop(self) -> None:
+        """End now, and record the time since `start`."""
+        now = perf_counter_ns()
+        writer = self._writer
+        writer.pending.append((self._series, writer.step, now - self._began))  # Writer.add without the cost of a call
+        if now >= writer.due:
+            writer.write(now)
+
+    def elapsed(self) -> int:
+        """Return the nanoseconds since `start`; nothing is recorded."""
+        return perf_counter_ns() - self._began
+
+    __enter__ = start
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if kind is None:
+            self.stop()
+
+
+class CountedSpan(TimedSpan):
+    """A span with the CPU time and the counters of the process beside its time.
+
+    The counters are read outside of the time, so they do not make it longer; a span inside this one does.
+    """
+
+    __slots__ = ("_before", "_counted", "_counters")
+    _before: tuple[int, tuple[Reading, ...]]
+
+    def __init__(
+        self, writer: Writer, series: RecordedSeries, counters: ProcessCounters, counted: Sequence[RecordedSeries]
+    ) -> None:
+        super().__init__(writer, series)
+        self._counters, self._counted = counters, counted
+
+    def start(self: Counted) -> Counted:
+        """Begin now."""
+        self._before = self._counters.read()
+        self._began = perf_counter_ns()
+        return self
+
+    def stop(self) -> None:
+        """End now, and record the time since `start` and what was counted."""
+        now = perf_counter_ns()
+        counted = grown(self._before, self._counters.read())
+        writer, step = self._writer, self._writer.step
+        writer.pending.append((self._series, step, now - self._began))
+        for series, number in zip(self._counted, counted, strict=False):
+            if number is not None:
+                writer.pending.append((series, step, number))
+        if now >= writer.due:
+            writer.write(now)
+
+    __enter__ = start
+
+
+class StepSpan(TimedSpan):
+    """A whole step; its end begins the next one. In a program that takes turns it waits for the GPU before it ends.
+
+    Parameters
+    ----------
+    span : the span that measures the step.
+    turns : of this process.
+    begin_next : begins the next step.
+    """
+
+    __slots__ = ("_begin_next", "_span", "_turns")
+
+    def __init__(self, span: TimedSpan, turns: Turns, begin_next: Callable[[], None]) -> None:
+        self._span, self._turns, self._begin_next = span, turns, begin_next
+
+    def start(self: Step) -> Step:
+        """Begin now."""
+        self._span.start()
+        return self
+
+    def stop(self) -> None:
+        """End now, record the time since `start`, and begin the next step."""
+        if self._turns.are_taken:
+            wait_for_gpu()
+        self._span.stop()
+        self._begin_next()
+
+    def elapsed(self) -> int:
+        """Return the nanoseconds since `start`; nothing is recorded."""
+        return self._span.elapsed()
+
+    __enter__ = start
+
+
+class CudaSpan(TimedSpan):
+    """A span of time on the GPU, between two marks in a CUDA stream."""
+
+    __slots__ = ("_event",)
+
+    def start(self: Timed) -> Timed:
+        """Mark the beginning in the current stream."""
+        self._event = self._writer.cuda_event()
+        return self
+
+    def stop(self) -> None:
+        """Mark the end in the current stream. The time is recorded after the GPU has passed both marks."""
+        self._writer.add_cuda(self._series, self._event)
+
+    __enter__ = start
