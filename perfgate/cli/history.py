@@ -19,7 +19,7 @@ from perfgate.cli.shared import (
     runs_argument,
     suite_option,
 )
-from perfgate.workspace.options import CommandOptions, HistoryPlace
+from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 
 
 class _History(SuggestingGroup):
@@ -84,6 +84,13 @@ def _utc(time: str | None) -> str | None:
         raise click.BadParameter(str(error), param_hint="--time") from None
 
 
+def _address(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return an address of a command line. Raises BadParameter."""
+    if value is not None and not value.startswith(("https://", "http://")):
+        raise click.BadParameter(f"{value!r} is not an address: it begins with https://")
+    return value
+
+
 @history.command()
 @click.argument("metric", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.history-series/1), with every number.")
@@ -108,6 +115,47 @@ def show(metric: str | None, as_json: bool, place: HistoryPlace) -> int:
             found, in_full=metric is not None, width=seen.width, colour=seen.colour, ascii_only=seen.ascii_only
         )
         click.echo(text, nl=False, color=True)
+    return complain(found.problems)
+
+
+@history.command()
+@click.option(
+    "--html",
+    "path",
+    default="history.html",
+    metavar="FILE",
+    shell_complete=files,
+    help="The page; `-` is stdout. [default: history.html]",
+)
+@click.option("--metric", metavar="NAME", help="Only the metrics with this name, which may be a glob.")
+@click.option(
+    "--commit-url",
+    metavar="URL",
+    callback=_address,
+    help="Link commits: their hash is added to this address, such as https://github.com/OWNER/REPO/commit/.",
+)
+@command_options(*_PLACE, name="place", build=HistoryPlace)
+def report(path: str, metric: str | None, commit_url: str | None, place: HistoryPlace) -> int:
+    """Write a page with the trend of every metric, the newest changes first: levels, commits, approvals, releases.
+
+    The page is one file. It works offline, with search and zoom.
+
+    \b
+    Example: perfgate history report --html history.html
+    """
+    from perfgate.commands.history import show as load
+    from perfgate.reporters.trends.trend_page import conclusion, render
+    from perfgate.workspace.output_files import output_faults, replace_file
+
+    for fault in output_faults({"html": path}, (place.baselines, *place.rules), {}).values():
+        raise Refused(fault)
+    found = load(place, metric)
+    text = render(found, commit_address=commit_url)
+    if path == "-":
+        write_document(text)
+    else:
+        replace_file(path, text.encode("utf-8", "backslashreplace"))
+        say([f"wrote {path} ({len(text) / 1024:.0f} KiB): {conclusion(found)}"])
     return complain(found.problems)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from perfgate.core import fact_text
 from perfgate.core.branch import CommitLine
-from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistoryRun, HistorySeries, LoadedHistory
-from perfgate.core.units import format_change, format_value
+from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
+from perfgate.core.units import format_change
 from perfgate.core.wording import plural
+from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.plain_json import encode, problem, stable
 from perfgate.reporters.terminal_page import GAP, Page
 
@@ -24,10 +23,6 @@ _HEADS = ("metric", "runs", "now", "newest change", "")
 _SHORT = 24
 #: Runs beyond these quantiles are drawn at the edge, so that one stall does not flatten the line.
 _EDGES = (0.02, 0.98)
-#: So many changes for the worse in a row are a creep.
-_CREEPING = 3
-#: The probability of a less certain change is shown.
-_CERTAIN = 0.99
 
 
 def render_text(
@@ -37,22 +32,14 @@ def render_text(
     page = Page(width, colour=colour, ascii_only=ascii_only)
     for place in found.environments:
         if place.series:
-            page.paragraph(_where(place), "dim")
+            page.paragraph(phrases.about(place), "dim")
             for note in place.notes:
                 page.paragraph(note, "yellow")
             page.blank()
             _list(page, place) if not in_full else _paragraphs(page, place, found.line)
-    if found.problems:
-        count = len({problem.at.file for problem in found.problems})
-        page.paragraph(f"this history is incomplete: {plural(count, 'file')} cannot be used", "bold red")
+    if missing := phrases.incomplete(found):
+        page.paragraph(missing, "bold red")
     return page.finished()
-
-
-def _where(place: EnvironmentHistory) -> str:
-    facts = ", ".join(f"{name} {fact_text(fact)}" for name, fact in place.identity.items() if fact is not None)
-    runs = f"{plural(len(place.runs), 'run')} of {place.suite}" + (f" on {facts}" if facts else "")
-    days = f", {place.runs[0].time[:10]} to {place.runs[-1].time[:10]}" if place.runs else ""
-    return runs + days
 
 
 def _list(page: Page, place: EnvironmentHistory) -> None:
@@ -74,12 +61,13 @@ def _cells(one: HistorySeries, page: Page) -> list[str]:
     if one.changes:
         change = one.changes[-1]
         newest = f"{format_change(change.point.change)} in {change.likely.label}, {change.likely.time[:10]}"
-    return [str(one.name), str(len(one.runs)), _now(one), newest, _line(one.values, _SHORT, page.ascii_only)]
-
-
-def _now(one: HistorySeries) -> str:
-    """Return the value of the newest level."""
-    return format_value(list(one.levels())[-1][2], one.unit) if one.runs else ""
+    return [
+        str(one.name),
+        str(len(one.runs)),
+        phrases.level_now(one),
+        newest,
+        _line(one.values, _SHORT, page.ascii_only),
+    ]
 
 
 def _paragraphs(page: Page, place: EnvironmentHistory, line: CommitLine | None) -> None:
@@ -89,76 +77,21 @@ def _paragraphs(page: Page, place: EnvironmentHistory, line: CommitLine | None) 
         page.paragraph(drawn, indent=2)
         if one.changes:
             page.paragraph(_marks(one, len(drawn), page.ascii_only), "dim", indent=2)
-        noise = "" if isnan(one.noise) else f", noise between runs {format_change(one.noise).lstrip('+')}"
-        page.paragraph(f"{plural(len(one.runs), 'run')}, level {_now(one)}{noise}", indent=2)
+        noise = f", noise between runs {known}" if (known := phrases.noise(one)) else ""
+        page.paragraph(f"{plural(len(one.runs), 'run')}, level {phrases.level_now(one)}{noise}", indent=2)
         if one.missing_since:
             last = one.runs[-1]
             what = f"{plural(one.missing_since, 'newer run')} do not have it"
             page.paragraph(f"last measured in {last.label} on {last.time[:10]}: {what}", "yellow", indent=2)
-        page.paragraph(_summary(one), indent=2)
+        page.paragraph(phrases.summary(one), indent=2)
         for change in one.changes:
-            words = list(_words(change, one, line))
-            is_open = change.point.worse and change.approval is None and change.went_away is None
-            page.paragraph(words[0], "red" if is_open else "green" if change.point.worse is False else "", indent=2)
+            words = list(phrases.sentences(change, one, line))
+            page.paragraph(
+                words[0], "red" if phrases.is_open(change) else "green" if change.point.worse is False else "", indent=2
+            )
             for text in words[1:]:
                 page.paragraph(text, indent=4)
         page.blank()
-
-
-def _summary(one: HistorySeries) -> str:
-    """Return how many changes there are, and whether the newest ones go in one direction."""
-    if not one.changes:
-        return "no lasting change"
-    row = list(takewhile(lambda change: change.point.worse and change.approval is None, reversed(one.changes)))
-    count = plural(len(one.changes), "lasting change")
-    if len(row) < _CREEPING:
-        return f"{count}, with 95% intervals:"
-    before, after = row[-1].point.before, row[0].point.after
-    total = f" {format_change(after / before - 1)} in all since {row[-1].likely.time[:10]}" if before > 0 else ""
-    return f"{count}, with 95% intervals. It creeps: the last {len(row)} are worse and not approved,{total}:"
-
-
-def _words(change: HistoryChange, one: HistorySeries, line: CommitLine | None) -> Iterator[str]:
-    """Yield the sentences about a change, the conclusion first."""
-    point = change.point
-    kind = "" if point.worse is None else " (worse)" if point.worse else " (better)"
-    levels = f"{format_value(point.before, one.unit)} to {format_value(point.after, one.unit)}"
-    size = f"{format_change(point.change)} ({format_change(point.low)} to {format_change(point.high)})"
-    doubt = f" (probability {100 * point.probability:.0f}%)" if point.probability < _CERTAIN else ""
-    yield f"{size}{kind}: {levels} on {change.likely.time[:10]}{doubt}"
-    yield _range(change, line)
-    if change.approval is not None:
-        level = change.approval
-        request = f" (pull request {level.pr})" if level.pr is not None else ""
-        yield f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
-    if change.facts:
-        facts = ", ".join(f"{name} from {old} to {new}" for name, old, new in change.facts)
-        yield f"the machine changed in the same run: {facts}"
-    if change.went_away is not None:
-        yield f"went away in {change.went_away.label} on {change.went_away.time[:10]}"
-
-
-def _range(change: HistoryChange, line: CommitLine | None) -> str:
-    """Return the commits that the change may be in."""
-    good, bad, likely = change.last_good, change.first_bad, change.likely
-    if change.is_one_commit:
-        return f"between two runs of commit {good.label}: the code is not the cause"
-    if good.commit is None or bad.commit is None:
-        return f"between the runs of {good.time} and {bad.time}, which have no commit"
-    if change.commits == 1:
-        return f"in commit {_named(bad, line)}"
-    most = f"; most likely {_named(likely, line)}" if likely.commit not in (None, bad.commit) else ""
-    which = "after commit" if change.commits is None else f"in one of {change.commits} commits after"
-    return f"{which} {good.label}, up to {bad.label}{most}"
-
-
-def _named(run: HistoryRun, line: CommitLine | None) -> str:
-    """Return a commit with its author and subject, as far as they are known."""
-    place = line.place(run.commit) if line else None
-    if line is None or place is None:
-        return run.label
-    commit = line.commits[place]
-    return f"{run.label} ({commit.author}: {commit.subject})"
 
 
 def _line(values: Values, width: int, ascii_only: bool) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import Done, write_results, write_rules
+from lxml import html
 
 Command = Callable[..., Done]
 MERGES = 60
@@ -73,6 +74,36 @@ def team(folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> li
     return commits
 
 
+def see_the_page(team: list[str], perfgate: Command, folder: Path) -> None:
+    """A reader opens the page of trends in the morning."""
+    subprocess.run(["git", "tag", "v2.0", team[33]], cwd=folder, check=True)
+    done = perfgate("history", "report", "--html", "trends.html", "--commit-url", "https://example.org/c/")
+    assert done.code == 0
+    assert done.out.endswith("KiB): 1 metric became worse, and nobody approved it\n")
+    page = html.fromstring((folder / "trends.html").read_bytes())
+
+    def read(place: str) -> list[str]:
+        return [" ".join(" ".join(found.itertext()).split()) for found in page.xpath(place)]
+
+    assert read("//h1") == ["▲ 1 metric became worse, and nobody approved it"]
+    [named] = read("//header//li")
+    assert named == "optimizer median creeps the last 3 are worse and not approved, +16.3% in all since 2026-01-02"
+    assert read("//article//h3") == ["optimizer median", "backward median", "forward median"]
+    optimizer, backward, forward = read("//article//*[@class='changes']")
+    assert optimizer.startswith("It creeps: the last 3 are worse and not approved, +16.3% in all since 2026-01-02.")
+    assert f"in commit {team[REGRESSION][:10]} (bob: Use rotary embeddings)" in forward
+    assert "✓ +10.0%" in forward
+    assert "approved by carol on 2026-01-01: rotary embeddings (pull request 7)" in forward
+    assert f"https://example.org/c/{team[REGRESSION]}" in page.xpath("//article//a/@href")
+    assert "better" in backward
+    assert "the machine changed in the same run: driver from 570.86 to 580.65" in backward
+    for mark in ("tag", "machine"):
+        assert len(page.xpath(f"//article//*[local-name()='text'][@class='{mark}']")) == 3
+    assert read("//article//*[local-name()='text'][@class='tag']") == ["v2.0"] * 3
+    [place] = read("//tbody/tr")
+    assert "driver from 570.86 to 580.65 (2026-01-02) v2.0 (2026-01-02)" in place
+
+
 def test_the_story_of_sixty_merges(team: list[str], perfgate: Command, folder: Path) -> None:
     everything = perfgate("history", "show")
     assert everything.code == 0
@@ -94,6 +125,8 @@ def test_the_story_of_sixty_merges(team: list[str], perfgate: Command, folder: P
     creep = " ".join(perfgate("history", "optimizer").out.split())
     assert "It creeps: the last 3 are worse and not approved, +16.3% in all since 2026-01-02" in creep
     assert "approved by" not in creep
+
+    see_the_page(team, perfgate, folder)
 
     misspelt = perfgate("history", "exprt")
     assert (misspelt.code, "did you mean `perfgate history export`?" in misspelt.err) == (3, True)

@@ -1,0 +1,142 @@
+"""The sentences about the changes of a metric, for the terminal and for the page of trends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import takewhile
+from math import isnan
+
+from perfgate.core import fact_text
+from perfgate.core.branch import CommitLine
+from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistoryRun, HistorySeries, LoadedHistory
+from perfgate.core.units import format_change, format_value
+from perfgate.core.wording import plural
+
+#: So many changes for the worse in a row are a creep.
+_CREEPING = 3
+#: The probability of a less certain change is shown.
+_CERTAIN = 0.99
+
+
+def about(place: EnvironmentHistory) -> str:
+    """Return the runs of an environment: how many, of what, on which machine, since when."""
+    facts = identity(place)
+    runs = f"{plural(len(place.runs), 'run')} of {place.suite}" + (f" on {facts}" if facts else "")
+    return runs + days(place.runs)
+
+
+def identity(place: EnvironmentHistory) -> str:
+    """Return the facts that identify an environment."""
+    return ", ".join(f"{name} {fact_text(fact)}" for name, fact in place.identity.items() if fact is not None)
+
+
+def days(runs: tuple[HistoryRun, ...]) -> str:
+    """Return the first and the last day of runs, after a comma."""
+    return f", {runs[0].time[:10]} to {runs[-1].time[:10]}" if runs else ""
+
+
+def incomplete(found: LoadedHistory) -> str | None:
+    """Return the note of a history with files that cannot be used."""
+    if not found.problems:
+        return None
+    count = len({problem.at.file for problem in found.problems})
+    return f"this history is incomplete: {plural(count, 'file')} cannot be used"
+
+
+def level_now(one: HistorySeries) -> str:
+    """Return the value of the newest level."""
+    return format_value(list(one.levels())[-1][2], one.unit) if one.runs else ""
+
+
+def noise(one: HistorySeries) -> str | None:
+    """Return the noise between runs; None if it is unknown."""
+    return None if isnan(one.noise) else format_change(one.noise).lstrip("+")
+
+
+def is_open(change: HistoryChange) -> bool:
+    """Return whether a change is for the worse, nobody approved it, and it did not go away."""
+    return bool(change.point.worse) and change.approval is None and change.went_away is None
+
+
+def summary(one: HistorySeries) -> str:
+    """Return how many changes there are, and whether the newest ones go in one direction."""
+    if not one.changes:
+        return "no lasting change"
+    count = plural(len(one.changes), "lasting change")
+    creep = creeping(one)
+    return f"{count}, with 95% intervals" + (f". It creeps: {creep}:" if creep else ":")
+
+
+def creeping(one: HistorySeries) -> str | None:
+    """Return how much the newest changes are in all, if several in a row are for the worse; else None."""
+    row = list(takewhile(lambda change: change.point.worse and change.approval is None, reversed(one.changes)))
+    if len(row) < _CREEPING:
+        return None
+    before, after = row[-1].point.before, row[0].point.after
+    total = f", {format_change(after / before - 1)} in all since {row[-1].likely.time[:10]}" if before > 0 else ""
+    return f"the last {len(row)} are worse and not approved{total}"
+
+
+def sentences(change: HistoryChange, one: HistorySeries, line: CommitLine | None) -> Iterator[str]:
+    """Yield the sentences about a change, the conclusion first."""
+    point = change.point
+    kind = "" if point.worse is None else " (worse)" if point.worse else " (better)"
+    yield f"{size(change)}{kind}: {levels(change, one)} on {change.likely.time[:10]}{doubt(change)}"
+    yield commits(change, line)
+    yield from circumstances(change)
+
+
+def size(change: HistoryChange) -> str:
+    """Return the size of a change with its interval."""
+    point = change.point
+    return f"{format_change(point.change)} ({format_change(point.low)} to {format_change(point.high)})"
+
+
+def levels(change: HistoryChange, one: HistorySeries) -> str:
+    """Return the levels before and after a change."""
+    return f"{format_value(change.point.before, one.unit)} to {format_value(change.point.after, one.unit)}"
+
+
+def doubt(change: HistoryChange) -> str:
+    """Return the probability of a change that is not certain."""
+    probability = change.point.probability
+    return f" (probability {100 * probability:.0f}%)" if probability < _CERTAIN else ""
+
+
+def circumstances(change: HistoryChange, unsteady: Collection[str] = ()) -> Iterator[str]:
+    """Yield who approved a change, what else changed, and when it went away.
+
+    Facts with the names `unsteady` change all the time, and are left out.
+    """
+    if change.approval is not None:
+        level = change.approval
+        request = f" (pull request {level.pr})" if level.pr is not None else ""
+        yield f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
+    facts = [f"{name} from {old} to {new}" for name, old, new in change.facts if name not in unsteady]
+    if facts:
+        yield f"the machine changed in the same run: {', '.join(facts)}"
+    if change.went_away is not None:
+        yield f"went away in {change.went_away.label} on {change.went_away.time[:10]}"
+
+
+def commits(change: HistoryChange, line: CommitLine | None) -> str:
+    """Return the commits that the change may be in."""
+    good, bad, likely = change.last_good, change.first_bad, change.likely
+    if change.is_one_commit:
+        return f"between two runs of commit {good.label}: the code is not the cause"
+    if good.commit is None or bad.commit is None:
+        return f"between the runs of {good.time} and {bad.time}, which have no commit"
+    if change.commits == 1:
+        return f"in commit {_named(bad, line)}"
+    most = f"; most likely {_named(likely, line)}" if likely.commit not in (None, bad.commit) else ""
+    which = "after commit" if change.commits is None else f"in one of {change.commits} commits after"
+    return f"{which} {good.label}, up to {bad.label}{most}"
+
+
+def _named(run: HistoryRun, line: CommitLine | None) -> str:
+    """Return a commit with its author and subject, as far as they are known."""
+    place = line.place(run.commit) if line else None
+    if line is None or place is None:
+        return run.label
+    commit = line.commits[place]
+    return f"{run.label} ({commit.author}: {commit.subject})"

@@ -1,0 +1,237 @@
+"""The page of trends: the conclusion first, then every metric, those with the newest changes first.
+
+Names, commits, tags and facts are untrusted. Every text is escaped (`svg.elements`), the data of the script is JSON
+that cannot end its element, and the script writes text only as text. The content security policy of the page allows
+its own style and its own script, by their hashes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+from perfgate.core.run_history import LoadedHistory
+from perfgate.core.wording import listed, plural
+from perfgate.reporters import history_phrases as phrases
+from perfgate.reporters.svg.elements import SafeText, element, joined
+from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card
+from perfgate.reporters.trends.trend_runs import TrendRuns, data
+
+#: The most numbers on a page; of longer histories, plots show the newest runs.
+MOST_NUMBERS = 450_000
+#: So many open changes are listed at the top.
+_MOST_NAMED = 6
+_LEGEND = (
+    ("runs", "●", "a run"),
+    ("level", "━", "level"),
+    ("open", "▲", "worse"),
+    ("approved", "✓", "approved"),
+    ("gone", "↩", "went away"),
+    ("better", "▼", "better"),
+    ("machine", "◆", "the machine changed"),
+    ("release", "┊", "release"),
+    ("beyond", "●", "beyond the axis"),
+)
+
+
+def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    found : the history.
+    commit_address : the address to which a commit is added to see it; None for no links.
+    """
+    total = sum(map(len, (place.series for place in found.environments)))
+    places = [place for place in found.environments if place.series]
+    most = max(1, MOST_NUMBERS // max(1, total))
+    tracks = [TrendRuns.of(number, place, found.line, most) for number, place in enumerate(places)]
+    trends = [Trend(one, track) for track in tracks for one in track.place.series]
+    trends.sort(key=lambda trend: (str(trend.one.name), trend.one.suite, trend.one.environment))
+    trends.sort(key=lambda trend: trend.newest, reverse=True)
+    links = TrendLinks(found.line, commit_address)
+    body = [
+        _header(found, trends, links),
+        *_problems(found),
+        _tools(trends),
+        element("main", *_sections(trends, links)),
+    ]
+    body += [_environments(tracks), *_data(tracks, links)]
+    page = _document(_title(found), joined(body))
+    return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
+
+
+@cache
+def _file(name: str) -> str:
+    folder = "html" if name == "style.css" else "trends"
+    return files(f"perfgate.reporters.{folder}").joinpath(name).read_text(encoding="utf-8")
+
+
+def _document(title: str, body: SafeText) -> str:
+    style, script = _file("style.css") + _file("trends.css"), _file("trends.js")
+    allowed = " ".join(
+        f"{kind}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}';"
+        for kind, text in (("style", style), ("script", script))
+    )
+    policy = f"default-src 'none'; {allowed} base-uri 'none'; form-action 'none'"
+    head = [
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        SafeText(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        element("title", title),
+        element("style", SafeText(style)),
+    ]
+    return "\n".join(
+        ["<!doctype html>", '<html lang="en">', "<head>", *head, "</head>", "<body>", body,
+         element("script", SafeText(script)), "</body>", "</html>"]
+    )  # fmt: skip
+
+
+def conclusion(found: LoadedHistory) -> str:
+    """Return how many metrics became worse without an approval, so that the change is still there."""
+    bad = sum(any(map(phrases.is_open, one.changes)) for one in found.series)
+    if not found.series:
+        return "the history has no metric"
+    if not bad:
+        return "no metric is worse without an approval"
+    return f"{plural(bad, 'metric')} became worse, and nobody approved it"
+
+
+def _title(found: LoadedHistory) -> str:
+    text = conclusion(found)
+    return text[0].upper() + text[1:]
+
+
+def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
+    bad = [trend for trend in trends if trend.open_changes]
+    changed = sum(bool(trend.one.changes) for trend in trends)
+    runs = sum(len(place.runs) for place in found.environments)
+    times = [run.time for place in found.environments for run in place.runs]
+    days = f", {min(times)[:10]} to {max(times)[:10]}" if times else ""
+    counts = f"{plural(len(trends), 'metric')}, {changed} with changes; {plural(runs, 'run')}{days}"
+    sign = element("span", "▲" if bad else "✓", class_="sign", aria_hidden="true")
+    parts = [element("h1", sign, " ", _title(found)), element("p", counts, class_="counts")]
+    if bad:
+        more = [element("li", f"and {len(bad) - _MOST_NAMED} more", class_="more")] if len(bad) > _MOST_NAMED else []
+        parts.append(element("ul", *(_named(trend, links) for trend in bad[:_MOST_NAMED]), *more, class_="worst"))
+    tone = "fail" if bad else "warning" if found.problems else "pass"
+    return element("header", *parts, class_=tone)
+
+
+def _named(trend: Trend, links: TrendLinks) -> SafeText:
+    change = trend.open_changes[-1]
+    name = element("a", element("strong", str(trend.one.name)), href=f"#{trend.anchor}")
+    creep = phrases.creeping(trend.one)
+    size = element("span", "creeps" if creep else phrases.size(change), class_="measured")
+    text = creep or f"{phrases.commits(change, links.line)}, {change.likely.time[:10]}"
+    return element("li", name, size, " ", element("span", links.linked(text, change), class_="asked"), class_="fail")
+
+
+def _problems(found: LoadedHistory) -> list[SafeText]:
+    """Return what is missing from the history, and what is unusual about it."""
+    parts = []
+    if note := phrases.incomplete(found):
+        items = [
+            element("li", element("code", str(problem.at)), f": {problem.message}", class_=problem.severity)
+            for problem in found.problems
+        ]
+        text = note[0].upper() + note[1:] + "."
+        parts.append(element("section", element("h2", text), element("ul", *items, class_="problems")))
+    notes = [note for place in found.environments for note in place.notes]
+    if notes:
+        parts.append(element("ul", *(element("li", note) for note in notes), class_="notes"))
+    return parts
+
+
+def _tools(trends: Sequence[Trend]) -> SafeText:
+    """Return the search, which the script shows, and the legend."""
+    states = [trend.state for trend in trends]
+    same = states.count("same")
+    choices = [("all", "all", len(states)), ("open", "worse", states.count("open"))]
+    choices += [("moved", "changed", len(states) - same), ("same", "unchanged", same)]
+    chips = [
+        element("button", label, " ", element("span", str(count)), type="button", data_state=name,
+                aria_pressed="true" if name == "all" else "false")
+        for name, label, count in choices
+    ]  # fmt: skip
+    search = element("input", type="search", id="search", placeholder="name, commit, suite …", autocomplete="off",
+                     aria_label="Show metrics by name, commit or suite")  # fmt: skip
+    spans = [
+        element("button", label, type="button", data_newest=count, aria_pressed="true" if not count else "false")
+        for label, count in (("all runs", 0), ("newest 200", 200), ("newest 50", 50))
+    ]
+    controls = element(
+        "div", search, element("div", *chips, class_="chips"), element("div", *spans, class_="chips spans"),
+        class_="controls", hidden=True,
+    )  # fmt: skip
+    legend = [
+        element("span", element("i", sign, class_=name, aria_hidden="true"), text, class_="sign")
+        for name, sign, text in _LEGEND
+    ]
+    status = element("p", "", id="status", role="status", class_="status")
+    return element("div", controls, element("p", *legend, class_="legend"), status, class_="tools")
+
+
+def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:
+    with_place = len({(trend.one.suite, trend.one.environment) for trend in trends}) > 1
+    found = []
+    for name, words, part in (
+        ("moved", "changed", [trend for trend in trends if trend.one.changes]),
+        ("same", "did not change", [trend for trend in trends if not trend.one.changes]),
+    ):
+        if part:
+            cards = joined([card(trend, links, with_place=with_place) for trend in part])
+            title = element("h2", f"{plural(len(part), 'metric')} {words}")
+            found.append(element("section", title, element("div", SafeText(f"\n{cards}\n"), class_=name)))
+    return found
+
+
+def _environments(tracks: Sequence[TrendRuns]) -> SafeText:
+    """Return a table of the environments, with their releases and changes of the machine in words."""
+    rows = []
+    for track in tracks:
+        place = track.place
+        machine = [f"{mark.text} ({place.runs[mark.at].time[:10]})" for mark in reversed(track.machine)]
+        if track.unsteady:
+            machine.append(f"changes often, and is not marked: {listed(track.unsteady)}")
+        tags = [f"{mark.text} ({place.runs[mark.at].time[:10]})" for mark in reversed(track.releases)]
+        left_out = f"; plots show the newest {len(track.shown)}" if track.first else ""
+        cells = [
+            f"{place.suite}, {place.environment}", phrases.identity(place) or "unknown",
+            f"{len(place.runs)}{phrases.days(place.runs)}{left_out}",
+        ]  # fmt: skip
+        folded = [_folded(machine), _folded(tags)]
+        first, *others = cells
+        rows.append(
+            element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in (*others, *folded)))
+        )
+    heads = ("suite and environment", "machine", "runs", "changes of the machine", "releases")
+    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
+    table = element("table", head, element("tbody", *rows))
+    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Environments")
+    return element("section", element("h2", "Environments"), scroll)
+
+
+def _folded(lines: Sequence[str], most: int = 4) -> SafeText:
+    """Return lines of a cell; those beyond the first ones are folded."""
+    shown = [element("div", line) for line in lines[:most]] or [element("div", "none")]
+    if rest := lines[most:]:
+        folded = [element("div", line) for line in rest]
+        shown.append(element("details", element("summary", f"{len(rest)} more"), *folded))
+    return joined(shown)
+
+
+def _data(tracks: Sequence[TrendRuns], links: TrendLinks) -> list[SafeText]:
+    """Return the runs of each environment for the script."""
+    found = [
+        element(
+            "script", data(track, links.line, with_links=links.address is not None),
+            type="application/json", class_="runs", id=f"runs-{track.number}",
+        )
+        for track in tracks
+    ]  # fmt: skip
+    return [*found, element("div", "", id="links", data_address=links.address, hidden=True)]

@@ -1,0 +1,136 @@
+"""The runs of an environment as the x axis of its plots: their order, releases, and changes of the machine."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from perfgate.core import fact_text
+from perfgate.core.branch import CommitLine
+from perfgate.core.run_history import EnvironmentHistory, HistoryRun
+from perfgate.core.wording import clip, listed, one_line
+from perfgate.reporters.svg.elements import SafeText
+
+#: A fact that changes more often than this, as a share of the runs, is no mark in a plot: a pool of hosts, a clock.
+_OFTEN = 0.05
+_FEW = 3
+#: So many marks of a kind are drawn, the newest ones.
+_MOST_MARKS = 60
+#: The longest subject of a commit in the data of the script, in characters.
+_LONGEST_SUBJECT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """Something that happened in a run: a release, or a change of the machine. `at` is the position of the run."""
+
+    at: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrendRuns:
+    """The runs of an environment, oldest first. Plots show those from `first` on."""
+
+    number: int
+    place: EnvironmentHistory
+    first: int
+    #: The position of each run by its id.
+    positions: Mapping[str, int]
+    releases: tuple[RunMark, ...]
+    machine: tuple[RunMark, ...]
+    #: The names of facts that change too often to be marked.
+    unsteady: tuple[str, ...]
+
+    @classmethod
+    def of(cls, number: int, place: EnvironmentHistory, line: CommitLine | None, most: int) -> TrendRuns:
+        """Return the runs of an environment, of which plots show at most the newest `most`."""
+        machine, unsteady = machine_changes(place.runs)
+        positions = {run.id: at for at, run in enumerate(place.runs)}
+        first = max(0, len(place.runs) - most)
+        return cls(number, place, first, positions, tuple(releases(place.runs, line)), tuple(machine), unsteady)
+
+    @property
+    def shown(self) -> tuple[HistoryRun, ...]:
+        """The runs that plots show."""
+        return self.place.runs[self.first :]
+
+
+def releases(runs: Sequence[HistoryRun], line: CommitLine | None) -> Iterator[RunMark]:
+    """Yield the tags: those that runs were added with, and those of git at the first run that has the commit."""
+    found: dict[str, int] = {}
+    for at, run in enumerate(runs):
+        for tag in run.tags:
+            found.setdefault(tag, at)
+    placed = [(place, at) for at, run in enumerate(runs) if line and (place := line.place(run.commit)) is not None]
+    for place, commit in enumerate(line.commits if line and placed else ()):
+        for tag in commit.tags:
+            next_one = bisect_left(placed, (place, -1))
+            if next_one < len(placed):
+                found.setdefault(tag, placed[next_one][1])
+    tags: dict[int, list[str]] = {}
+    for tag, at in found.items():
+        tags.setdefault(at, []).append(tag)
+    for at in sorted(tags)[-_MOST_MARKS:]:
+        yield RunMark(at, listed(tags[at]))
+
+
+def machine_changes(runs: Sequence[HistoryRun]) -> tuple[list[RunMark], tuple[str, ...]]:
+    """Return where facts of the machine changed, and the names of facts that change often.
+
+    A run that lacks a fact changes nothing.
+    """
+    found: dict[str, list[tuple[int, str]]] = {}
+    known: dict[str, str] = {}
+    for at, run in enumerate(runs):
+        for name, fact in run.context.items():
+            text = fact_text(fact)
+            before = known.get(name)
+            known[name] = text
+            if before is not None and before != text:
+                found.setdefault(name, []).append((at, f"{name} from {before} to {text}"))
+    most = max(_FEW, _OFTEN * len(runs))
+    marks: dict[int, list[str]] = {}
+    for name in sorted(found):
+        for at, text in found[name] if len(found[name]) <= most else ():
+            marks.setdefault(at, []).append(text)
+    unsteady = tuple(name for name in sorted(found) if len(found[name]) > most)
+    return [RunMark(at, ", ".join(marks[at])) for at in sorted(marks)[-_MOST_MARKS:]], unsteady
+
+
+def data(track: TrendRuns, line: CommitLine | None, *, with_links: bool) -> SafeText:
+    """Return the shown runs for the script, as JSON that cannot end its element: times, commits and subjects."""
+    runs = track.shown
+    seconds = [int(datetime.fromisoformat(run.time.replace("Z", "+00:00")).timestamp()) for run in runs]
+    times = [now - before for before, now in zip([0, *seconds], seconds, strict=False)]
+    marks: dict[int, str] = {}
+    for mark in (*track.releases, *track.machine):
+        if mark.at >= track.first:
+            at = mark.at - track.first
+            marks[at] = f"{marks[at]}, {_plain(mark.text)}" if at in marks else _plain(mark.text)
+    document = {
+        "first": track.first,
+        "times": times,
+        "commits": [(run.commit or "")[: 40 if with_links else 10] for run in runs],
+        "subjects": [_subject(run, line) for run in runs] if line else [],
+        "marks": marks,
+    }
+    text = json.dumps(document, separators=(",", ":"))
+    return SafeText(
+        text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").replace("##[", "#\\u0023[")
+    )
+
+
+def _subject(run: HistoryRun, line: CommitLine | None) -> str:
+    place = line.place(run.commit) if line else None
+    if line is None or place is None:
+        return ""
+    commit = line.commits[place]
+    return _plain(f"{commit.author}: {commit.subject}")
+
+
+def _plain(text: str) -> str:
+    return clip(one_line(text), _LONGEST_SUBJECT)
