@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -233,25 +233,22 @@ def read_candidates(
     pairs: accept pairs, which cannot become a baseline but show noise.
     """
     ruleset = read_ruleset(source, options.rules, options.suite)
-    runs, facts, noticed = read_measured(options, ruleset.identity, ruleset.conditions, pairs=pairs)
+    runs, facts, noticed = read_measured(options, ruleset, pairs=pairs)
     store, known = open_store(options.baselines), store_of(source, options.baselines)
     return Candidates(options, ruleset, runs, facts, store, known, LoadedBaseline(), head, noticed)
 
 
 def read_measured(
-    options: CommandOptions,
-    identity: Sequence[str],
-    conditions: Sequence[str] = (),
-    *,
-    pairs: bool = False,
-    purpose: str = "become a baseline",
+    options: CommandOptions, ruleset: Ruleset, *, pairs: bool = False, purpose: str = "become a baseline"
 ) -> tuple[tuple[Run, ...], dict[str, Fact], tuple[Problem, ...]]:
     """Read the runs; returns them, the facts of their machine, and warnings about the facts.
 
     Raises Refused for runs that are not fit for the purpose.
     """
-    runs = inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=conditions)
-    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), identity)
+    runs = inputs.read_runs(
+        options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, mappings=ruleset.mappings
+    )
+    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     found = [*(problem for run in runs for problem in run.problems), *clashes]
     damaged = [str(problem) for problem in found if problem.severity == "error"]
     if damaged:

@@ -6,7 +6,14 @@ import click
 
 from perfgate.cli.completion import files
 from perfgate.cli.printing import progress, publish
-from perfgate.cli.shared import Publication, command_options, format_option, report_options, trace_mode_option
+from perfgate.cli.shared import (
+    Publication,
+    command_options,
+    format_option,
+    report_options,
+    rules_option,
+    trace_mode_option,
+)
 from perfgate.workspace.options import CommandOptions
 
 
@@ -36,7 +43,7 @@ class NewSideCommand(click.Command):
 @click.option("--paired", is_flag=True, help="Every path has pairs, from `run --paired`; without --new.")
 @click.option("--statistic", metavar="NAME", help="median, mean, p95, ... [default: median; of aggregates mean]")
 @click.option("--tolerance", default="5%", metavar="T", help="How much worse is accepted. [default: 5%]")
-@command_options(format_option, trace_mode_option)
+@command_options(rules_option, format_option, trace_mode_option)
 @report_options
 def compare(
     base: tuple[str, ...],
@@ -60,5 +67,5 @@ def compare(
         if paired == bool(new):
             raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
         with progress():
-            report = command(base, new, statistic, tolerance, options.format, options.trace_mode)
+            report = command(base, new, statistic, tolerance, options.format, options.trace_mode, options.rules)
         return publish(report, publication)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.printing import progress, screen, write_document
-from perfgate.cli.shared import command_options, format_option, runs_argument, trace_mode_option
+from perfgate.cli.shared import command_options, format_option, rules_option, runs_argument, trace_mode_option
 from perfgate.workspace.options import CommandOptions
 
 
 @click.command()
-@command_options(runs_argument, format_option, trace_mode_option)
+@command_options(runs_argument, rules_option, format_option, trace_mode_option)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json: print the values, too.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what was searched for in a file of an unknown format.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from perfgate.analysis.advice import PAIRS, proposed_for
@@ -19,6 +20,7 @@ from perfgate.rules.append import with_rules
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.write import rule_lines
 from perfgate.workspace import surroundings
+from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset, sound_rules
@@ -74,7 +76,7 @@ def _rule_file(options: CommandOptions) -> tuple[str, bytes]:
 def _runs(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
     """Return the given runs, or the stored ones of the only environment that fits. Raises Refused."""
     if options.runs:
-        return read_measured(options, ruleset.identity)[0]
+        return read_measured(options, replace(ruleset, mappings=read_mappings(WORKING_TREE, ("rules",))))[0]
     read_ruleset(WORKING_TREE, options.rules, options.suite)
     stored = [case.baseline.runs for case, _ in stored_cases(options, ruleset) if case.baseline.runs]
     if len(stored) != 1:

@@ -28,6 +28,7 @@ from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.stats.history import DEFAULT
 from perfgate.workspace import inputs
+from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 from perfgate.workspace.surroundings import git
@@ -63,6 +64,7 @@ class BisectRequest:
 def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal (3)."""
     ruleset, tolerance = _ruleset(request)
+    request = replace(request, program=replace(request.program, mappings=ruleset.mappings))
     items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad)
     if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):
         tell("note: uncommitted changes are left alone and are not measured: only commits are")
@@ -99,7 +101,8 @@ def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
     if request.metric is not None:
         clause = asked_change(request.statistic, "5%")
         rule = metric_rule(request.metric, request.statistic, clause)
-        return Ruleset("bisect", (rule,), {}), _TOLERANCE if tolerance is None else tolerance
+        without = no_rules("bisect", request.options.rules)
+        return replace(without, rules=(rule,)), _TOLERANCE if tolerance is None else tolerance
     ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
     chosen = [rule for rule in ruleset.rules if rule.name == request.rule]
     if not chosen:
@@ -203,8 +206,9 @@ class _ItemMeasurer:
         request = self.search.request
         first = next(one for one in self.folder.stored if one.skipped is None)
         s0, d0 = PRIORS["in-turn"] if self.paired else (DEFAULT.s0, DEFAULT.d0)
-        runs = inputs.read_runs([str(self.folder.path / first.results)], request.options.format)
         ruleset = self.search.ruleset
+        path = str(self.folder.path / first.results)
+        runs = inputs.read_runs([path], request.options.format, mappings=ruleset.mappings)
         facts, _ = inputs.merge_facts(runs, inputs.read_facts(request.options.env), ruleset.identity)
         if request.rule is not None and Path(request.options.baselines).is_dir():
             store = store_of(WORKING_TREE, request.options.baselines)
@@ -255,7 +259,7 @@ class _ItemMeasurer:
         """Return the metric of a run or a pair. Raises NoMetric."""
         options = self.search.request.options
         format = None if self.paired else options.format
-        runs = inputs.read_runs([str(path)], format, options.trace_mode)
+        runs = inputs.read_runs([str(path)], format, options.trace_mode, mappings=self.search.ruleset.mappings)
         if len(runs) != 1:
             raise NoMetric(f"wrote {len(runs)} runs: one process is one run")
         pairs = split_pairs(runs) if self.paired else None

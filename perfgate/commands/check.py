@@ -129,8 +129,14 @@ def check(request: CheckRequest) -> Report:
 def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
     """Read the new runs; traces with their calls, if anything is compared that may need a cause."""
     compares = any(isinstance(clause.asks, ChangeClause) for rule in ruleset.rules for clause in rule.clauses)
-    names = ruleset.conditions
-    return inputs.read_runs(options.runs, options.format, options.trace_mode, conditions=names, with_calls=compares)
+    return inputs.read_runs(
+        options.runs,
+        options.format,
+        options.trace_mode,
+        conditions=ruleset.conditions,
+        with_calls=compares,
+        mappings=ruleset.mappings,
+    )
 
 
 def _acceptance(options: CommandOptions, ref: str | None, head: str | None) -> Acceptance:

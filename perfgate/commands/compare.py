@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from perfgate.baselines.listing import sides
@@ -11,7 +11,7 @@ from perfgate.commands.causes import advised, causes_of
 from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
-from perfgate.core.conditions import condition_differences, other_conditions
+from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
 from perfgate.core.wording import is_statistic, listed
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
@@ -21,10 +21,12 @@ from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
 from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import Refused
 
 #: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")
+_NO_RULES = Ruleset("compare", (), {})
 
 
 def compare(
@@ -34,6 +36,7 @@ def compare(
     tolerance: str,
     format: str | None = None,
     trace_mode: TraceMode = "corrected",
+    rules: Sequence[str] = ("rules",),
 ) -> Report:
     """Judge new runs against base runs, or the sides of pairs, metric by metric. Raises Refused for usage errors.
 
@@ -43,18 +46,22 @@ def compare(
     new: the files of the new runs; empty for pairs.
     statistic: its name; the default is the median of samples and the mean of aggregates.
     tolerance: how much worse is accepted, such as `5%`.
+    rules: the folders that may have mappings.
     """
     asks = asked_change(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
-    base_runs, new_runs = (inputs.read_runs(side, format, trace_mode) for side in (base, new))
+    without = no_rules("compare", rules)
+    base_runs, new_runs = (
+        inputs.read_runs(side, format, trace_mode, mappings=without.mappings) for side in (base, new)
+    )
     if new and _contents(base_runs) == _contents(new_runs):
         return _identical(base_runs)
     if new:
-        return _compared(Baseline(runs=base_runs), new_runs, asks, statistic)
+        return _compared(Baseline(runs=base_runs), new_runs, asks, statistic, ruleset=without)
     new_runs, baseline, problems = with_pairs(base_runs, Baseline())
     if baseline.pairing is None:
         raise Refused("--paired: these runs have no pairs; make them with `perfgate run --paired`")
-    return _compared(baseline, new_runs, asks, statistic, problems)
+    return _compared(baseline, new_runs, asks, statistic, problems, without)
 
 
 def compare_stored(path: str, old: str | None, new: str | None) -> Report:
@@ -72,14 +79,19 @@ def compare_stored(path: str, old: str | None, new: str | None) -> Report:
 
 
 def _compared(
-    baseline: Baseline, new_runs: tuple[Run, ...], asks: Clause, statistic: str | None, unpaired: Sequence[Problem] = ()
+    baseline: Baseline,
+    new_runs: tuple[Run, ...],
+    asks: Clause,
+    statistic: str | None,
+    unpaired: Sequence[Problem] = (),
+    ruleset: Ruleset = _NO_RULES,
 ) -> Report:
     base_runs = baseline.runs
-    unlike, refused = _unlike(base_runs, new_runs)
+    unlike, refused = _unlike(base_runs, new_runs, CONDITIONS.union(ruleset.conditions))
     shared = sorted((_metrics(base_runs) & _metrics(new_runs)) - unlike)
     rules = tuple(metric_rule(name, statistic, asks) for name in shared)
     facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
-    ruleset, limits = Ruleset("compare", rules, {}), surroundings.limits()
+    ruleset, limits = replace(ruleset, rules=rules), surroundings.limits()
     case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
     verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
@@ -142,17 +154,17 @@ def _metrics(runs: Sequence[Run]) -> set[str]:
     return {series.key.metric for run in runs for series in run.series}
 
 
-def _unlike(base: Sequence[Run], new: Sequence[Run]) -> tuple[set[str], list[Problem]]:
+def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> tuple[set[str], list[Problem]]:
     """Return the metrics that the two sides have under different conditions only, and one error about all of them."""
     base_keys, new_keys = ({one.key for run in side for one in run.series} for side in (base, new))
     if new_keys <= base_keys:
         return set(), []
-    found, _ = other_conditions(new_keys, base_keys)
+    found, _ = other_conditions(new_keys, base_keys, names)
     if not found:
         return set(), []
     differing: dict[str, None] = {}
     for key, other in sorted(found.items()):
-        for name, (own, its) in condition_differences(key, other).items():
+        for name, (own, its) in condition_differences(key, other, names).items():
             differing[f"{name} is {its} in the base and {own} in the new runs"] = None
     message = f"the two sides were measured under different conditions: {listed([*differing])}"
     step = "measure both under the same conditions"

@@ -19,14 +19,16 @@ from perfgate.baselines.stores import open_store
 from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.core import Fact, Run
 from perfgate.core.advice import Advice, FirstGate
+from perfgate.core.file_mappings import MAPPING_FILE
 from perfgate.judge.case import Case
 from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import DEFAULT_IDENTITY
 from perfgate.workspace import surroundings
+from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import create_files
-from perfgate.workspace.rule_source import sound_rules
+from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 from perfgate.workspace.starter_files import rule_file, starter, workflow
 
 SUITE = "training"
@@ -82,7 +84,7 @@ def _from_runs(options: CommandOptions, choices: InitChoices, gate: FirstGate, s
 
     Raises Refused.
     """
-    runs, facts, noticed = read_measured(options, DEFAULT_IDENTITY)
+    runs, facts, noticed = read_measured(options, no_rules(suite, (RULES,)))
     runs = runs[-RUNS_KEPT:]
     advice = advise(runs, surroundings.today(), is_paired=choices.paired)
     env = tuple(f"--env {shlex.quote(typed_fact(fact))}" for fact in options.env)
@@ -118,7 +120,8 @@ def _stored(
     options: CommandOptions, suite: str, rules: tuple[str, bytes], runs: Sequence[Run], facts: dict[str, Fact]
 ) -> Files:
     """Return the runs as the files of a first level. Raises Refused."""
-    ruleset = sound_rules([rules], suite)
+    mappings = WORKING_TREE.mapping_files((RULES,)) if os.path.isdir(RULES) else []
+    ruleset = sound_rules([rules, *mappings], suite)
     given = replace(options, rules=(rules[0],), suite=suite)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
@@ -141,9 +144,9 @@ def _existing() -> str:
 
 
 def _names(place: str) -> str:
-    """Return the names in a folder, in words; empty if there is no such folder."""
+    """Return the names in a folder, in words, except of the mappings; empty if there is no such folder."""
     try:
-        names = sorted(os.listdir(place))
+        names = sorted(name for name in os.listdir(place) if name != MAPPING_FILE)
     except FileNotFoundError:
         return ""
     except OSError as error:

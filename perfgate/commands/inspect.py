@@ -11,7 +11,9 @@ from perfgate.core.conditions import by_load
 from perfgate.judge.measure import summary
 from perfgate.judge.warmup import warmup_cost
 from perfgate.workspace.inputs import read_runs
+from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions
+from perfgate.workspace.rule_source import WORKING_TREE
 
 _PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 _FAMILIES = ("kernel", "op", "range")
@@ -20,7 +22,10 @@ _TOP = 10
 
 def inspect(options: CommandOptions, *, with_values: bool = False) -> tuple[list[RunSummary], int]:
     """Return a summary of every run, and the exit code: 3 for a run without metrics or with an error-level problem."""
-    runs = read_runs(options.runs, options.format, options.trace_mode, as_given=True, with_calls=False)
+    mappings = read_mappings(WORKING_TREE, options.rules)
+    runs = read_runs(
+        options.runs, options.format, options.trace_mode, as_given=True, with_calls=False, mappings=mappings
+    )
     bad = any(not run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
     return [_summary(run, with_values) for run in runs], 3 if bad else 0
 

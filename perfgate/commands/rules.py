@@ -16,6 +16,7 @@ from perfgate.rules.explain import explain
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.stored_names import absent_metrics
 from perfgate.workspace import surroundings
+from perfgate.workspace.mapping_source import check_mappings
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, full_names, policy_source, read_ruleset
 
@@ -34,7 +35,10 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
     for ruleset in loading.readable_rulesets(files, surroundings.limits()) if stored else ():
         problems += absent_metrics(ruleset, stored.get(ruleset.suite, {}))
     problems += [replace(problem, severity="warning") for problem in unread]
-    return [f"{name}: {plural(count, 'rule')}" for name, count in counts.items()], problems
+    lines = [f"{name}: {plural(count, 'rule')}" for name, count in counts.items()]
+    mappings, wrong = check_mappings(paths)
+    lines += [f"{name}: {plural(count, 'mapping')}" for name, count in mappings.items()]
+    return lines, problems + wrong
 
 
 def names_of_rules(paths: Sequence[str], *, with_metrics: bool) -> list[str]:

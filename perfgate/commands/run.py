@@ -47,7 +47,8 @@ def run(request: RunRequest, tell: Tell) -> Report:
     try:
         with stopped_by_signals():
             if request.pairs is not None:
-                return run_pairs(measuring, request.pairs, judge_runs, tell)
+                pairs = replace(request.pairs, mappings=ruleset.mappings)
+                return run_pairs(measuring, pairs, judge_runs, tell)
             if measuring.stop == "unless-suspect":
                 return run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
             return run_until_settled(measuring, request.command, judge_runs, tell)

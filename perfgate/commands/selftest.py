@@ -36,7 +36,12 @@ def selftest(options: CommandOptions) -> SelfTest:
     """
     ruleset = read_ruleset(policy_source(options.policy_ref, options.policy_commit), options.rules, options.suite)
     runs = inputs.read_runs(
-        options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, with_calls=False
+        options.runs,
+        options.format,
+        options.trace_mode,
+        conditions=ruleset.conditions,
+        with_calls=False,
+        mappings=ruleset.mappings,
     )
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
     found = [problem for run in runs for problem in run.problems] + clashes

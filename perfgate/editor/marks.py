@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from perfgate.core import Problem, Severity
+from perfgate.core.file_mappings import MAPPING_FILE
+from perfgate.mappings.document import load_mappings
 from perfgate.rules.load import check_rules, readable_rulesets
 from perfgate.rules.stored_names import absent_metrics
 
@@ -29,14 +31,21 @@ class Mark:
     message: str
 
 
+def is_mapping_file(path: str) -> bool:
+    """Return whether a file has mappings, by its name."""
+    return PurePath(path).name == MAPPING_FILE
+
+
 def is_rule_file(path: str, text: str) -> bool:
     """Return whether a YAML text is a rule file: by its fields, or because it is in a folder `rules`."""
+    if is_mapping_file(path):
+        return False
     keys = set(_KEY.findall(text))
     return {"version", "rules"} <= keys or (PurePath(path).parent.name == "rules" and keys <= _FIELDS)
 
 
 def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mark]:
-    """Return the problems of a rule file.
+    """Return the problems of a rule file, or of a file with mappings.
 
     Parameters:
         name: the file, as messages name it.
@@ -44,11 +53,13 @@ def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mar
         stored: the metrics of the stored runs; a rule without any of them gets a warning.
     """
     files = [(name, text.encode("utf-8", "replace"))]
+    lines = text.splitlines()
+    if is_mapping_file(name):
+        return [_mark(problem, lines) for problem in load_mappings(files)[1]]
     known = {metric for metrics in (stored or {}).values() for metric in metrics}
     _, problems = check_rules(files, metrics=known)
     for ruleset in readable_rulesets(files) if stored else ():
         problems += absent_metrics(ruleset, stored.get(ruleset.suite, {}) if stored else {})
-    lines = text.splitlines()
     return [_mark(problem, lines) for problem in problems]
 
 

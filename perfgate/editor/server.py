@@ -14,7 +14,7 @@ from pygls.workspace import TextDocument
 
 from perfgate import __version__
 from perfgate.editor.hints import hint
-from perfgate.editor.marks import Mark, StoredMetrics, is_rule_file, marks
+from perfgate.editor.marks import Mark, StoredMetrics, is_mapping_file, is_rule_file, marks
 from perfgate.editor.offers import OfferKind, offers
 
 _SEVERITIES = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
@@ -45,8 +45,8 @@ class RuleServer(LanguageServer):
     def publish(self, uri: str, *, again: bool) -> None:
         """Publish the marks of a document; with `again`, read the stored baselines first."""
         found: list[types.Diagnostic] = []
-        document = self.rules(uri)
-        if document is not None:
+        document = self.workspace.get_text_document(uri)
+        if is_mapping_file(document.path) or self.rules(uri) is not None:
             if again or uri not in self.stored:
                 self.stored[uri] = self.read_stored(document.path)
             known = marks(document.filename or "rules.yaml", document.source, self.stored[uri])

@@ -15,6 +15,7 @@ from perfgate.history.records import id_of_files, values_of
 from perfgate.history.store import add
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
+from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 from perfgate.workspace.surroundings import git
@@ -33,7 +34,7 @@ class Measured:
 def remember(options: CommandOptions, measured: Measured = Measured()) -> list[str]:
     """Add runs to the history; returns the lines to print. Raises Refused for runs that cannot be read."""
     ruleset = rules_or_none(options)
-    runs, facts, noticed = read_measured(options, ruleset.identity, ruleset.conditions, purpose="be remembered")
+    runs, facts, noticed = read_measured(options, ruleset, purpose="be remembered")
     store = open_store(options.baselines)
     lines = [*map(str, noticed)]
     for run in runs:
@@ -54,6 +55,8 @@ def rules_or_none(options: CommandOptions) -> Ruleset:
     """Return the rules, or none if the default folder does not exist. Raises Refused."""
     if options.rules == ("rules",) and not Path("rules").exists():
         return Ruleset(options.suite or "default", (), {})
+    if not WORKING_TREE.has_rules(options.rules):
+        return no_rules(options.suite or "default", options.rules)
     return read_ruleset(WORKING_TREE, options.rules, options.suite)
 
 

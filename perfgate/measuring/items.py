@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 
+from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
 from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run
@@ -34,6 +35,8 @@ class ItemProgram:
     timeout: float = 600.0
     hook_timeout: float = 60.0
     format: str | None = None
+    #: How files of the team's own tools are read.
+    mappings: Sequence[FileMapping] = ()
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class ItemRunner:
             shutil.rmtree(top, ignore_errors=True)
             raise
         path = top / "pair.json"
-        write_pair(path, found, number, "in-turn", program.format)
+        write_pair(path, found, number, "in-turn", program.format, program.mappings)
         self.run_times.append(time.monotonic() - began)
         return path
 

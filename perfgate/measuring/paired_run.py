@@ -14,6 +14,7 @@ from pathlib import Path
 from socket import socket
 
 from perfgate.core import Key, Report, Run
+from perfgate.core.file_mappings import FileMapping
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import (
@@ -45,6 +46,8 @@ class PairRequest:
     hook_timeout: float = 60.0
     #: How to read what the sides write; None to detect it.
     format: str | None = None
+    #: How files of the team's own tools are read.
+    mappings: Sequence[FileMapping] = ()
 
 
 def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell) -> Report:
@@ -90,7 +93,7 @@ class _PairMaker:
         if not self.by_turns:
             found = self._whole_runs(number)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
-        for line in write_pair(path, found, number, pairing, self.pairs.format):
+        for line in write_pair(path, found, number, pairing, self.pairs.format, self.pairs.mappings):
             self.tell(line)
         self.made.append(path)
         return self.made
@@ -162,13 +165,20 @@ def steps_by_turns(
         return found
 
 
-def write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pairing, format: str | None) -> list[str]:
+def write_pair(
+    path: Path,
+    found: Mapping[str, Path],
+    number: int,
+    pairing: Pairing,
+    format: str | None,
+    mappings: Sequence[FileMapping] = (),
+) -> list[str]:
     """Write a pair as one `perfgate.results/1` document with the labels side and pair; return warnings.
 
     Steps that only one side took were not interleaved, so each series is cut to the length that both sides have.
     Raises RunFailed if a side cannot be read.
     """
-    runs = {side: _read(found[side], side, format) for side in SIDES}
+    runs = {side: _read(found[side], side, format, mappings) for side in SIDES}
     lengths: dict[Key, int] = {}
     for run in runs.values():
         for series in run.series:
@@ -199,8 +209,8 @@ def write_pair(path: Path, found: Mapping[str, Path], number: int, pairing: Pair
     return lines
 
 
-def _read(path: Path, side: str, format: str | None) -> Run:
-    runs = read_runs([str(path)], format)
+def _read(path: Path, side: str, format: str | None, mappings: Sequence[FileMapping]) -> Run:
+    runs = read_runs([str(path)], format, mappings=mappings)
     if len(runs) != 1:
         raise RunFailed(f"the {side} side wrote {len(runs)} runs: one process is one run")
     bad = [problem for problem in runs[0].problems if problem.severity == "error"]

@@ -285,19 +285,23 @@ class RunBuilder:
             self._other_facts.add((name, value))
             self.say("warning", f"{name} is {value} here but was {known} before; using {known}", line)
 
-    def run(self, part: int | None = None) -> Run:
-        """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
+    def close(self) -> None:
+        """Report what is only known at the end: the places of problems, and how many alike were not listed."""
         self._end_table()
         if self.json:
             self.json.report_waiting()
-        samples = (column.series() for column in self.columns.values() if column.values)
-        series = (*self.finished.values(), *samples)
         for key, count in self._refused.items():
             if more := max(count - MAX_FAULTS, 0) + self._refused_more[key]:
                 self.report("error", f"{key}: and {more} more values left out", None, key)
         for (severity, message), count in [*self._said.items()]:
             if count > MAX_FAULTS:
                 self.report(severity, f"{message}: and {count - MAX_FAULTS} more", None)
+
+    def run(self, part: int | None = None) -> Run:
+        """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
+        self.close()
+        samples = (column.series() for column in self.columns.values() if column.values)
+        series = (*self.finished.values(), *samples)
         if not series:
             self.say("error", "no measurements")
         facts = MappingProxyType(dict(sorted(self.facts.items())))

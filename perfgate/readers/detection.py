@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from itertools import chain
 
@@ -74,26 +75,42 @@ class Recognition:
             new = replace(self.file.problem("error", self.why), details=self.searched)
             problems = known if any(self.why == one.message for one in known) else (*known, new)
             return (Run(self.file.name, "unknown", (), tuple(problems)),)
-        try:
-            if self.found.package:
-                runs = read_outside(self.found, self.file)
-            else:
-                runs = import_module(self.found.module, __package__).read(self.file)
-            longest = self.file.limits.name_bytes
-            for run in runs:
-                texts = chain(
-                    (str(series.key) for series in run.series),
-                    (problem.message for problem in run.problems),
-                    (f"{name} {value}" for name, value in run.environment.items()),
-                    (run.commit or "",),
-                )
-                if any(len(text) > longest for text in texts):  # too long for any table
-                    message = self.file.limits.beyond("name_bytes", "a name in this file is longer")
-                    raise OverLimit(self.file.problem("error", message))
-        except OverLimit as over:
-            problems = (*known, *over.before[:MAX_FAULTS], over.problem)
-            return (Run(self.file.name, self.found.name, (), problems, recognised_by=self.why),)
-        return tuple(replace(run, recognised_by=self.why) for run in runs)
+        if self.found.package:
+            reader = partial(read_outside, self.found)
+        else:
+            reader = import_module(self.found.module, __package__).read
+        return read_within_limits(self.file, self.found.name, self.why, reader)
+
+
+def read_within_limits(
+    file: InputFile, name: str, why: str, reader: Callable[[InputFile], tuple[Run, ...]]
+) -> tuple[Run, ...]:
+    """Return the runs of a file, at least one; input beyond a limit is a run with an error.
+
+    Parameters
+    ----------
+    name: the format of the runs.
+    why: how it was recognised.
+    reader: reads the file.
+    """
+    known = file.problems
+    try:
+        runs = reader(file)
+        longest = file.limits.name_bytes
+        for run in runs:
+            texts = chain(
+                (str(series.key) for series in run.series),
+                (problem.message for problem in run.problems),
+                (f"{name} {value}" for name, value in run.environment.items()),
+                (run.commit or "",),
+            )
+            if any(len(text) > longest for text in texts):  # too long for any table
+                message = file.limits.beyond("name_bytes", "a name in this file is longer")
+                raise OverLimit(file.problem("error", message))
+    except OverLimit as over:
+        problems = (*known, *over.before[:MAX_FAULTS], over.problem)
+        return (Run(file.name, name, (), problems, recognised_by=why),)
+    return tuple(replace(run, recognised_by=why) for run in runs)
 
 
 def read(source: Source, format: str | None = None) -> tuple[Run, ...]:
@@ -101,9 +118,9 @@ def read(source: Source, format: str | None = None) -> tuple[Run, ...]:
     return recognise(source, format).read()
 
 
-def recognise(source: Source, format: str | None = None) -> Recognition:
+def recognise(source: Source | InputFile, format: str | None = None) -> Recognition:
     """Find the reader of a file by the content of the file, or take the one that `format` names."""
-    file = InputFile(source)
+    file = InputFile(source) if isinstance(source, Source) else source
     if not (head := file.head()):
         return Recognition(None, file.problems[0].message if file.problems else "the file is empty", file)
     if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:

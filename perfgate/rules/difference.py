@@ -50,7 +50,17 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
         kind: ChangeKind = "loosens" if _PAIRS.index(new.pairs) > _PAIRS.index(old.pairs) else "tightens"
         message = f"{kind} pairs: {old.pairs or 'default'} → {new.pairs or 'default'}"
         found.append(PolicyChange(kind, None, None, message, at))
+    if old.mappings != new.mappings:
+        found.append(_of_mappings(old, new, at))
     return sorted(found, key=lambda change: _ORDER.index(change.kind))
+
+
+def _of_mappings(old: Ruleset, new: Ruleset, at: Location) -> PolicyChange:
+    """Return the difference of the mappings, which decide how files are read."""
+    before, after = ({one.name: one for one in side.mappings} for side in (old, new))
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    place = next((one.at for one in new.mappings if one.name in names), at)
+    return PolicyChange("changes", None, None, f"changes how files are read: the mapping {', '.join(names)}", place)
 
 
 def _shown(rule: Rule) -> str:

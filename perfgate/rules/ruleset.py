@@ -10,6 +10,7 @@ from datetime import date
 from typing import Literal
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
+from perfgate.core.file_mappings import FileMapping
 from perfgate.core.units import NUMBER, Quantity
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, LimitClause, Sentence, glob_matches
 
@@ -183,3 +184,5 @@ class Ruleset:
     conditions: tuple[str, ...] = ()
     #: The new name of each renamed metric, by its old one: the history joins them.
     renames: Mapping[str, str] = field(default_factory=dict)
+    #: How the files of the team's own tools are read, from `perfgate.yaml`.
+    mappings: tuple[FileMapping, ...] = ()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfgate.core import Fact, Location, Problem, Run, SourceFile, fact_text
+from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import MACHINE_FILE, THROTTLE
 from perfgate.documents.json import load_json
@@ -61,6 +62,7 @@ class ReadOptions:
     limits: Limits
     conditions: Sequence[str] = ()
     with_calls: bool = True
+    mappings: Sequence[FileMapping] = ()
 
 
 def read_runs(
@@ -71,6 +73,7 @@ def read_runs(
     as_given: bool = False,
     conditions: Sequence[str] = (),
     with_calls: bool = True,
+    mappings: Sequence[FileMapping] = (),
 ) -> tuple[Run, ...]:
     """Read every run named on the command line; a run contains the problems of its files.
 
@@ -81,17 +84,18 @@ def read_runs(
     as_given: name files as the caller does, and not relative to the working directory.
     conditions: the names of more fields of results that are conditions.
     with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
+    mappings: how the files of the team's own tools are read.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
     refuse_twice(paths)
-    if format is not None and find_format(format) is None:
-        known = format_names()
+    if format is not None and format not in {one.name for one in mappings} and find_format(format) is None:
+        known = (*format_names(), *(one.name for one in mappings))
         near = get_close_matches(format, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
         faults = "".join(f"; {fault}" for fault in plugins().faults)
         raise Refused(f"--format {format}: no such format; {hint}{faults}")
-    options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls)
+    options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
     found: list[list[Run]] = []
     for path in paths:
         name, is_folder = path if as_given else shown_path(path), path != "-" and os.path.isdir(path)
@@ -115,7 +119,7 @@ def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]
         return runs
     from perfgate.workspace.sidecars import with_machine
 
-    return with_machine(runs, _read_file(beside, replace(options, format=None), shown_path(beside))[0])
+    return with_machine(runs, _read_file(beside, replace(options, format=None, mappings=()), shown_path(beside))[0])
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
@@ -152,7 +156,12 @@ def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
             source = Source(
                 name, rest, options.limits, options.trace_mode, options.conditions, with_calls=options.with_calls
             )
-            runs = read(source, options.format)
+            if options.mappings:
+                from perfgate.mappings.choose import read_with_mappings
+
+                runs = read_with_mappings(source, options.mappings, options.format)
+            else:
+                runs = read(source, options.format)
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end
                 pass
     except FileNotFoundError:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfgate.core import Problem
+from perfgate.core.file_mappings import MAPPING_FILE, FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.rules.load import load_rules
-from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.ruleset import Rule, Ruleset
+from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.surroundings import git
@@ -177,12 +179,29 @@ class PolicySource:
 
     def rule_files(self, paths: Sequence[str]) -> RuleFiles:
         """Return every rule file below the paths, as (name, bytes). Raises Refused, also for a folder without any."""
+        return [file for file in self.files(paths) if not _is_mapping_file(file[0])]
+
+    def has_rules(self, paths: Sequence[str]) -> bool:
+        """Return whether there is a rule file below the paths. Raises Refused."""
+        return not all(_is_mapping_file(name) for name, _ in self.files(paths, needs_rules=False))
+
+    def mapping_files(self, paths: Sequence[str]) -> RuleFiles:
+        """Return the files with mappings in the same folders. Raises Refused."""
+        return [file for file in self.files(paths, needs_rules=False) if _is_mapping_file(file[0])]
+
+    def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
+        """Return the rule files and the files with mappings. Raises Refused.
+
+        Parameters
+        ----------
+        needs_rules: refuse a path without a rule file.
+        """
         if self.commit is not None:
-            return [file for path in paths for file in _in_commit(self.commit, path)]
+            return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
         longest, files = surroundings.limits().rule_bytes, []
         for path in paths:
-            found = _below(Path(path)) if os.path.isdir(path) else [Path(path)]
-            if not found:
+            found = _below(Path(path)) if os.path.isdir(path) else _with_mappings(Path(path))
+            if needs_rules and all(file.name == MAPPING_FILE for file in found):
                 raise Refused(f"{path} has no rule file (*.yaml)")
             for file in found:
                 name = shown_path(str(file))
@@ -226,28 +245,67 @@ def read_rules(
     source: PolicySource, paths: Sequence[str], suite: str | None
 ) -> tuple[Ruleset | None, list[Problem], str]:
     """Load rule files and folders of them; returns the ruleset, all problems, and the hash of the files."""
-    files = source.rule_files(paths)
+    files = source.files(paths)
     digest = hashlib.sha256()
     for name, data in files:
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    ruleset, problems = load_rules(files, suite, surroundings.limits())
+    ruleset, problems = _loaded(files, suite)
     return ruleset, problems, digest.hexdigest()
 
 
 def read_ruleset(source: PolicySource, paths: Sequence[str], suite: str | None) -> Ruleset:
     """Load rule files and folders of them. Raises Refused for any mistake in them."""
-    return sound_rules(source.rule_files(paths), suite)
+    return sound_rules(source.files(paths), suite)
 
 
 def sound_rules(files: RuleFiles, suite: str | None) -> Ruleset:
     """Load rules. Raises Refused for any mistake in them."""
-    ruleset, problems = load_rules(files, suite, surroundings.limits())
+    ruleset, problems = _loaded(files, suite)
     if ruleset is None:
         raise Refused("\n".join(map(str, problems)))
     return ruleset
 
 
-def _in_commit(commit: Commit, path: str) -> Iterator[tuple[str, bytes]]:
+def label_names(mappings: Sequence[FileMapping]) -> tuple[str, ...]:
+    """Return the labels of all mappings: they are conditions."""
+    return tuple(dict.fromkeys(name for mapping in mappings for name in mapping.label_names))
+
+
+def _loaded(files: RuleFiles, suite: str | None) -> tuple[Ruleset | None, list[Problem]]:
+    """Return the rules with their mappings, and all problems; no rules if there are problems."""
+    rules = [file for file in files if Path(file[0]).name != MAPPING_FILE]
+    ruleset, problems = load_rules(rules, suite, surroundings.limits())
+    if len(rules) == len(files):
+        return ruleset, problems
+    mappings, wrong = parse_mappings([file for file in files if file not in rules])
+    if ruleset is None or wrong:
+        return None, [*wrong, *problems]
+    conditions = tuple(dict.fromkeys([*ruleset.conditions, *label_names(mappings)]))
+    better = {one.name.text: one.better for mapping in mappings for one in mapping.metrics if one.better}
+    rules_with = tuple(replace(rule, better=rule.better or better.get(_metric(rule))) for rule in ruleset.rules)
+    return replace(ruleset, rules=rules_with, mappings=mappings, conditions=conditions), problems
+
+
+def _metric(rule: Rule) -> str:
+    """Return the only metric of a rule; empty for a glob or an expression."""
+    subject = rule.sentence.subject
+    return subject.pattern if isinstance(subject, Selector) and not subject.is_glob else ""
+
+
+def parse_mappings(files: RuleFiles) -> tuple[tuple[FileMapping, ...], list[Problem]]:
+    """Return the mappings of files, and every mistake in them."""
+    if not files:
+        return (), []
+    from perfgate.mappings.document import load_mappings
+
+    return load_mappings(dict(files).items(), surroundings.limits())
+
+
+def _is_mapping_file(name: str) -> bool:
+    return name.rpartition("/")[2] == MAPPING_FILE
+
+
+def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tuple[str, bytes]]:
     held, shown = commit.below(path, surroundings.limits()), shown_path(path)
 
     def joined(name: str) -> str:
@@ -256,10 +314,19 @@ def _in_commit(commit: Commit, path: str) -> Iterator[tuple[str, bytes]]:
     for name, why in held.refused.items():
         raise Refused(f"{commit.ref}: {joined(name)}: {why}", 3)
     rules = sorted(name for name in held.files if name == "." or name.endswith((".yaml", ".yml")))
-    if not rules:
+    if needs_rules and all(_is_mapping_file(name) for name in rules):
         step = "the first rules of a repository are judged without --policy-ref"
         raise Refused(f"{commit.ref} has no rule file at {shown}: {step}", 3)
     yield from ((joined(name), held.files[name]) for name in rules)
+    if rules == ["."] and not _is_mapping_file(shown):  # one rule file: the mappings beside it count, too
+        beside = os.path.join(os.path.dirname(path), MAPPING_FILE)
+        yield from ((shown_path(beside), data) for data in commit.below(beside, surroundings.limits()).files.values())
+
+
+def _with_mappings(file: Path) -> list[Path]:
+    """Return a rule file, and the file with mappings beside it, if there is one."""
+    beside = file.with_name(MAPPING_FILE)
+    return [file, beside] if beside != file and beside.is_file() else [file]
 
 
 def _below(folder: Path) -> list[Path]:

@@ -1,0 +1,124 @@
+"""Mappings as data: how the files of a team's own tools are read, as `perfgate.yaml` says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from perfgate.core.runs import Location
+
+#: The name of the file with mappings, beside the rules.
+MAPPING_FILE = "perfgate.yaml"
+
+#: The kinds of files that a mapping can read.
+FileKind = Literal["json", "jsonl", "csv", "lines"]
+#: The meaning of records with equal labels: repetitions of the whole run, or more samples of one run.
+Repeats = Literal["runs", "samples"]
+
+
+@dataclass(frozen=True, slots=True)
+class EachMember:
+    """A step to every member of a list or object: `[*]`, `.*`, or `.{name}`, which keeps its key under a name."""
+
+    name: str | None = None
+
+
+#: A step of a path: a key, an index, or every member.
+PathStep = str | int | EachMember
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """The way to a value: from the record, or from the whole document if it begins with `$`."""
+
+    text: str
+    steps: tuple[PathStep, ...]
+    is_from_top: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names under which its steps keep keys."""
+        return tuple(step.name for step in self.steps if isinstance(step, EachMember) and step.name)
+
+    @property
+    def has_several(self) -> bool:
+        """Return whether it leads to a list of values, which are samples."""
+        return any(isinstance(step, EachMember) and not step.name for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldText:
+    """A text with fields of the record in braces: `{op}_time`."""
+
+    text: str
+    #: Words, and fields between them.
+    parts: tuple[str | FieldPath, ...]
+
+    @property
+    def fields(self) -> tuple[FieldPath, ...]:
+        """The fields in it."""
+        return tuple(part for part in self.parts if isinstance(part, FieldPath))
+
+
+@dataclass(frozen=True, slots=True)
+class LinePattern:
+    """Words of a line, with named fields between them: `step {step} loss {loss}`; a field without a name is skipped."""
+
+    text: str
+    #: The words before each field, and behind the last one.
+    words: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedMetric:
+    """One metric of each record."""
+
+    name: FieldText
+    #: None is the record itself.
+    value: FieldPath | None
+    #: A unit, `{field}`, `from-name` or `in-value`.
+    unit: FieldText
+    #: For rules about the metric that do not say it themselves; only for a metric with a fixed name.
+    better: Literal["lower", "higher", "neither"] | None = None
+    #: True if records may lack it.
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileMapping:
+    """How one kind of file is read."""
+
+    name: str
+    at: Location = field(compare=False)
+    kind: FileKind
+    metrics: tuple[MappedMetric, ...]
+    #: Globs of file names; empty if the content decides.
+    files: tuple[str, ...] = ()
+    #: What a file must have: keys of JSON, columns of CSV, or words of text.
+    when: tuple[FieldPath, ...] = ()
+    #: The way to the records of JSON.
+    records: FieldPath | None = None
+    delimiter: str = ","
+    patterns: tuple[LinePattern, ...] = ()
+    labels: tuple[tuple[str, FieldPath], ...] = ()
+    facts: tuple[tuple[str, FieldPath], ...] = ()
+    commit: FieldPath | None = None
+    step: FieldPath | None = None
+    repeats: Repeats = "runs"
+    #: Only records with one of these values in a field are read.
+    where: tuple[tuple[FieldPath, tuple[str, ...]], ...] = ()
+    #: Fields that neither identify a record nor are measurements.
+    ignore: frozenset[str] = frozenset()
+
+    @property
+    def title(self) -> str:
+        """The mapping and its place, for messages."""
+        return f"the mapping {self.name} ({self.at.file}:{self.at.line})"
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The labels that its metrics can have."""
+        paths = [self.records, *(metric.value for metric in self.metrics)]
+        kept = (name for path in paths if path is not None for name in path.names if name != "metric")
+        return tuple(dict.fromkeys([*(name for name, _ in self.labels), *kept]))

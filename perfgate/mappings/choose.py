@@ -1,0 +1,106 @@
+"""Which mapping reads a file, if any.
+
+A mapping that names a file with `files` reads it, whatever it contains: its author has said so, and a format that
+perfgate learns later must not change how the numbers of a repository are read. A mapping with `when` alone is asked
+only about files that no reader of perfgate knows. Two mappings that fit one file are an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from perfgate.core import Location, Problem, Run
+from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping
+from perfgate.mappings.reading import read_mapped
+from perfgate.readers import Recognition, Source, recognise
+from perfgate.readers.csv_rows import cells_of
+from perfgate.readers.detection import read_within_limits
+from perfgate.readers.json_outline import JsonOutline
+from perfgate.readers.text import InputFile, clean
+from perfgate.rules.syntax.sentence import glob_matches
+
+#: How much of a file `when` looks at.
+_HEAD = 1 << 20
+
+
+def read_with_mappings(source: Source, mappings: Sequence[FileMapping], format: str | None = None) -> tuple[Run, ...]:
+    """Return the runs of a file, read through the mapping that fits it, or else by a reader of perfgate.
+
+    Parameters
+    ----------
+    format: the name of a mapping or of a format, if the user gave one.
+    """
+    if format is not None:
+        chosen = [mapping for mapping in mappings if mapping.name == format]
+        return _read(InputFile(source), chosen[0], "--format") if chosen else recognise(source, format).read()
+    file = InputFile(source)
+    named = [mapping for mapping in mappings if _is_named(mapping, source.name) and _has(mapping, file)]
+    if named:
+        return _only(file, named)
+    recognised = recognise(file)
+    if recognised.found is None:
+        fitting = [mapping for mapping in mappings if not mapping.files and _has(mapping, recognised.file)]
+        if fitting:
+            return _only(recognised.file, fitting)
+    return _unmapped(recognised, mappings)
+
+
+def _only(file: InputFile, fitting: Sequence[FileMapping]) -> tuple[Run, ...]:
+    """Read a file through the only mapping that fits; several are an error."""
+    if len(fitting) == 1:
+        return _read(file, fitting[0], f"through {fitting[0].title}")
+    names = " and ".join(mapping.title for mapping in fitting)
+    step = "make their `files` or `when` narrower, or choose one with --format NAME"
+    problem = Problem("error", f"{len(fitting)} mappings fit this file, {names}: {step}", Location(file.name))
+    return (Run(file.name, "unknown", (), (problem,)),)
+
+
+def _read(file: InputFile, mapping: FileMapping, why: str) -> tuple[Run, ...]:
+    if not file.head():
+        problems = file.problems or [file.problem("error", "the file is empty")]
+        return (Run(file.name, mapping.name, (), tuple(problems), recognised_by=why),)
+    return read_within_limits(file, mapping.name, why, lambda one: read_mapped(one, mapping))
+
+
+def _unmapped(recognised: Recognition, mappings: Sequence[FileMapping]) -> tuple[Run, ...]:
+    """Read a file that no mapping fits; if it is of no known format, the message names the mappings."""
+    runs = recognised.read()
+    if recognised.found is not None or not runs[0].problems:
+        return runs
+    *others, last = runs[0].problems
+    names = ", ".join(mapping.name for mapping in mappings[:8])
+    told = replace(last, message=f"{last.message}; no mapping of {mappings[0].at.file} fits ({names})")
+    return (replace(runs[0], problems=(*others, told)),)
+
+
+def _is_named(mapping: FileMapping, name: str) -> bool:
+    """Return whether a glob of the mapping names a file; one with `/` is compared with the end of its path."""
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    for glob in mapping.files:
+        wanted = [part for part in glob.split("/") if part not in ("", ".")]
+        own = parts[-len(wanted) :] if wanted else ()
+        if len(own) == len(wanted) and all(map(glob_matches, wanted, own)):
+            return True
+    return False
+
+
+def _has(mapping: FileMapping, file: InputFile) -> bool:
+    """Return whether the beginning of a file has everything that `when` names."""
+    if not mapping.when:
+        return True
+    text = clean(file.head(_HEAD).decode("utf-8", "replace"))
+    if mapping.kind in ("json", "jsonl"):
+        outline = JsonOutline.of(text)
+        return all(outline.has(*_outlined(path)) for path in mapping.when)
+    words = {path.text for path in mapping.when}
+    if mapping.kind == "lines":
+        return all(word in text for word in words)
+    rows = (cells_of(line, mapping.delimiter) for line in text.split("\n")[:-1] or [text])
+    return any(words <= {cell.strip() for cell in row} for row in rows if row)
+
+
+def _outlined(path: FieldPath) -> tuple[str, ...]:
+    """Return a path as an outline has it, which is at most three keys deep."""
+    return tuple("*" if isinstance(step, EachMember | int) else step for step in path.steps)[:3]

@@ -1,0 +1,136 @@
+"""Patterns of log lines: words as they are printed, with fields in braces: `step {step} | loss {loss} | {ms} ms`.
+
+A pattern may begin and end anywhere in a line. A field is one word: letters, digits and signs without blanks, up to the
+words behind it. `{}` skips a word. One blank matches any blanks.
+
+It is not a regular expression, so that it can be read, and so that no pattern takes long: a match is found without
+going back, in one pass through the line for each place where the first words occur.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perfgate.core.file_mappings import LinePattern
+from perfgate.mappings.paths import PathError
+
+#: The longest part of a line that is searched, and how many places of the first words are tried.
+LONGEST_LINE = 1 << 16
+_MOST_STARTS = 100
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][\w-]{0,49}")
+#: The characters of a field; a comma belongs to it if a digit follows, so that 1,234 is never read as 1.
+_WORD = re.compile(r"(?:[^\s,;|()\[\]{}\"']|,(?=\d))+")
+_BLANKS = re.compile(r"[ \t]+")
+
+
+@dataclass(frozen=True, slots=True)
+class LineMatch:
+    """The fields of a line by name, and the column of each, from 1."""
+
+    fields: dict[str, str]
+    columns: dict[str, int]
+    #: Where the match ends.
+    end: int
+
+
+def parse_pattern(text: str) -> LinePattern:
+    """Return a pattern. Raises PathError."""
+    words: list[str] = []
+    names: list[str] = []
+    at = 0
+    for found in _FIELD.finditer(text):
+        name = found[1].strip()
+        if name and not _NAME.fullmatch(name):
+            raise PathError("the name of a field has letters, digits, _ and -", found.start(1), found.end(1))
+        if name and name in names:
+            raise PathError(f"the field {name!r} occurs twice", found.start(), found.end())
+        before = text[at : found.start()]
+        if names and not before:
+            raise PathError("write something between two fields: otherwise their end is unknown", *found.span())
+        words.append(before)
+        names.append(name)
+        at = found.end()
+    words.append(text[at:])
+    if brace := re.search(r"[{}]", "".join(words)):
+        raise PathError("this brace has no partner", text.find(brace[0]), text.find(brace[0]) + 1)
+    if not any(names):
+        raise PathError("a pattern has at least one field: `loss {loss}`", 0, len(text))
+    if not any(word.strip() for word in words):
+        raise PathError("a pattern needs words that only the wanted lines have", 0, len(text))
+    collapsed = [_BLANKS.sub(" ", word) for word in words]
+    return LinePattern(text, (collapsed[0].lstrip(), *collapsed[1:-1], collapsed[-1].rstrip()), tuple(names))
+
+
+def mark_of(pattern: LinePattern) -> str:
+    """Return the longest word that every line with a match contains."""
+    return max((word for part in pattern.words for word in part.split()), key=len)
+
+
+def matches(pattern: LinePattern, line: str) -> Iterator[LineMatch]:
+    """Yield each match in a line, from left to right."""
+    line = line[:LONGEST_LINE]
+    at = 0
+    for _ in range(_MOST_STARTS):
+        start = _start(pattern, line, at)
+        if start is None:
+            return
+        found = _match(pattern, line, start)
+        if found is not None:
+            yield found
+        at = found.end if found is not None else start + 1
+
+
+def _start(pattern: LinePattern, line: str, at: int) -> int | None:
+    """Return the next place where a match may begin."""
+    first = pattern.words[0].split(" ")[0]
+    if not pattern.words[0]:
+        word = _WORD.search(line, at)  # the pattern begins with a field, which begins with a word
+        return word.start() if word else None
+    place = line.find(first, at)
+    while place > 0 and _is_inside_word(line, place):
+        place = line.find(first, place + 1)
+    return place if place >= 0 else None
+
+
+def _is_inside_word(line: str, place: int) -> bool:
+    """Return whether the characters before and at a place are letters or digits of one word."""
+    return 0 < place < len(line) and all(one.isalnum() or one == "_" for one in line[place - 1 : place + 1])
+
+
+def _match(pattern: LinePattern, line: str, at: int) -> LineMatch | None:
+    fields: dict[str, str] = {}
+    columns: dict[str, int] = {}
+    place = _after(pattern.words[0], line, at)
+    for name, behind in zip(pattern.names, pattern.words[1:], strict=True):
+        if place is None or (word := _WORD.match(line, place)) is None:
+            return None
+        start, end = word.span()
+        if behind and not behind.startswith(" "):  # the field ends where the words behind it begin
+            end = line.find(behind[0], start + 1, end + 1)
+            while end >= 0 and _after(behind, line, end) is None:
+                end = line.find(behind[0], end + 1, word.end() + 1)
+            if end < 0:
+                return None
+        if name:
+            fields[name], columns[name] = line[start:end], start + 1
+        place = _after(behind, line, end)
+    if place is None or (pattern.words[-1] and _is_inside_word(line, place)):
+        return None
+    return LineMatch(fields, columns, max(place, at + 1))
+
+
+def _after(words: str, line: str, at: int) -> int | None:
+    """Return the place behind words, if they are at a place; one blank of the words matches any blanks."""
+    for number, word in enumerate(words.split(" ")):
+        if number:
+            blanks = _BLANKS.match(line, at)
+            if blanks is None and (word or at < len(line)):
+                return None
+            at = blanks.end() if blanks else at
+        if not line.startswith(word, at):
+            return None
+        at += len(word)
+    return at

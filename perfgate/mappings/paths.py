@@ -1,0 +1,152 @@
+"""Paths to values in JSON: `results[*].times`, `$.device`, `ops.{op}.ms`.
+
+    name            a key; the first one needs no dot: results.times
+    "tok/s p99.9"   a key with dots, brackets, braces or quotes: stats."p99.9"
+    [2]             an item of a list, from 0
+    [*]  .*         every item of a list, every member of an object
+    .{op}           every member, whose key is kept under the name `op`
+    $               the whole document; other paths begin at the record
+
+There is no search in all depths and no filter, so a path visits each value once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from perfgate.core.file_mappings import EachMember, FieldPath, FieldText, PathStep
+from perfgate.documents.json import Path
+
+#: The longest path, in steps.
+_MOST_STEPS = 20
+_NAME = r"[^.\[\]{}\"'*$][^.\[\]{}\"']*"
+_STEP = re.compile(
+    rf"""(?P<dot>\.)?(?:
+        \[(?:(?P<index>\d{{1,9}})|(?P<items>\*))\]
+      | (?P<any>\*)
+      | \{{(?P<kept>[A-Za-z_][\w-]{{0,49}})\}}
+      | "(?P<double>[^"]+)" | '(?P<single>[^']+)'
+      | (?P<name>{_NAME})
+    )""",
+    re.VERBOSE,
+)
+_FIELD = re.compile(r"\{([^{}]*)\}")
+
+
+class PathError(Exception):
+    """A path that cannot be read: why, and where in its text."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.message, self.start, self.end = message, start, max(end, start + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundValue:
+    """A value that a path leads to, or the place where the path ends too early."""
+
+    path: Path
+    value: Any
+    #: The keys that the path keeps, by name.
+    kept: Mapping[str, str]
+    #: The step that is missing here, in words.
+    missing: str | None = None
+
+
+def parse_path(text: str) -> FieldPath:
+    """Return a path. Raises PathError."""
+    at = start = len(text) - len(text.lstrip())
+    end = len(text.rstrip())
+    is_from_top = text.startswith("$", at)
+    at += is_from_top
+    steps: list[PathStep] = []
+    while at < end:
+        found = _STEP.match(text, at, end)
+        is_first = not steps and not is_from_top
+        if found is None or not (found["dot"] is None if is_first else found["dot"] or found[0][0] == "["):
+            raise PathError(_fault(text, at, is_first=is_first), at, end)
+        steps.append(_step(found))
+        at = found.end()
+    if at == start or len(steps) > _MOST_STEPS:
+        raise PathError("a path is empty" if at == start else f"a path has more than {_MOST_STEPS} steps", start, end)
+    return FieldPath(text.strip(), tuple(steps), is_from_top)
+
+
+def _fault(text: str, at: int, *, is_first: bool) -> str:
+    if text.startswith("..", at):
+        return "`..` is not a step: write each key on the way"
+    if text.startswith("[?", at) or text.startswith("[(", at):
+        return "filters are not steps: choose records with `where`"
+    if is_first and text[at] == ".":
+        return "a path begins with a key, or with `$` for the whole document"
+    return 'this is not a step: write a key, [0], [*], .* or .{name}; a key with dots or brackets needs quotes: "p99.9"'
+
+
+def _step(found: re.Match[str]) -> PathStep:
+    if found["index"] is not None:
+        return int(found["index"])
+    if found["items"] or found["any"]:
+        return EachMember()
+    if found["kept"]:
+        return EachMember(found["kept"])
+    return str(found["double"] or found["single"] or found["name"].rstrip())
+
+
+def parse_text(text: str, *, is_flat: bool) -> FieldText:
+    """Return a text with fields in braces. Raises PathError.
+
+    Parameters
+    ----------
+    is_flat: fields are columns or groups, whose names are taken as they are.
+    """
+    parts: list[str | FieldPath] = []
+    at = 0
+    for found in _FIELD.finditer(text):
+        parts += [text[at : found.start()]] if found.start() > at else []
+        try:
+            parts.append(column(found[1]) if is_flat else parse_path(found[1]))
+        except PathError as error:
+            raise PathError(error.message, found.start(1) + error.start, found.start(1) + error.end) from None
+        at = found.end()
+    rest = text[at:]
+    if brace := re.search(r"[{}]", rest):
+        raise PathError("this brace has no partner", at + brace.start(), at + brace.end())
+    return FieldText(text, (*parts, rest) if rest else tuple(parts))
+
+
+def column(name: str) -> FieldPath:
+    """Return the path to a column or a group of this name. Raises PathError."""
+    if not name.strip():
+        raise PathError("a name is empty", 0, len(name))
+    return FieldPath(name.strip(), (name.strip(),))
+
+
+def find(data: Any, steps: tuple[PathStep, ...], path: Path = ()) -> Iterator[FoundValue]:
+    """Yield each value that steps lead to, in order, and each place where a step is missing."""
+    yield from _find(data, steps, path, {})
+
+
+def _find(data: Any, steps: tuple[PathStep, ...], path: Path, kept: dict[str, str]) -> Iterator[FoundValue]:
+    for number, step in enumerate(steps):
+        if isinstance(step, EachMember):
+            members = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else None
+            if members is None:
+                yield FoundValue(path, None, kept, "a list or an object")
+                return
+            for key, member in members:
+                own = {**kept, step.name: str(key)} if step.name else kept
+                yield from _find(member, steps[number + 1 :], (*path, key), own)
+            return
+        has = (
+            0 <= step < len(data)
+            if isinstance(step, int) and isinstance(data, list)
+            else isinstance(data, dict) and step in data
+        )
+        if not has:
+            yield FoundValue(path, None, kept, f"item {step}" if isinstance(step, int) else repr(step))
+            return
+        data, path = data[step], (*path, step)
+    yield FoundValue(path, data, kept)

@@ -1,0 +1,189 @@
+"""The records of a data file: objects of JSON, rows of CSV, lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from perfgate.core import Location
+from perfgate.core.file_mappings import FieldPath, FileMapping
+from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.mappings.line_patterns import mark_of, matches
+from perfgate.mappings.paths import FoundValue, find
+from perfgate.readers.builder import JsonSource, Place, RunBuilder
+from perfgate.readers.csv_rows import cells_of, csv_rows
+from perfgate.readers.text import InputFile
+
+#: How many names a message lists.
+_NAMES_SHOWN = 8
+
+
+@dataclass(slots=True)
+class Record:
+    """One record, and where its parts are."""
+
+    data: Any
+    #: The whole document; for rows and lines the record itself.
+    top: Any
+    #: The way from the top to the record.
+    path: Path
+    #: The keys that the path to the record keeps.
+    kept: Mapping[str, str]
+    #: Returns the place of a value by its path from the top.
+    place: Callable[[Path], Place]
+    json: JsonSource | None = None
+    #: The fields that this kind of record can have; None if each record may have others.
+    fields: frozenset[str] | None = None
+
+    def find(self, path: FieldPath | None) -> list[FoundValue]:
+        """Return each value that a path leads to; None is the record itself."""
+        if path is None:
+            return [FoundValue(self.path, self.data, {})]
+        if path.is_from_top:
+            return list(find(self.top, path.steps))
+        if len(path.steps) == 1 and path.steps[0] in self.kept:
+            return [FoundValue(self.path, self.kept[str(path.steps[0])], {})]
+        return list(find(self.data, path.steps, self.path))
+
+
+@dataclass(slots=True)
+class FileRecords:
+    """The records of one file, and what is wrong with the file itself."""
+
+    file: InputFile
+    mapping: FileMapping
+    #: Gets the problems that belong to no record.
+    whole: RunBuilder
+    #: True if the file could be read so far that missing records are its own fault.
+    readable: bool = field(default=True)
+
+    def read(self) -> Iterator[Record]:
+        """Yield the records in the order of the file."""
+        read = {"json": self._json, "jsonl": self._json_lines, "csv": self._rows, "lines": self._lines}
+        return read[self.mapping.kind]()
+
+    def _json(self) -> Iterator[Record]:
+        text = self.file.whole()
+        if text is None:
+            self.readable = False
+            return
+        yield from self._of_document(load_json(text.removeprefix("\ufeff"), self.file.name, self.file.limits), 1)
+
+    def _json_lines(self) -> Iterator[Record]:
+        for number, line, _, ended in self.file.lines():
+            if line.strip():
+                loaded = load_json(line, self.file.name, self.file.limits)
+                if loaded.data is None and loaded.faults and not ended:
+                    self.whole.say("warning", "the last record is cut off; left out", number)
+                else:
+                    yield from self._of_document(loaded, number)
+
+    def _of_document(self, loaded: JsonDocument, line: int) -> Iterator[Record]:
+        json = JsonSource(loaded, line)
+        self.whole.json = json
+        self.whole.report_json_faults()
+        if loaded.faults and loaded.data is None:
+            self.readable = False
+            return
+        records = self.mapping.records
+        steps = records.steps if records else ()
+        for one in find(loaded.data, steps):
+            if one.missing:
+                here = _names(loaded.data, one.path)
+                message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
+                self.whole.say("error", message, one.path)
+            else:
+                yield Record(one.value, loaded.data, one.path, one.kept, lambda path: path, json)
+        json.report_waiting()
+
+    def _rows(self) -> Iterator[Record]:
+        needed = {path.text for path in _paths(self.mapping)}
+        delimiter = self.mapping.delimiter
+        seen: list[str] = []
+        header: list[str] = []
+
+        def is_header(cells: list[str]) -> bool:
+            if header or not needed <= {*cells}:
+                seen.extend(() if seen or len(cells) < 2 else cells)
+                return False
+            header.extend(cells)
+            return True
+
+        twice: set[str] = set()
+        fields = frozenset[str]()
+        for number, row in csv_rows(self.whole, delimiter, is_header):
+            fields = fields or frozenset(header)
+            if len(header) > len(fields) and not twice:
+                twice = {name for name in header if header.count(name) > 1}
+                self.whole.say("error", f"the column {sorted(twice)[0]!r} occurs twice in the header", number)
+            yield Record(row, row, (), {}, _cell_place(self.file.name, number, row, delimiter), fields=fields)
+        if not header:
+            missing = sorted(needed - {*seen})
+            near = get_close_matches(missing[0], seen, n=1) if missing else []
+            hint = f"did you mean {near[0]!r}?" if near else f"the first row has {_listed(seen)}"
+            what = ", ".join(map(repr, missing or sorted(needed)))
+            self.whole.say("error", f"{self.mapping.title}: no line has the columns {what}; {hint}")
+            self.readable = False
+
+    def _lines(self) -> Iterator[Record]:
+        patterns = self.mapping.patterns
+        fields = frozenset(name for pattern in patterns for name in pattern.names)
+        for number, line, _, ended in self.file.lines([mark_of(pattern) for pattern in patterns]):
+            for pattern in patterns:
+                for found in matches(pattern, line):
+                    if found.end >= len(line) and not ended:
+                        self.whole.say("warning", "the last record is cut off; left out", number)
+                    else:
+                        place = _field_place(self.file.name, number, found.columns)
+                        yield Record(found.fields, found.fields, (), {}, place, fields=fields)
+
+
+def _paths(mapping: FileMapping) -> Iterator[FieldPath]:
+    """Yield the fields that every row must have."""
+    for metric in mapping.metrics:
+        yield from metric.name.fields
+        yield from metric.unit.fields
+        if metric.value and not metric.is_optional:
+            yield metric.value
+    yield from (path for path in (mapping.step, mapping.commit) if path)
+    yield from (path for _, path in (*mapping.labels, *mapping.facts))
+    yield from (path for path, _ in mapping.where)
+
+
+def _columns(row: Mapping[str, str], delimiter: str) -> dict[str, int]:
+    """Return the column in its line where each cell begins; empty if cells may have been in quotes."""
+    columns: dict[str, int] = {}
+    at = 1
+    for name, cell in row.items():
+        if delimiter in cell or '"' in cell or cells_of(cell, delimiter) != [cell]:
+            return {}
+        columns[name] = at
+        at += len(cell) + 1
+    return columns
+
+
+def _field_place(name: str, line: int, columns: Mapping[str, int]) -> Callable[[Path], Place]:
+    return lambda path: Location(name, line, columns.get(str(path[0])) if path else None)
+
+
+def _cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str) -> Callable[[Path], Place]:
+    def place(path: Path) -> Place:
+        return _field_place(name, line, _columns(row, delimiter))(path)
+
+    return place
+
+
+def _names(data: Any, path: Path) -> str:
+    """Return which names there are at a path, in words."""
+    for part in path:
+        data = data[part]
+    if isinstance(data, dict):
+        return f"the names here are {_listed([*data])}" if data else "this object is empty"
+    return f"here is a list of {len(data)}" if isinstance(data, list) else "here is a single value"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(name[:60] for name in names[:_NAMES_SHOWN])
+    return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "") or "no names"

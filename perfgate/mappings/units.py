@@ -1,0 +1,68 @@
+"""Units in mappings: as they are written there, at the end of a name, and behind a number."""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core.units import NUMBER
+from perfgate.readers.printed_units import Known, unit_of_name, unit_of_text
+
+#: Words of `unit:` that are not units: the name tells it, each value tells it, there is none.
+FROM_NAME, IN_VALUE, NO_UNIT = "from-name", "in-value", "none"
+
+_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{1,20})[)\]]\s*")
+_QUANTITY = re.compile(rf"\s*({NUMBER.pattern})\s*(?![\d.])(\S.*?)\s*")
+#: Ends of names and their units. `gbps` is missing because it may be bits, and `min` because it may be a minimum.
+_ENDINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(rf"(?:.*[_. /-])?(?:{pattern})", re.IGNORECASE), unit)
+    for pattern, unit in (
+        (r"ms|msecs?|millis|milliseconds?", "ms"),
+        (r"us|usecs?|µs|micros|microseconds?", "us"),
+        (r"ns|nsecs?|nanos|nanoseconds?", "ns"),
+        (r"minutes?", "min"),
+        (r"hours?", "h"),
+        (r"(?:tok|tokens?|toks)(?:_per_|_?/|_p)s(?:ec(?:ond)?)?|tps|tokens?_s", "tokens/s"),
+        (r"(?:\w{1,30}_per_|\w{0,30}/)s(?:ec(?:ond)?)?|fps|qps|rps|ips|hz", "/s"),
+        (r"tflops?(?:_per_s(?:ec(?:ond)?)?|/s)?", "TFLOP/s"),
+        (r"gflops?(?:_per_s(?:ec(?:ond)?)?|/s)?", "GFLOP/s"),
+        (r"gb(?:_per_|_?/)s(?:ec)?", "GB/s"),
+        (r"mb(?:_per_|_?/)s(?:ec)?", "MB/s"),
+        (r"gib(?:_per_|_?/)s(?:ec)?", "GiB/s"),
+        (r"bytes?", "B"),
+        (r"kb", "KB"),
+        (r"mb", "MB"),
+        (r"gb", "GB"),
+        (r"mib", "MiB"),
+        (r"gib", "GiB"),
+        (r"percent|percentage|pct", "%"),
+        (r"watts?|power_w", "W"),
+        (r"joules?", "J"),
+        (r"s|secs?|seconds?|runtime", "s"),
+    )
+)
+
+
+def unit_of(text: str) -> Known | None:
+    """Return the base unit of a written unit, and how many of it are one base unit; None for an unknown one."""
+    return ("1", 1.0) if text in (NO_UNIT, "1") else unit_of_text(text)
+
+
+def written_unit(name: str) -> str | None:
+    """Return the unit that the end of a name tells, as a mapping writes it; None if it tells none."""
+    if (found := _IN_BRACKETS.fullmatch(name)) and unit_of_text(found[1].strip()):
+        return found[1].strip()
+    return next((unit for pattern, unit in _ENDINGS if pattern.fullmatch(name.strip())), None)
+
+
+def unit_in_name(name: str) -> Known:
+    """Return the unit that the end of a name tells, or none."""
+    written = written_unit(name)
+    found = unit_of(written) if written else None
+    return found or unit_of_name(name)
+
+
+def split_value(text: str) -> tuple[str, Known] | None:
+    """Return the number and the unit of a value such as `12.3 ms`; None if it is not such a value."""
+    found = _QUANTITY.fullmatch(text)
+    unit = unit_of_text(found[2]) if found else None
+    return (found[1], unit) if found and unit else None

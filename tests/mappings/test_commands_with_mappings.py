@@ -1,0 +1,124 @@
+"""Each command that reads runs uses the mappings of the rule folder; a pull request cannot change them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done, write_rules
+
+Command = Callable[..., Done]
+MAPPING = "mappings:\n  - files: 'bench*.json'\n    json: $.{metric}\n    unit: ms\n"
+
+
+def write_bench(folder: Path, *forwards: float) -> list[str]:
+    """Result files of a tool of the team, each with one time in ms."""
+    for number, forward in enumerate(forwards):
+        (folder / f"bench{number}.json").write_text(json.dumps({"forward": forward, "backward": 2 * forward}))
+    return [f"bench{number}.json" for number in range(len(forwards))]
+
+
+def write_mapping(folder: Path, text: str = MAPPING) -> None:
+    (folder / "rules").mkdir(exist_ok=True)
+    (folder / "rules/perfgate.yaml").write_text(text)
+
+
+def test_check_judges_a_mapped_file(folder: Path, perfgate: Command) -> None:
+    write_rules(folder, "forward under 15 ms", "backward under 20 ms")
+    write_mapping(folder)
+    done = perfgate("check", *write_bench(folder, 12.5))
+    assert (done.code, "forward" in done.out, "25 ms" in done.out) == (1, True, True), done.said
+
+
+def test_inspect_needs_no_rules(folder: Path, perfgate: Command) -> None:
+    write_mapping(folder)
+    done = perfgate("inspect", *write_bench(folder, 12.5))
+    assert done.code == 0
+    assert done.out.startswith("bench0.json: bench, through the mapping bench (rules/perfgate.yaml:2)\n")
+
+
+def test_a_mapping_beside_a_rule_file_that_is_named(folder: Path, perfgate: Command) -> None:
+    rules = write_rules(folder, "forward under 15 ms", name="perf/a.yaml")
+    (folder / "perf/perfgate.yaml").write_text(MAPPING)
+    assert perfgate("check", *write_bench(folder, 12.5), "--rules", rules).code == 0
+
+
+def test_compare_uses_mappings_and_their_labels(folder: Path, perfgate: Command) -> None:
+    write_mapping(folder, "mappings: [{files: '*.json', json: $, metrics: {t: ms}, labels: [seed_model]}]\n")
+    for name, model in (("a", "llama"), ("b", "llama"), ("c", "qwen")):
+        (folder / f"{name}.json").write_text(json.dumps({"t": 12.5 + (name == "b"), "seed_model": model}))
+    assert "+8.0%" in perfgate("compare", "a.json", "--new", "b.json").out
+    other = perfgate("compare", "a.json", "--new", "c.json")
+    assert other.code == 3
+    assert "seed_model is llama in the base and qwen in the new runs" in " ".join(other.said.split())
+
+
+def test_approve_stores_mapped_runs_and_init_proposes_rules_for_them(folder: Path, perfgate: Command) -> None:
+    write_mapping(folder)
+    files = write_bench(folder, *(12.5 + 0.01 * (number % 3) + number / 1e4 for number in range(11)))
+    made = perfgate("init", *files)
+    assert (made.code, (folder / "rules/training.yaml").exists()) == (0, True), made.said
+    assert perfgate("check", *files[:3]).code == 0
+    assert perfgate("history", "add", files[0]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mappings: [{files: a.json, json: $, metrics: {x: furlong}}]\n", "'furlong' is not a unit"),
+        ("mappings:\n- {fils: a.json}\n", "did you mean 'files'?"),
+        ("", "the file is empty"),
+        ("mappings: *x\n", "rules/perfgate.yaml:1:11"),
+    ],
+)
+@pytest.mark.parametrize("words", [("check", "bench0.json"), ("inspect", "bench0.json"), ("rules", "check")])
+def test_a_mistake_in_a_mapping_is_an_error_with_its_place(
+    folder: Path, perfgate: Command, words: tuple[str, ...], text: str, said: str
+) -> None:
+    write_rules(folder, "forward under 15 ms")
+    write_mapping(folder, text)
+    write_bench(folder, 12.5)
+    done = perfgate(*words)
+    assert (done.code, said in done.said, "rules/perfgate.yaml:" in done.said) == (2, True, True), done.said
+
+
+def test_rules_check_counts_mappings(folder: Path, perfgate: Command) -> None:
+    write_rules(folder, "forward under 15 ms")
+    write_mapping(folder)
+    assert perfgate("rules", "check").out == "rules/rules.yaml: 1 rule\nrules/perfgate.yaml: 1 mapping\n"
+
+
+def test_a_rule_takes_the_better_direction_of_a_mapping(folder: Path, perfgate: Command) -> None:
+    write_mapping(
+        folder, "mappings: [{files: '*.json', json: $, metric: score, value: s, unit: none, better: higher}]\n"
+    )
+    write_rules(folder, "score within 5% of baseline", head="suite: scores\n")
+    for number in range(10):
+        (folder / f"{number}.json").write_text(json.dumps({"s": 100 + number % 2 / 10 + number / 1000}))
+    assert perfgate("baseline", "approve", *(f"{n}.json" for n in range(10)), "--reason", "first").code == 0
+    (folder / "new.json").write_text('{"s": 50}')
+    done = perfgate("check", "new.json")
+    assert (done.code, "-50" in done.out.replace("\u2212", "-")) == (1, True), done.said
+
+
+def git(*words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
+
+
+def test_a_pull_request_cannot_change_how_its_numbers_are_read(folder: Path, perfgate: Command) -> None:
+    write_rules(folder, "forward under 15 ms")
+    write_mapping(folder)
+    files = write_bench(folder, 20.0)
+    git("init", "-q", "-b", "main")
+    git("add", "rules")
+    git("commit", "-qm", "rules")
+    write_mapping(folder, MAPPING.replace("unit: ms", "unit: us"))
+    assert perfgate("check", *files).code == 0
+    done = perfgate("check", *files, "--policy-ref", "refs/heads/main")
+    assert done.code == 1
+    assert "changes how files are read: the mapping bench" in done.said
+    alone = perfgate("check", *files, "--policy-ref", "refs/heads/main", "--rules", "rules/rules.yaml")
+    assert alone.code == 1
