@@ -7,14 +7,19 @@ time leave two heads, as two branches do; a later approval replaces both.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice, repeat
 from typing import Any
 
-from perfgate.baselines.places import check_path
+from perfgate.baselines.places import FileOrError, UnsafeName, check_path
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 
 _INSTALL = "buckets need fsspec and the package of their kind: pip install fsspec s3fs (or gcsfs)"
+
+#: The number of objects that are asked for together.
+_AT_ONCE = 64
 
 
 class BucketStore:
@@ -31,31 +36,60 @@ class BucketStore:
         if hasattr(self._files, "auto_mkdir"):  # of `file://`; object stores have no folders
             self._files.auto_mkdir = True
         self.shown = url.rstrip("/")
+        #: The sizes of the objects that were listed.
+        self._sizes: dict[str, int | None] = {}
         self.limits = limits
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
         """Return every object below a folder, sorted; a store that does not answer is a problem."""
         top = "/".join([self._root, *(check_path(folder) if folder else ())])
         try:
-            found = self._files.find(top)
+            found = self._files.find(top, detail=True)
         except FileNotFoundError:
             return [], []
         except Exception as error:  # each kind of bucket has its own exceptions
             return [], [Problem("error", f"cannot be read: {error}", self.location(folder))]
-        relative = sorted(path[len(self._root) :].lstrip("/") for path in found)
+        sizes = {path[len(self._root) :].lstrip("/"): about.get("size") for path, about in found.items()}
+        self._sizes |= sizes
+        relative = sorted(sizes)
         return [path for path in relative if not any(part.startswith(".") for part in path.split("/"))], []
 
     def read(self, path: str) -> bytes:
         """Return the bytes of an object. Raises OSError."""
-        key = self._key(path)
+        ((_, data),) = self.read_many([path])
+        if isinstance(data, bytes):
+            return data
+        raise data
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[FileOrError]:
+        """Yield each path with the bytes of its object, or with the reason why they cannot be read.
+
+        The objects are asked for many at a time, because each answer takes some milliseconds.
+        """
+        waiting = iter(paths)
+        while batch := list(islice(waiting, _AT_ONCE)):
+            refused = {path: error for path in batch if (error := self._refusal(path)) is not None}
+            asked = [path for path in batch if path not in refused]
+            keys, sizes = [self._key(path) for path in asked], [self._sizes.get(path) or None for path in asked]
+            starts = [None if size is None else 0 for size in sizes]  # without them, s3fs asks for each size first
+            try:
+                found = iter(self._files.cat_ranges(keys, starts, sizes, on_error="return") if keys else ())
+            except Exception as error:  # each kind of bucket has its own exceptions
+                found = repeat(error)
+            for path in batch:
+                data = refused[path] if path in refused else next(found)
+                yield path, bytes(data) if isinstance(data, bytes | bytearray) else _as_os_error(data)
+
+    def _refusal(self, path: str) -> OSError | UnsafeName | None:
+        """Return why an object is not asked for, or None; its size is known if it was listed."""
         try:
-            if self._files.size(key) > self.limits.baseline_bytes:
-                raise OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
-            return bytes(self._files.cat_file(key))
-        except OSError:
-            raise
+            key = self._key(path)
+            size = self._sizes.get(path)
+            if (self._files.size(key) if size is None else size) > self.limits.baseline_bytes:
+                return OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
         except Exception as error:
-            raise OSError(0, str(error)) from None
+            return _as_os_error(error)
+        return None
 
     def location(self, path: str) -> Location:
         """Return an object as messages name it."""
@@ -83,3 +117,7 @@ class BucketStore:
 
     def _key(self, path: str) -> str:
         return "/".join([self._root, *check_path(path)])
+
+
+def _as_os_error(error: Exception) -> OSError | UnsafeName:
+    return error if isinstance(error, OSError | UnsafeName) else OSError(0, str(error))

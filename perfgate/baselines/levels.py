@@ -6,12 +6,12 @@ heads, until an approval replaces both. Runs of replaced levels are not compared
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from perfgate.baselines.files import BaselineFile, StoredLevel
+from perfgate.baselines.files import BaselineFile, RunHead, StoredLevel
 from perfgate.core import Run
 
 #: The largest number of runs of a level that are compared with, and kept.
@@ -22,19 +22,33 @@ ANCHOR_RUNS = 5
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A baseline file and the path it was read from, `SUITE/ENVIRONMENT/LEVEL/RUN.json`."""
+    """A stored run by its path, `SUITE/ENVIRONMENT/LEVEL/RUN.json`. Its numbers are read when they are needed."""
 
     path: str
-    file: BaselineFile
+    head: RunHead
+    names: frozenset[str]
+    #: Equal for runs with the same samples.
+    samples: bytes = field(repr=False)
+    _read: Callable[[], BaselineFile] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, path: str, file: BaselineFile) -> StoredRun:
+        """Return a run whose file was read whole."""
+        return cls(path, file, frozenset(file.metrics()), msgspec.json.encode(file.series), lambda: file)
+
+    @property
+    def file(self) -> BaselineFile:
+        """The whole file. Raises Refused if it cannot be read any more."""
+        return self._read()
 
     @property
     def age(self) -> tuple[str, str]:
         """A sort key, from the oldest to the newest."""
-        return (self.file.time, self.path)
+        return (self.head.time, self.path)
 
-    def metrics(self) -> set[str]:
+    def metrics(self) -> frozenset[str]:
         """Return the names of the metrics that the run has."""
-        return self.file.metrics()
+        return self.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +79,12 @@ class History:
         """Group runs by level, oldest first."""
         levels: dict[str, list[StoredRun]] = {}
         for run in sorted(runs, key=lambda run: run.age):
-            levels.setdefault(run.file.level.name, []).append(run)
+            levels.setdefault(run.head.level.name, []).append(run)
         return cls({name: tuple(found) for name, found in levels.items()})
 
     def level(self, name: str) -> StoredLevel:
         """Return the record of a level, which is the same in all its runs."""
-        return self.levels[name][0].file.level
+        return self.levels[name][0].head.level
 
     def heads(self) -> list[str]:
         """Return the levels that no other level replaces: one, or more if the history has forked."""
@@ -183,11 +197,11 @@ def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str
     seen: dict[tuple[str, bytes], str] = {}
     found: list[tuple[str, str]] = []
     for run in runs:
-        level = run.file.level
-        content = (level.name, msgspec.json.encode((run.file.sources, run.file.series)))
+        level = run.head.level
+        content = (level.name, msgspec.json.encode(run.head.sources) + run.samples)
         first = levels.setdefault(level.name, level)
-        if run.file.suite != suite or run.path.split("/")[-2] != level.name:
-            found.append((run.path, f"was moved: it belongs to {run.file.suite}/.../{level.name}"))
+        if run.head.suite != suite or run.path.split("/")[-2] != level.name:
+            found.append((run.path, f"was moved: it belongs to {run.head.suite}/.../{level.name}"))
         if first != level:
             found.append((run.path, f"describes level {level.name} differently from its other runs"))
         if content in seen:

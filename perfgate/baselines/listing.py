@@ -166,7 +166,7 @@ def _means(runs: Iterable[ComparedRun], values_of: ValuesOf) -> dict[Key, float]
 
 
 def _level(place: str, runs: Sequence[StoredRun]) -> LevelSummary:
-    level, first, last = runs[0].file.level, runs[0].file.time, runs[-1].file.time
+    level, first, last = runs[0].head.level, runs[0].head.time, runs[-1].head.time
     adopts = tuple(level.adopts)
     return LevelSummary(place, len(runs), first, last, level.by, level.reason, level.pr, level.anchor, adopts)
 
@@ -200,11 +200,11 @@ def _folders(paths: Iterable[str]) -> list[str]:
 
 
 def _of_environment(store: Store, place: str, runs: list[StoredRun]) -> list[Problem]:
-    first = environment_name(runs[0].file.identity)
+    first = environment_name(runs[0].head.identity)
     problems = [
         Problem("error", f"is of another environment than its folder: it belongs to {name}", store.location(run.path))
         for run in runs
-        if (name := environment_name(run.file.identity)) != first
+        if (name := environment_name(run.head.identity)) != first
     ]
     heads = History.of(runs).heads()
     if len(heads) > 1:

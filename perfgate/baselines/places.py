@@ -17,7 +17,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from perfgate.core import Fact, fact_text
 
@@ -34,6 +34,10 @@ Identity = Mapping[str, Fact | None]
 
 class UnsafeName(ValueError):
     """A name that could lead out of the folder."""
+
+
+#: A path in a store, and the bytes of the file or the reason why they cannot be read.
+FileOrError: TypeAlias = tuple[str, bytes | OSError | UnsafeName]
 
 
 def check_path(path: str) -> Iterator[str]:

@@ -5,10 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
-from perfgate.baselines.files import ALLOWANCE, PRIOR, STORED_RUN, AllowanceFile, PriorFile
+import msgspec
+
+from perfgate.baselines.files import (
+    ALLOWANCE,
+    PRIOR,
+    STORED_RUN,
+    AllowanceFile,
+    BaselineFile,
+    PriorFile,
+    RunHead,
+    RunOutline,
+)
 from perfgate.baselines.levels import History, StoredRun, contradictions
+from perfgate.baselines.listed import ListedStore
 from perfgate.baselines.places import (
     ALLOWANCES,
     Identity,
@@ -18,13 +30,17 @@ from perfgate.baselines.places import (
     kind_of,
     pairing_of,
 )
-from perfgate.baselines.stores import Store, read_files
+from perfgate.baselines.stores import Store, each_file, read_files
 from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
 from perfgate.core.wording import synonyms
 from perfgate.judge.derived import component_names, read_by
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
 from perfgate.stats.history import FEWEST_RUNS
+from perfgate.workspace.options import Refused
+
+#: The bytes of stored runs that are kept in memory, in case their numbers are needed; others are read again.
+_KEPT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,7 @@ def load_baseline(
     head: the measured commit, whose allowances are loaded, too.
     """
     suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
+    store = ListedStore.of(store, suite)
     environment, nearest, problems = find_environment(store, suite, identity)
     stored, wrong, sha256 = read_stored_runs(store, suite, environment)
     priors, unread, priors_sha256 = read_priors(store, suite, environment)
@@ -95,7 +112,7 @@ def _misplaced(
     found = [
         Problem("error", f"is of another environment: {'; '.join(other)}", store.location(path))
         for path, known in (
-            *((run.path, run.file.identity) for run in stored),
+            *((run.path, run.head.identity) for run in stored),
             *((path, prior.identity) for path, prior in priors.items()),
         )
         if (other := differences(known, identity))
@@ -103,25 +120,52 @@ def _misplaced(
     return found + [
         Problem("error", f"is a trace read with --trace-mode {mode}: use it here, too", store.location(run.path))
         for run in stored
-        if (mode := run.file.context.get("trace_mode")) and facts.get("trace_mode", mode) != mode
+        if (mode := run.head.context.get("trace_mode")) and facts.get("trace_mode", mode) != mode
     ]
 
 
 def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
     """Read every stored run of an environment; returns the runs, the problems of others, and a hash of all bytes."""
     paths, problems = store.paths(f"{suite}/{environment}")
-    files, unread = read_files(store, paths, "run")
-    problems += unread
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
-    for path, data in files:
+    kept = 0
+    for path, data in each_file(store, paths, "run", problems):
         digest.update(f"{path}\0{len(data)}\0".encode() + data)
-        file, wrong = STORED_RUN.decode(str(store.location(path)), data)
-        problems += wrong
-        if file is not None:
-            stored.append(StoredRun(path, file))
+        outline = STORED_RUN.outline(data, RunOutline)
+        if outline is None:
+            file, wrong = STORED_RUN.decode(str(store.location(path)), data)
+            problems += wrong
+            stored += [] if file is None else [StoredRun.of(path, file)]
+            continue
+        kept += len(data)
+        read = partial(_whole, store, path, data if kept <= _KEPT_BYTES else hashlib.sha256(data).digest())
+        head = msgspec.convert(outline, RunHead, from_attributes=True)
+        stored.append(StoredRun(path, head, frozenset(outline.metrics()), _samples(data), cache(read)))
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
+
+
+def _samples(data: bytes) -> bytes:
+    """Return a hash of the series of a stored run, from its bytes."""
+    begin = data.find(b'"series": [')
+    return hashlib.sha256(memoryview(data)[begin : data.find(b"  ]", begin)]).digest()
+
+
+def _whole(store: Store, path: str, known: bytes) -> BaselineFile:
+    """Return a whole stored run from its bytes, or from the store if `known` is only their hash. Raises Refused."""
+    at, data = store.location(path), known
+    if len(known) == hashlib.sha256().digest_size:
+        try:
+            data = store.read(path)
+        except OSError as error:
+            raise Refused(f"{at}: cannot be read any more: {error.strerror or error}", 3) from None
+        if hashlib.sha256(data).digest() != known:
+            raise Refused(f"{at}: was changed while it was read: run the command again", 3)
+    file, wrong = STORED_RUN.decode(str(at), data)
+    if file is None:
+        raise Refused(str(wrong[0]), 3)
+    return file
 
 
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:
@@ -179,7 +223,7 @@ def find_environment(store: Store, suite: str, identity: Identity) -> tuple[str,
         stored, _, _ = read_stored_runs(store, suite, other)
         if not stored:
             continue
-        differing = differences(stored[-1].file.identity, identity)
+        differing = differences(stored[-1].head.identity, identity)
         if not differing:
             return other, None, problems
         if nearest is None or len(differing) < len(nearest[0]):

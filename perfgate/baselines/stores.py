@@ -6,15 +6,16 @@ A store knows files, not their content. Paths are relative to its root, with `/`
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from perfgate.baselines.places import HISTORY, UnsafeName, check_path, kind_of
+from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
@@ -23,6 +24,14 @@ from perfgate.workspace.rule_source import CommitFiles, PolicySource
 
 if sys.platform != "win32":
     import fcntl
+
+
+_NOT_REGULAR = "it is a link or not a regular file, and links are not followed"
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe without a writer is opened, too, and refused afterwards."""
+    return os.open(path, flags if sys.platform == "win32" else flags | os.O_NONBLOCK)
 
 
 class Store(Protocol):
@@ -36,7 +45,10 @@ class Store(Protocol):
         """Return every file below a folder, sorted, and a problem for each link or unreadable folder."""
 
     def read(self, path: str) -> bytes:
-        """Return the bytes of a file. Raises OSError."""
+        """Return the bytes of a file. Raises OSError and UnsafeName."""
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[FileOrError]:
+        """Yield each path with the bytes of its file, or with the reason why they cannot be read."""
 
     def location(self, path: str) -> Location:
         """Return a stored file as messages name it."""
@@ -105,14 +117,20 @@ class DirectoryStore:
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a regular file that is not larger than a baseline may be. Raises OSError."""
-        file = self.root.joinpath(*check_path(path))
-        if not file.exists() and not file.is_symlink():
-            raise FileNotFoundError(2, "no such file")
-        if file.is_symlink() or not file.is_file():
-            raise OSError(0, "it is a link or not a regular file, and links are not followed")
-        if file.stat().st_size > self.limits.baseline_bytes:
-            raise OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
-        return file.read_bytes()
+        file = os.path.join(self.root, *check_path(path))
+        if os.path.islink(file):
+            raise OSError(0, _NOT_REGULAR)
+        with open(file, "rb", opener=_without_waiting) as opened:
+            found = os.fstat(opened.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(0, _NOT_REGULAR)
+            if found.st_size > self.limits.baseline_bytes:
+                raise OSError(0, self.limits.beyond("baseline_bytes", "it is larger"))
+            return opened.read()
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[FileOrError]:
+        """Yield each path with the bytes of its file, or with the reason why they cannot be read."""
+        return one_by_one(self.read, paths)
 
     def location(self, path: str) -> Location:
         """Return a stored file as messages name it."""
@@ -181,6 +199,10 @@ class CommitStore:
             raise FileNotFoundError(2, "no such file")
         return self.held.files[path]
 
+    def read_many(self, paths: Iterable[str]) -> Iterator[FileOrError]:
+        """Yield each path with the bytes of its file, or with the reason why they cannot be read."""
+        return one_by_one(self.read, paths)
+
     def location(self, path: str) -> Location:
         """Return a stored file as messages name it."""
         return Location(f"{self.shown}/{path}")
@@ -242,12 +264,24 @@ def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = 
 
 def read_files(store: Store, paths: Iterable[str], kind: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:
     """Read the files of a kind; returns each with its path, and a problem for each that cannot be read."""
-    found: list[tuple[str, bytes]] = []
     problems: list[Problem] = []
-    for path in (path for path in paths if kind_of(path) == kind):
+    return list(each_file(store, paths, kind, problems)), problems
+
+
+def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
+    """Yield each file of a kind with its path, and add a problem for each that cannot be read."""
+    for path, data in store.read_many(path for path in paths if kind_of(path) == kind):
+        if isinstance(data, bytes):
+            yield path, data
+            continue
+        why = (data.strerror if isinstance(data, OSError) else None) or data
+        problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
+
+
+def one_by_one(read: Callable[[str], bytes], paths: Iterable[str]) -> Iterator[FileOrError]:
+    """Yield what `read` returns or raises for each path."""
+    for path in paths:
         try:
-            found.append((path, store.read(path)))
+            yield path, read(path)
         except (OSError, UnsafeName) as error:
-            why = (error.strerror if isinstance(error, OSError) else None) or error
-            problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
-    return found, problems
+            yield path, error

@@ -93,9 +93,9 @@ def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _
     if len(held) < FEWEST_RUNS:
         raise Refused(f"{plural(len(held), 'run')} stored, but {FEWEST_RUNS} are needed", 3)
     runs = tuple(run.file.run(run.path) for _, run in held)
-    sources = {source.sha256: source for _, run in held for source in run.file.sources}
+    sources = {source.sha256: source for _, run in held for source in run.head.sources}
     case = Case(ruleset, runs, Baseline(), surroundings.today())
-    identity = held[-1][1].file.identity
+    identity = held[-1][1].head.identity
     return _Measured(case, environment, identity, list(sources.values()), [level for level, _ in held])
 
 

@@ -60,8 +60,8 @@ def levels(loaded: LoadedBaseline) -> tuple[LevelDetails, ...]:
     place = loaded.baseline.place or ""
     found = []
     for name, runs in list(loaded.history.levels.items())[-MOST_PAST:]:
-        level, paths = runs[0].file.level, tuple(run.path for run in runs)
+        level, paths = runs[0].head.level, tuple(run.path for run in runs)
         current = place.rpartition("/")[2] == name
-        date = runs[0].file.time[:10]
+        date = runs[0].head.time[:10]
         found.append(LevelDetails(name, level.by, level.reason, date, paths, level.pr, level.anchor, current))
     return tuple(found)

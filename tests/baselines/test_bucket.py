@@ -135,3 +135,24 @@ def test_an_unknown_kind_of_bucket_is_said(perfgate: Command, folder: Path) -> N
     write_rules(folder, "forward within 5% of baseline")
     done: Any = perfgate("check", write_run(folder / "run.json"), "--baselines", "ftpx://host/x")
     assert (done.code, "ftpx" in done.err) == (2, True)
+
+
+def test_a_check_lists_once_and_reads_each_run_once(
+    bucket: str, perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import s3fs
+
+    write_rules(folder, "forward within 5% of baseline")
+    at = ["--baselines", bucket]
+    runs = [write_run(folder / f"{seed}.json", seed=seed) for seed in range(4)]
+    assert perfgate("baseline", "approve", *runs[:3], "--reason", "first", *at).code == 0
+    asked: list[str] = []
+    send = s3fs.S3FileSystem._call_s3
+
+    async def noted(self: Any, method: str, *words: Any, **options: Any) -> Any:
+        asked.append(method)
+        return await send(self, method, *words, **options)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", noted)
+    assert perfgate("check", runs[3], *at).code == 0
+    assert asked == ["list_objects_v2", *["get_object"] * 3]

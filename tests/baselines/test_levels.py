@@ -19,7 +19,7 @@ def stored(number: int, adopts: str, *, anchor: bool, metrics: str) -> StoredRun
     )
     rows = [StoredSeries(name, "s", "value", values=[1.0]) for name in metrics.split()]
     file = BaselineFile("", "", "s", f"{number:06d}", None, level, "", {}, {}, "", [], rows)
-    return StoredRun(f"s/e/l{number}/r.json", file)
+    return StoredRun.of(f"s/e/l{number}/r.json", file)
 
 
 def history(levels: Levels) -> History:

@@ -300,3 +300,39 @@ def test_stored_files_that_were_moved_or_copied_are_noticed(gate: Command, folde
         (level / "20260101T000000Z-99-copy.json").write_bytes(path.read_bytes())
     done = gate("check", target if swap != "environment" else "run2.log")
     assert done.code == 3
+
+
+def test_a_stored_run_in_another_layout_is_the_same_run(gate: Command, folder: Path) -> None:
+    """A formatter changed the bytes and not the content: the careful reader takes over."""
+    (path,) = stored(folder)
+    before = gate("check", "run1.log").out
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=4))
+    assert gate("check", "run1.log").out == before
+
+
+@pytest.mark.parametrize("kept", [1 << 20, 0])
+def test_runs_that_are_not_kept_in_memory_are_read_again(
+    gate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    gate("baseline", "add", "run1.log", "run2.log")
+    before = gate("check", "run3.log").out
+    monkeypatch.setattr("perfgate.baselines.repository._KEPT_BYTES", kept)
+    assert gate("check", "run3.log").out == before
+
+
+def test_a_run_that_changes_while_it_is_read_is_refused(
+    gate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate("baseline", "add", "run1.log")
+    path, other = stored(folder)
+    read = DirectoryStore.read
+    texts = iter([path.read_bytes(), other.read_bytes()])
+
+    def changing(self: DirectoryStore, name: str) -> bytes:
+        return next(texts, None) or read(self, name).replace(b"ada", b"eve")
+
+    monkeypatch.setattr("perfgate.baselines.repository._KEPT_BYTES", 0)
+    monkeypatch.setattr(DirectoryStore, "read", changing)
+    done = gate("check", "run3.log")
+    assert (done.code, done.out) == (3, "")
+    assert "was changed while it was read: run the command again" in done.err
