@@ -1,10 +1,11 @@
 """Score the search for change points on labelled histories, and measure how fast it and the stored history are.
 
-    python benchmarks/history.py --kit ../shared/score/history [--part labelled|injected|speed|store] [--peers]
+    python benchmarks/history.py --kit ../shared/score/history [--part labelled|injected|speed|store|page] [--peers]
 
 `score.py` of the kit feeds real histories, labelled by people, and unchanged noise with injected steps, run by run.
 The speed is that of generated histories of 1,000 runs with steps, correlated noise and outliers. The store is a
-generated history of 10,000 runs with 100 metrics beside the baselines of examples/tiny-gpt. `--peers` prints the table
+generated history of 10,000 runs with 100 metrics beside the baselines of examples/tiny-gpt. The page is that of
+`history report` for 1,000 runs with 300 metrics, opened in Chromium if there is one. `--peers` prints the table
 of `docs/detection.md`: our figures beside those that the kit's `TABLE.md` has for other tools, on the same data.
 """
 
@@ -130,6 +131,44 @@ def _seconds(command: Sequence[str], place: Path, times: int = 5) -> float:
     return min(taken)
 
 
+#: Logs when the first plots can be used: the script adds a foot to each.
+_WATCH = """<script>const look = () => document.querySelector(".foot") ? console.log("OPENED", performance.now()) :
+requestAnimationFrame(look); requestAnimationFrame(look);</script>"""
+
+
+def page(runs: int = 1000, metrics: int = 300) -> list[Row]:
+    """Return the size of the page of trends, the CPU time that writes it, and the time until it is open."""
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder) / "baselines", runs, metrics, 1)
+        report = [sys.executable, "-m", "perfgate", "history", "report", "--html", "trends.html"]
+        show = [sys.executable, "-m", "perfgate", "history", "show"]
+        spent, read = _seconds(report, Path(folder), 3), _seconds(show, Path(folder), 3)
+        text = (Path(folder) / "trends.html").read_text(encoding="utf-8")
+        opened = [found for _ in range(5) if (found := _opened(text, Path(folder))) is not None]
+    what = f"{runs:,} runs x {metrics} metrics, every metric with a change"
+    return [
+        (f"size of the page, {what}", f"{len(text.encode()) / 1e6:.1f} MB", "<= 5 MB"),
+        ("CPU of `history report`, and of `history show` alone", f"{spent:.2f} s, {read:.2f} s", ""),
+        ("first plots in Chromium, median of 5", f"{1000 * sorted(opened)[2]:.0f} ms" if opened else "-", "<= 2 s"),
+    ]
+
+
+def _opened(text: str, folder: Path) -> float | None:
+    """Return the seconds until a browser has drawn the first plots; None without a browser."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        return None
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)  # it forbids this script
+    (folder / "watched.html").write_text(text.replace("<body>", f"<body>{_WATCH}"), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=1300,1000"]
+    options += [f"--user-data-dir={folder / 'profile'}", f"--screenshot={folder / 'page.png'}"]
+    done = subprocess.run(
+        [browser, *options, (folder / "watched.html").as_uri()], capture_output=True, text=True, check=True, timeout=120
+    )
+    [said] = re.findall(r'"OPENED (\S+)"', done.stderr)
+    return float(said) / 1000
+
+
 def fill(baselines: Path, runs: int, metrics: int, loose: int) -> float:
     """Write a history with a step of 6 % into each metric; return the seconds that the loose runs took."""
     from perfgate.baselines.stores import open_store
@@ -199,10 +238,10 @@ def main() -> None:
     """Measure the parts that were asked for, and print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kit", type=Path, help="the folder with score.py")
-    parser.add_argument("--part", choices=("labelled", "injected", "speed", "store"), action="append")
+    parser.add_argument("--part", choices=("labelled", "injected", "speed", "store", "page"), action="append")
     parser.add_argument("--peers", action="store_true", help="print the table with other tools alone")
     options = parser.parse_args()
-    parts = options.part or ["labelled", "injected", "speed", "store"]
+    parts = options.part or ["labelled", "injected", "speed", "store", "page"]
     rows: list[Row] = []
     if options.kit:
         warnings.simplefilter("ignore", ResourceWarning)
@@ -214,6 +253,7 @@ def main() -> None:
         rows += injected(kit) if "injected" in parts else []
     rows += speed() if "speed" in parts else []
     rows += store() if "store" in parts else []
+    rows += page() if "page" in parts else []
     print("| figure | here | goal |\n|---|---|---|")
     for row in rows:
         print(f"| {' | '.join(row)} |")

@@ -167,7 +167,7 @@ def assert_harmless(text: str) -> None:
         assert re.fullmatch(
             r"#m-[0-9a-f]{10}|https://example.org/commit/[0-9a-f]{40}", element.get("href", "#m-0123456789")
         )
-        assert re.fullmatch(r"([tdm]-[0-9a-f]{10}|runs-\d+|search|status|links|)", element.get("id", ""))
+        assert re.fullmatch(r"([tdm]-[0-9a-f]{10}|runs-\d+|search|status|aloud|links|)", element.get("id", ""))
         assert re.fullmatch(r"[a-z -]*", element.get("class", ""))
     assert len(page.xpath("//script[not(@type)]")) == len(page.xpath("//style")) == 1
     assert policy_of(text) == policy_of(PAGE)

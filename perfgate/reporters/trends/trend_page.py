@@ -53,10 +53,11 @@ def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
     trends.sort(key=lambda trend: (str(trend.one.name), trend.one.suite, trend.one.environment))
     trends.sort(key=lambda trend: trend.newest, reverse=True)
     links = TrendLinks(found.line, commit_address)
+    longest = max((len(track.shown) for track in tracks), default=0)
     body = [
         _header(found, trends, links),
         *_problems(found),
-        _tools(trends),
+        _tools(trends, longest),
         element("main", *_sections(trends, links)),
     ]
     body += [_environments(tracks), *_data(tracks, links)]
@@ -108,6 +109,7 @@ def _title(found: LoadedHistory) -> str:
 
 def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) -> SafeText:
     bad = [trend for trend in trends if trend.open_changes]
+    bad.sort(key=lambda trend: trend.open_changes[-1].likely.time, reverse=True)
     changed = sum(bool(trend.one.changes) for trend in trends)
     runs = sum(len(place.runs) for place in found.environments)
     times = [run.time for place in found.environments for run in place.runs]
@@ -147,7 +149,7 @@ def _problems(found: LoadedHistory) -> list[SafeText]:
     return parts
 
 
-def _tools(trends: Sequence[Trend]) -> SafeText:
+def _tools(trends: Sequence[Trend], longest: int) -> SafeText:
     """Return the search, which the script shows, and the legend."""
     states = [trend.state for trend in trends]
     same = states.count("same")
@@ -163,6 +165,7 @@ def _tools(trends: Sequence[Trend]) -> SafeText:
     spans = [
         element("button", label, type="button", data_newest=count, aria_pressed="true" if not count else "false")
         for label, count in (("all runs", 0), ("newest 200", 200), ("newest 50", 50))
+        if count < longest
     ]
     controls = element(
         "div", search, element("div", *chips, class_="chips"), element("div", *spans, class_="chips spans"),
@@ -173,7 +176,8 @@ def _tools(trends: Sequence[Trend]) -> SafeText:
         for name, sign, text in _LEGEND
     ]
     status = element("p", "", id="status", role="status", class_="status")
-    return element("div", controls, element("p", *legend, class_="legend"), status, class_="tools")
+    aloud = element("p", "", id="aloud", role="status", class_="aloud")  # runs that a reader chose with the keys
+    return element("div", controls, element("p", *legend, class_="legend"), status, aloud, class_="tools")
 
 
 def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:

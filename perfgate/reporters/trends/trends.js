@@ -4,7 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg", ABOVE = 22, BELOW = 20, STEPS = 4000;
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
-const address = $("#links").dataset.address, said = $("#status");
+const address = $("#links").dataset.address, said = $("#status"), aloud = $("#aloud");
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 // --- the runs of an environment -------------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ class Plot {
   show([left, right]) {  // a part of all runs, as wide as asked for
     const [first, last] = this.all, width = Math.min(right - left, last - first);
     left = clamp(left, first, last - width);
-    this.view = [left, left + width];
-    this.card.classList.toggle("zoomed", width < last - first - 1e-9);
+    this.view = width < last - first - 1e-9 ? [left, left + width] : this.all;
+    this.card.classList.toggle("zoomed", this.view !== this.all);
     this.draw();
     if (this.at != null && !this.pinned) this.point(null);
   }
@@ -175,7 +175,7 @@ class Plot {
     return [low - room, high + room];
   }
   draw() {
-    const [left, right] = this.view, width = right - left, isAll = this.view[0] === this.all[0] && this.view[1] === this.all[1];
+    const [left, right] = this.view, width = right - left, isAll = this.view === this.all;
     const [top, bottom] = isAll ? [0, STEPS] : this.range();
     this.dots.setAttribute("viewBox", [left, top, width, bottom - top].join(" "));
     this.behind.setAttribute("viewBox", [left, 0, width, 1].join(" "));
@@ -230,7 +230,7 @@ class Plot {
     const {first, times, commits, subjects, marks} = this.runs, at = this.x[i] - first;
     return {value: this.text(this.value(this.y[i])), time: stamp(times[at]), commit: commits[at], subject: subjects[at] || "", mark: marks[at] || ""};
   }
-  point(i, aloud) {  // show a run, or none
+  point(i, isAloud) {  // show a run, or none
     $(".cursor", this.svg)?.remove();
     $(".here", this.svg)?.remove();
     $(".tip", this.figure)?.remove();
@@ -238,8 +238,9 @@ class Plot {
     if (i === null) return;
     if (this.x[i] < this.view[0] || this.x[i] > this.view[1]) {
       const half = (this.view[1] - this.view[0]) / 2;
-      this.view = [this.x[i] - half, this.x[i] + half].map(x => clamp(x, ...this.all));
-      this.draw();
+      this.at = null;
+      this.show([this.x[i] - half, this.x[i] + half]);
+      this.at = i;
     }
     const share = 100 * (this.x[i] - this.view[0]) / (this.view[1] - this.view[0]);
     const [, top, , tall] = this.dots.getAttribute("viewBox").split(" ").map(Number);
@@ -254,7 +255,7 @@ class Plot {
     this.figure.append(tip);
     const x = this.figure.clientWidth - this.wide + share / 100 * this.wide;
     tip.style[share > 50 ? "right" : "left"] = (share > 50 ? this.figure.clientWidth - x : x) + 12 + "px";
-    if (aloud) said.textContent = [facts.value, facts.commit.slice(0, 10), facts.subject, facts.time, facts.mark].filter(Boolean).join(", ");
+    if (isAloud) aloud.textContent = [facts.value, facts.commit.slice(0, 10), facts.subject, facts.time, facts.mark].filter(Boolean).join(", ");
   }
   table() {
     const rows = this.x.map((_, i) => this.facts(i)).reverse();
@@ -306,7 +307,9 @@ function filter() {
 const press = (chips, chip) => chips.forEach(one => one.setAttribute("aria-pressed", one === chip));
 search.addEventListener("input", () => {
   filter();
-  history.replaceState(null, "", search.value ? "#q=" + encodeURIComponent(search.value) : location.pathname + location.search);
+  try {
+    history.replaceState(null, "", search.value ? "#q=" + encodeURIComponent(search.value) : location.pathname + location.search);
+  } catch { /* a page inside another one has no address of its own */ }
 });
 const states = $$("[data-state]"), spans = $$("[data-newest]");
 states.forEach(chip => chip.addEventListener("click", () => { state = chip.dataset.state; press(states, chip); filter(); }));
