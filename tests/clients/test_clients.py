@@ -170,11 +170,24 @@ def violations(folder: Path, page: Path, scheme: int) -> list[Any]:
     return found
 
 
+def trends(folder: Path) -> Path:
+    """The page of trends of a history with a change."""
+    rows = [f"2026-01-{1 + i:02}T09:00:00Z,{i:02}c0ffee,forward,{16 + (i > 12) + 0.1 * (i % 3)},ms" for i in range(28)]
+    (folder / "old.csv").write_text("\n".join(["time,commit,metric,value,unit", *rows]))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for words in (("import", "old.csv"), ("report", "--html", "trends.html")):
+        command = [sys.executable, "-m", "perfgate", "history", *words]
+        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+    return folder / "trends.html"
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", [1, 0], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["slow", "many"])
+@pytest.mark.parametrize("name", ["slow", "many", "trends"])
 def test_axe_finds_no_barrier(folder: Path, name: str, scheme: int) -> None:
-    page = report("html", folder / "slow.html") if name == "slow" else many(folder)
+    page = (
+        report("html", folder / "slow.html") if name == "slow" else many(folder) if name == "many" else trends(folder)
+    )
     assert violations(folder, page, scheme) == []
 
 

@@ -52,7 +52,7 @@ def test_golden() -> None:
 
 def test_the_newest_change_is_first_and_unchanged_metrics_are_last() -> None:
     assert list(cards(PAGE)) == ["backward median", "memory median", "forward median", "loading median"]
-    sections = [shown(one) for one in page_of(PAGE).xpath("//main/section/h2")]
+    sections = [shown(one) for one in page_of(PAGE).xpath("//main/section[.//article]/h2")]
     assert sections == ["3 metrics changed", "1 metric did not change"]
 
 
@@ -128,13 +128,13 @@ def test_of_a_long_history_plots_show_the_newest_runs(monkeypatch: pytest.Monkey
 
 
 def test_an_incomplete_history_says_so() -> None:
-    [section] = page_of(PAGE).xpath("/html/body/section[contains(., 'incomplete')]")
+    [section] = page_of(PAGE).xpath("//main/section[contains(., 'incomplete')]")
     assert shown(section.find("h2")) == "This history is incomplete: 1 file cannot be used."
     assert shown(section.find("ul")) == "baselines/_history/gpt/x.json : is damaged: its hash is another one"
 
 
 def test_commits_are_links_only_to_a_given_address() -> None:
-    links = page_of(PAGE).xpath("//main//a[starts-with(@href, 'http')]/@href")
+    links = page_of(PAGE).xpath("//article//a[starts-with(@href, 'http')]/@href")
     assert f"https://example.org/commit/{COMMITS[10]}" in links
     assert "http" not in "".join(page_of(render(SMALL)).xpath("//a/@href"))
 

@@ -54,13 +54,8 @@ def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
     trends.sort(key=lambda trend: trend.newest, reverse=True)
     links = TrendLinks(found.line, commit_address)
     longest = max((len(track.shown) for track in tracks), default=0)
-    body = [
-        _header(found, trends, links),
-        *_problems(found),
-        _tools(trends, longest),
-        element("main", *_sections(trends, links)),
-    ]
-    body += [_environments(tracks), *_data(tracks, links)]
+    parts = [*_problems(found), _tools(trends, longest), *_sections(trends, links), _environments(tracks)]
+    body = [_header(found, trends, links), element("main", joined(parts)), *_data(tracks, links)]
     page = _document(_title(found), joined(body))
     return page.replace("##[", "#&#35;[") + "\n"  # GitHub would read it as a command in the log of a job
 

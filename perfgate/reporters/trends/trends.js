@@ -301,7 +301,7 @@ function filter() {
     card.hidden = !(fits && asked.every(word => words(card).includes(word)));
     count += !card.hidden;
   }
-  for (const section of $$("main > section")) section.hidden = !$(".trend:not([hidden])", section);
+  for (const section of $$("main > section")) if ($(".trend", section)) section.hidden = !$(".trend:not([hidden])", section);
   said.textContent = count === cards.length ? "" : count ? `${count} of ${cards.length} metrics` : "No metric fits.";
 }
 const press = (chips, chip) => chips.forEach(one => one.setAttribute("aria-pressed", one === chip));
