@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "history": {"core", "documents", "stats", "rules", "judge", "readers", "workspace", "baselines"},
     "recorder": {"core"},
     "machine": {"core", "recorder"},
+    "doctor": {"core", "machine", "measuring", "workspace", "stats", "judge", "analysis", "rules"},
     "measuring": {"core", "workspace", "judge", "recorder", "machine"},
     "integrations": {"core", "recorder", "measuring"},
     "reporters": {"core", "documents"},
@@ -47,13 +48,25 @@ MAY_IMPORT = {
             "baselines",
             "measuring",
             "machine",
+            "doctor",
             "bisect",
             "causes",
             "history",
         ),
         *("reporters", "stats", "recorder"),
     },
-    "cli": {"core", "schemas", "commands", "reporters", "workspace", "baselines", "measuring", "editor", "history"},
+    "cli": {
+        "core",
+        "schemas",
+        "commands",
+        "reporters",
+        "workspace",
+        "baselines",
+        "measuring",
+        "editor",
+        "history",
+        "doctor",
+    },
     "__main__": {"cli"},
     "__init__": {"stats", "judge", "recorder", "measuring", "history"},
 }
@@ -92,7 +105,7 @@ ON_DEMAND = {"numpy", "scipy", "click", "msgspec", "pytest", "torch", "lightning
 
 #: What reads or changes the world, and the only places that may.
 WORLD = {
-    *("workspace", "baselines.stores", "measuring", "commands", "cli", "recorder", "machine"),
+    *("workspace", "baselines.stores", "measuring", "commands", "cli", "recorder", "machine", "doctor"),
     *("readers.nvidia.sqlite_file", "integrations.pytest_plugin"),
 }
 WORLDLY_NAMES = {"open", "print", "input"}

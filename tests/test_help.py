@@ -107,6 +107,11 @@ def test_the_example_works(
     if name == "perfgate init":
         shutil.rmtree("rules")
         shutil.rmtree("baselines")
+    if name == "perfgate doctor":
+        monkeypatch.setattr("perfgate.commands.doctor._IDLE_S", 0)
+        monkeypatch.setattr("perfgate.commands.doctor._LOADS_S", 0)
+        monkeypatch.setattr("perfgate.doctor.loads.LOADS", {})
+        monkeypatch.setattr("perfgate.doctor.command._MOST_ROUNDS", 4)
     words, target = typed(EXAMPLES[name])
     assert f"perfgate {' '.join(words)}".startswith(name)
     done = perfgate(*words)

@@ -33,6 +33,7 @@ _COMMANDS = {
     "check": "Judge new runs by the rules and the stored baseline.",
     "compare": "Compare two sets of runs, without rules.",
     "completion": "Print the script that completes words in a shell.",
+    "doctor": "Measure how noisy this machine is.",
     "env": "Print the facts of this machine as JSON.",
     "history": "Remember every run of main, and show what changed.",
     "init": "Write rules, baselines and a workflow from first runs.",

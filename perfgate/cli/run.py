@@ -18,6 +18,7 @@ from perfgate.workspace.options import CommandOptions
 if TYPE_CHECKING:
     from perfgate.core import MissingBaseline
     from perfgate.measuring.paired_run import PairRequest
+    from perfgate.measuring.pinning import Cpus
     from perfgate.measuring.until_settled import MeasuringOptions, StopRule
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -29,6 +30,16 @@ def duration(text: str) -> float:
     if found is None or float(found[1]) == 0:
         raise click.BadParameter(f"{text!r} is not a time: write 90s, 10m or 1h")
     return float(found[1]) * _SECONDS[found[2]]
+
+
+def processors(text: str) -> Cpus:
+    """Return the processors of `0,2` or `4-7`. Raises BadParameter."""
+    from perfgate.measuring.pinning import parse_cpus
+
+    try:
+        return parse_cpus(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -61,20 +72,23 @@ class _RunOptions:
     new: tuple[str, ...] | None
     build: tuple[str, ...] | None
     hook_timeout: float
+    cpus: Cpus | None
 
     def measuring(self) -> MeasuringOptions:
         """Return how often to measure. Raises UsageError."""
         from perfgate.measuring.until_settled import MeasuringOptions
 
+        stop: StopRule = "never" if self.every else "final"
+        most = self.most_runs
         if self.reruns is None:
             if self.measured:
                 raise click.UsageError("--measured needs --reruns")
-            stop: StopRule = "never" if self.every else "final"
-            return MeasuringOptions(self.results, self.most_runs, stop, self.time_budget, self.timeout, self.keep)
-        if self.paired or self.every or not self.results:
+        elif self.paired or self.every or not self.results:
             raise click.UsageError("--reruns needs --results, and excludes --paired and --every")
-        most = 1 + self.reruns
-        return MeasuringOptions(self.results, most, "unless-suspect", self.time_budget, self.timeout, self.keep)
+        else:
+            stop, most = "unless-suspect", 1 + self.reruns
+        times = self.time_budget, self.timeout
+        return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus)
 
     def pairs(self, format: str | None) -> PairRequest | None:
         """Return the two sides of pairs, or None without --paired. Raises UsageError."""
@@ -136,6 +150,12 @@ def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
         default="perfgate-runs",
         metavar="DIR",
         help="Keep the runs here, and earlier ones in earlier-001, ... below. [default: perfgate-runs]",
+    ),
+    click.option(
+        "--cpus",
+        type=processors,
+        metavar="LIST",
+        help="Run the command on these processors only, such as 1 or 4-7 (Linux).",
     ),
     click.option("--paired", is_flag=True, help="Interleave the steps of base and new, and judge every pair."),
     click.option("--base-ref", metavar="GITREF", help="With --paired: run COMMAND from this commit as base."),

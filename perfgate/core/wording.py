@@ -12,6 +12,7 @@ printed name. Only names with the same meaning are here: since 1.6, Lightning ti
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -28,6 +29,7 @@ _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": 
 _COMMAND = re.compile(r"^((?:[^\S\n]|\x1b\[[\d;]*m)*):(?=:)", re.MULTILINE)
 _OLD_COMMAND = "##["
 
+_PLAIN_WORD = re.compile(r"[\w@%+=:./-]*(?:\{(?:results|run|item)\}[\w@%+=:./-]*)+", re.ASCII)
 _SHELL_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")
 
 
@@ -117,6 +119,11 @@ def shell_lines(command: str, width: int) -> list[str]:
         else:
             lines[-1] += f" {word}" if lines[-1] else word
     return lines
+
+
+def shell_text(words: Iterable[str]) -> str:
+    """Return the words of a command as a shell reads them; `{results}` needs no quotes."""
+    return " ".join(word if _PLAIN_WORD.fullmatch(word) else shlex.quote(word) for word in words)
 
 
 #: Every statistic except the percentiles `p0` to `p100`, with its meaning.

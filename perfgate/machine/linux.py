@@ -127,7 +127,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
         for kind in ("cpu", "memory", "io")
     ]
     throttled = Channel("machine.cgroup.throttled", "%", "total", scale=100.0)
-    found += [KernelFile(path, cgroup_cpu, {"throttled": throttled}) for path in _cpu_stats(root, pid)[:1]]
+    found += [KernelFile(path, cgroup_cpu, {"throttled": throttled}) for path in cpu_stat_files(root, pid)[:1]]
     memory = {"available": Channel("machine.memory.available", "B")}
     swap = {"swapped": Channel("machine.swap", "/s", "total"), "faults": Channel("machine.major_faults", "/s", "total")}
     found.append(KernelFile(proc / "meminfo", available_memory, memory, is_slow=True))
@@ -149,7 +149,7 @@ def _clocks(root: Path) -> list[KernelFile]:
     return found or ([KernelFile(root / "proc/cpuinfo", mean_clock, channel, is_slow=True)] if few else [])
 
 
-def _cpu_stats(root: Path, pid: int | None) -> list[Path]:
+def cpu_stat_files(root: Path, pid: int | None) -> list[Path]:
     """Return the cpu.stat files of the process' control group that exist, the nearest first."""
     try:
         rows = (root / "proc" / (str(pid) if pid else "self") / "cgroup").read_text(encoding="utf-8").splitlines()

@@ -109,6 +109,15 @@ class NvmlDevice:
         ]
 
 
+def load_nvml() -> Any:
+    """Return the module `pynvml`; None if it is not installed."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    return pynvml
+
+
 def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
     """Return the sensors of every GPU, and why there are none although the machine may have one.
 
@@ -116,12 +125,9 @@ def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
     ----------
     nvml : the module `pynvml`, or a stand-in.
     """
+    nvml = load_nvml() if nvml is None else nvml
     if nvml is None:
-        try:
-            import pynvml
-        except ImportError:
-            return [], None
-        nvml = pynvml
+        return [], None
     try:
         nvml.nvmlInit()
         count = nvml.nvmlDeviceGetCount()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
 
@@ -54,9 +54,10 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
     """Run pairs until every verdict is final. Raises Refused for usage errors, and if the base cannot be read."""
     folder = options.new_folder(tell)
     with ExitStack() as stack:
-        base, new = ProgramSide(pairs.base), ProgramSide(pairs.new)
+        base, new = ProgramSide(pairs.base), ProgramSide(pairs.new, cpus=options.cpus)
         if pairs.base_ref is not None:
             base = stack.enter_context(checked_out(pairs.base_ref, pairs.base))
+        base = replace(base, cpus=options.cpus)
         listener = stack.enter_context(listening())
         maker = _PairMaker(options, pairs, folder, {"base": base, "new": new}, listener, tell, [])
         return until_settled(options, maker.measure, judge_runs, "pair", tell)

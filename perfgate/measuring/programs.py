@@ -78,6 +78,8 @@ class ProgramSide:
     words: tuple[str, ...]
     folder: Path = field(default_factory=Path.cwd)
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: The processors that it may use; None for all.
+    cpus: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,12 @@ class NewRun:
         side, run, results = self.side, str(self.number), str(self.results)
         words = tuple(word.replace("{run}", run).replace("{results}", results) for word in side.words)
         environment = {"PERFGATE_RUN": run, "PERFGATE_RESULTS": results, **side.environment, **(more or {})}
-        return Program(words, side.folder, environment, self.log)
+        if side.cpus is None:
+            return Program(words, side.folder, environment, self.log)
+        from perfgate.measuring.pinning import pinned
+
+        with pinned(side.cpus):
+            return Program(words, side.folder, environment, self.log)
 
     def collect(self) -> Path:
         """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.

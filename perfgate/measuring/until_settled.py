@@ -47,6 +47,8 @@ class MeasuringOptions:
     timeout: float = 600.0
     #: The folder in which the runs are kept.
     keep: str = "perfgate-runs"
+    #: The processors that the programs may use; None for all.
+    cpus: frozenset[int] | None = None
     #: Shows the user that a run is being made; None shows nothing.
     watch: Watch | None = None
 
@@ -86,7 +88,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
     from perfgate.machine.sidecar import sampled
     from perfgate.measuring.command_cost import command_cost
 
-    side, folder = ProgramSide(words), options.new_folder(tell)
+    side, folder = ProgramSide(words, cpus=options.cpus), options.new_folder(tell)
     made: list[Path] = []
 
     def measure(number: int) -> list[Path]:
@@ -112,6 +114,8 @@ def run_again_if_suspect(
         words: the command. PERFGATE_RUN is the number of the run.
         measured: the results of the first run, if it was made already.
     """
+    from perfgate.measuring.pinning import pinned
+
     keep = Path(options.keep)
     keep.mkdir(parents=True, exist_ok=True)
     latest, earlier = [Path(path) for path in measured], list[Path]()
@@ -127,7 +131,9 @@ def run_again_if_suspect(
             _move(old, keep / "before")
         earlier.extend(_move(latest, keep / str(number - 1)))
         latest = []
-        finish(Program(words, Path.cwd(), {"PERFGATE_RUN": str(number)}), options.timeout)
+        with pinned(options.cpus):
+            program = Program(words, Path.cwd(), {"PERFGATE_RUN": str(number)})
+        finish(program, options.timeout)
         for pattern in options.results:
             if not (found := _matches(pattern, keep)):
                 raise RunFailed(f"the command wrote nothing that matches {pattern}")

@@ -1,0 +1,102 @@
+"""`perfgate doctor`: measure how noisy this machine is, find what disturbs it, and compare it with the rules."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfgate.analysis.proposals import ranked, shared_metrics
+from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
+from perfgate.core.wording import shell_text
+from perfgate.doctor.cards import examine_cards
+from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
+from perfgate.doctor.disturbances import disturbances, quietest_cpu, snapshot
+from perfgate.doctor.loads import measure_loads
+from perfgate.doctor.rule_needs import needs_of_command, needs_of_loads
+from perfgate.measuring.pinning import allowed_cpus
+from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
+from perfgate.rules.ruleset import Ruleset
+from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
+from perfgate.workspace.surroundings import head_commit
+
+#: How long nothing is measured, to see what others do, and how long the known loads take, in s.
+_IDLE_S, _LOADS_S = 1.0, 10.0
+#: Metrics of a command without rules.
+_MOST_METRICS = 3
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorRequest:
+    """A request to examine this machine; the rules of `options` count only if they exist or were named."""
+
+    options: CommandOptions
+    command: CommandPlan | None = None
+    #: The folder with /proc and /sys.
+    root: Path = Path("/")
+
+
+def doctor(request: DoctorRequest, tell: Tell) -> Examination:
+    """Examine the machine. Raises Refused for mistakes in the rules, and for a command that fails."""
+    ruleset, began = _rules(request.options), time.monotonic()
+    allowed = allowed_cpus() or frozenset()
+    tell("watching what others do")
+    first = snapshot(request.root, time.monotonic())
+    time.sleep(_IDLE_S)
+    second = snapshot(request.root, time.monotonic())
+    cpu = quietest_cpu(first, second, allowed) if len(allowed) > 1 else None
+    cards, runs = examine_cards(), None
+    try:
+        with stopped_by_signals(), tempfile.TemporaryDirectory(prefix="perfgate-doctor-") as folder:
+            tell(f"measuring two known loads for {_LOADS_S:g} s")
+            loads = measure_loads(_LOADS_S, cpu)
+            if request.command is not None:
+                tell(f"measuring your command for {request.command.seconds:g} s")
+                runs = measure_command(request.command, Path(folder), cpu)
+    except Stopped as stopped:
+        raise Refused(str(stopped), 3) from None
+    except (RunFailed, OSError) as error:
+        raise Refused(f"the examination ended early: {error}", 3) from None
+    cpus = len(allowed) or 1
+    found = disturbances(request.root, (first, second), snapshot(request.root, time.monotonic()), cpus, cpu)
+    needs = _needs(ruleset, loads, runs)
+    return Examination(
+        cpus,
+        time.monotonic() - began,
+        (*loads, *_of_command(runs, needs)),
+        (*found, *cards),
+        needs,
+        cpu,
+        shell_text(request.command.words) if request.command else "",
+        tuple(runs.notes) if runs else (),
+        has_commits=head_commit() is not None,
+    )
+
+
+def _rules(options: CommandOptions) -> Ruleset | None:
+    """Return the rules; None if none were named and there is no folder for them."""
+    if options.rules == ("rules",) and not Path("rules").exists():
+        return None
+    return read_ruleset(WORKING_TREE, options.rules, options.suite)
+
+
+def _needs(ruleset: Ruleset | None, loads: list[MeasuredLoad], runs: CommandRuns | None) -> tuple[RuleNeed, ...]:
+    if ruleset is None:
+        return ()
+    if runs is None or not runs.separate:
+        return tuple(needs_of_loads(ruleset, loads))
+    return tuple(needs_of_command(ruleset, runs))
+
+
+def _of_command(runs: CommandRuns | None, needs: tuple[RuleNeed, ...]) -> list[MeasuredLoad]:
+    """Return the floors of the command, and of the metrics that rules name, or of its main metrics."""
+    if runs is None:
+        return []
+    names = list(dict.fromkeys(need.measured_on for need in needs if need.floor is not None))
+    names = names or ranked(shared_metrics(runs.separate, {}), {})
+    return [runs.whole(), *(load for name in names[:_MOST_METRICS] if (load := runs.load(name)).floors)]

@@ -1,0 +1,159 @@
+"""The user's command as a load: separate runs, runs on one processor, and pairs of the command with itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import socket
+from statistics import fmean
+
+from perfgate.core import Run, Series
+from perfgate.core.examination import MeasuredLoad
+from perfgate.core.wording import COMMAND
+from perfgate.doctor.floors import FEWEST, floors_of
+from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.measuring.command_cost import command_cost
+from perfgate.measuring.lockstep import SIDES, listening
+from perfgate.measuring.paired_run import NoTurns, steps_by_turns
+from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run
+from perfgate.workspace.inputs import read_runs
+
+#: Every separate run has this number: a program may choose its input by it.
+_NUMBER = 1
+#: The most rounds: more runs show the noise hardly better.
+_MOST_ROUNDS = 12
+#: The runs in a round with pinned runs and pairs, in which both sides run.
+_RUNS_A_ROUND = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPlan:
+    """The command, the files that it writes, and how long to measure, in seconds."""
+
+    words: tuple[str, ...]
+    results: tuple[str, ...] = ()
+    seconds: float = 120.0
+    timeout: float = 600.0
+    hook_timeout: float = 20.0
+
+
+@dataclass(slots=True)
+class CommandRuns:
+    """The runs of a command in each way; all of them are the same program."""
+
+    separate: list[Run] = field(default_factory=list)
+    pinned: list[Run] = field(default_factory=list)
+    base: list[Run] = field(default_factory=list)
+    new: list[Run] = field(default_factory=list)
+    #: The time and the CPU time of the separate commands, by metric, in s.
+    costs: dict[str, list[float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def load(self, metric: str, labels: Mapping[str, str] | None = None, statistic: str | None = None) -> MeasuredLoad:
+        """Return the floors of a metric; labels and statistic are those of a rule, or None for all and the usual."""
+        stem = metric.removesuffix(".time")
+        separate, pinned, base, new, cpu_times = (
+            _values(runs, name, labels, statistic)
+            for runs, name in (
+                *((runs, metric) for runs in (self.separate, self.pinned, self.base, self.new)),
+                (self.separate, f"{stem}.cpu_time"),
+            )
+        )
+        return MeasuredLoad(metric, floors_of(separate, pinned, cpu_times, (base, new)), is_users=True)
+
+    def whole(self) -> MeasuredLoad:
+        """Return the floors of the time of the whole command."""
+        times, cpu_times = (self.costs.get(f"{COMMAND}{name}", []) for name in ("time", "cpu_time"))
+        return MeasuredLoad("the whole command", floors_of(times, (), cpu_times, ((), ())), is_users=True)
+
+
+def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> CommandRuns:
+    """Run a command again and again, in each way by turns, for about as long as planned. Raises RunFailed."""
+    found, began = CommandRuns(), time.monotonic()
+    _separate(plan, folder, found, 0)
+    rounds = _rounds(plan, time.monotonic() - began, found)
+    takes_turns = has_time = not found.notes
+    with listening() as listener:
+        for number in range(rounds):
+            if number:
+                _separate(plan, folder, found, number)
+            if has_time and cpu is not None:
+                side = ProgramSide(plan.words, cpus=frozenset({cpu}))
+                found.pinned += _one(plan, folder / f"pinned-{number}", side)
+            if takes_turns:
+                takes_turns = _pair(plan, folder / f"pair-{number}", listener, number, found)
+    return found
+
+
+def _pair(plan: CommandPlan, path: Path, listener: socket, number: int, found: CommandRuns) -> bool:
+    """Make a pair of the command with itself; return whether it takes steps by turns."""
+    sides = {name: ProgramSide(plan.words) for name in SIDES}
+    try:
+        made = steps_by_turns(listener, path, sides, number, plan.results, (plan.hook_timeout, plan.timeout))
+    except NoTurns as why:
+        found.notes.append(f"no pairs were measured: {why}")
+        return False
+    found.base += read_runs([str(made["base"])])[:1]
+    found.new += read_runs([str(made["new"])])[:1]
+    return True
+
+
+def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
+    """Return how many rounds fit; too few are only separate runs, and `notes` say so. Raises RunFailed for none."""
+    if FEWEST * took > plan.seconds:
+        needed = f"{FEWEST * took:.0f}s"
+        raise RunFailed(f"one run takes {took:.0f} s: `--time {needed}` measures its noise with {FEWEST} runs")
+    fitting = int(plan.seconds / max(_RUNS_A_ROUND * took, 1e-3))
+    if fitting >= FEWEST:
+        return min(fitting, _MOST_ROUNDS)
+    needed = f"{FEWEST * _RUNS_A_ROUND * took:.0f}s"
+    found.notes.append(f"pinned runs and pairs of your command were not measured: they need `--time {needed}`")
+    return min(int(plan.seconds / took), _MOST_ROUNDS)
+
+
+def _separate(plan: CommandPlan, folder: Path, found: CommandRuns, number: int) -> None:
+    def note(metric: str, value: float, unit: str) -> None:
+        found.costs.setdefault(metric, []).append(value)
+
+    found.separate += _one(plan, folder / f"run-{number}", ProgramSide(plan.words), note)
+
+
+def _one(
+    plan: CommandPlan,
+    path: Path,
+    side: ProgramSide,
+    note: Callable[[str, float, str], None] = lambda metric, value, unit: None,
+) -> list[Run]:
+    """Run the command once; return its run, or nothing if it writes and prints nothing that can be read."""
+    with new_run(path, side, _NUMBER, plan.results) as run:
+        with command_cost(note):
+            finish(run.start(), plan.timeout)
+        try:
+            return list(read_runs([str(run.collect())])[:1])
+        except RunFailed:  # it wrote and printed nothing
+            return []
+
+
+def _values(runs: Sequence[Run], metric: str, labels: Mapping[str, str] | None, statistic: str | None) -> list[float]:
+    """Return the statistic of each run, the mean over its ranks; empty if a run lacks it."""
+    found = []
+    for run in runs:
+        own = [_value(one, statistic) for one in run.series if one.key.metric == metric and _has(one, labels)]
+        known = [value for value in own if value is not None]
+        if not known:
+            return []
+        found.append(fmean(known))
+    return found
+
+
+def _has(series: Series, labels: Mapping[str, str] | None) -> bool:
+    return labels is None or labels.items() <= dict(series.key.labels).items()
+
+
+def _value(series: Series, statistic: str | None) -> float | None:
+    try:
+        return Method(statistic or default_statistic(series), better="lower").measure(series).value
+    except NotAvailable:
+        return None

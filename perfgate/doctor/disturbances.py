@@ -1,0 +1,221 @@
+"""Conditions of this machine that make runs differ, from the files of the Linux kernel.
+
+Two snapshots show what grew between them: while nothing of perfgate ran (the others' CPU time), and during the whole
+examination (stolen and throttled time, heat). Sources beside those of `perfgate.machine.linux`:
+Documentation/admin-guide/pm/intel_pstate.rst and cpufreq.rst for governor and turbo; Documentation/ABI/testing/
+sysfs-devices-system-cpu for SMT and thermal_throttle; cgroup-v2.rst for cpu.max; transhuge.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfgate.core.examination import Disturbance
+from perfgate.core.wording import listed
+from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure
+
+#: Others, steal, throttling and waiting disturb from this share on: of one processor, or of the time.
+_DISTURBS = 0.02
+#: Processes are named from this share of a processor on, at most so many.
+_NAMED, _MOST_NAMED = 0.05, 3
+_SYSTEM = "sys/devices/system/cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Counters of the machine at one time."""
+
+    seconds: float
+    #: Busy and stolen seconds of each processor; -1 is their sum.
+    busy: Mapping[int, float]
+    stolen: float
+    waited: float | None
+    throttled: float | None
+    heat_events: int | None
+    #: CPU seconds and the name of each process.
+    processes: Mapping[int, tuple[float, str]]
+
+
+def snapshot(root: Path, seconds: float) -> Snapshot:
+    """Read the counters; `seconds` is the time of a clock that never goes back."""
+    tick = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+    busy, stolen = _processors(_text(root / "proc/stat"), tick)
+    waited = pressure(_text(root / "proc/pressure/cpu")).get("total")
+    throttled = next((cgroup_cpu(_text(path)).get("throttled") for path in cpu_stat_files(root, None)), None)
+    counts = [_text(path) for path in (root / _SYSTEM).glob("cpu*/thermal_throttle/core_throttle_count")]
+    heat = sum(int(count) for count in counts if count.strip().isdigit()) if counts else None
+    processes = dict(_processes(root, tick))
+    return Snapshot(seconds, busy, stolen, None if waited is None else waited / 1e6, throttled, heat, processes)
+
+
+def quietest_cpu(before: Snapshot, after: Snapshot, allowed: Collection[int]) -> int | None:
+    """Return the processor that others used least between two snapshots, the last of equal ones."""
+    known = [cpu for cpu in sorted(allowed) if cpu in before.busy and cpu in after.busy]
+    return min(reversed(known), key=lambda cpu: after.busy[cpu] - before.busy[cpu], default=None)
+
+
+def disturbances(
+    root: Path, idle: tuple[Snapshot, Snapshot], end: Snapshot, cpus: int, pinned_to: int | None
+) -> list[Disturbance]:
+    """Return what disturbs this machine and what does not, and at last what it does not show.
+
+    Parameters
+        idle: snapshots while nothing of perfgate ran.
+        end: the snapshot after all measurements.
+    """
+    before, after = idle
+    found = [
+        _others(before, after, cpus),
+        _load(root, cpus),
+        _steal(before, end, cpus),
+        _waiting(before, after),
+        *_limits(root, before, end),
+        _governor(root),
+        _turbo(root),
+        _siblings(root, pinned_to),
+        _heat(before, end),
+        _memory(root),
+    ]
+    return sorted(found, key=lambda one: (not one.does_disturb, one.is_unknown))
+
+
+def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
+    seconds, name = max(after.seconds - before.seconds, 1e-9), "other programs"
+    if -1 not in before.busy or -1 not in after.busy:
+        return Disturbance(name, "not shown here", is_unknown=True)
+    used = max(after.busy[-1] - before.busy[-1], 0.0) / seconds
+    shares = {
+        pid: ((cpu_time - before.processes.get(pid, (0.0, ""))[0]) / seconds, command)
+        for pid, (cpu_time, command) in after.processes.items()
+        if pid in before.processes and pid != os.getpid()
+    }
+    largest = sorted(((share, pid, command) for pid, (share, command) in shares.items() if share >= _NAMED))[::-1]
+    named = [f"{command} ({pid}) {100 * share:.0f}%" for share, pid, command in largest]
+    text = f"used {used:.2f} of {cpus} processors while nothing was measured"
+    text += f": {listed(named, _MOST_NAMED)} of a processor" if named else ""
+    return Disturbance(name, text, does_disturb=used > _DISTURBS * cpus)
+
+
+def _load(root: Path, cpus: int) -> Disturbance:
+    words = _text(root / "proc/loadavg").split()
+    if not words:
+        return Disturbance("load", "not shown here", is_unknown=True)
+    return Disturbance("load", f"{words[0]} in the last minute, with {cpus} processors", float(words[0]) > cpus)
+
+
+def _steal(before: Snapshot, end: Snapshot, cpus: int) -> Disturbance:
+    if -1 not in end.busy:
+        return Disturbance("steal", "not shown here", is_unknown=True)
+    share = (end.stolen - before.stolen) / max(end.seconds - before.seconds, 1e-9) / cpus
+    text = f"the hypervisor ran other machines for {100 * share:.1f}% of the time"
+    return Disturbance("steal", text, does_disturb=share > _DISTURBS)
+
+
+def _waiting(before: Snapshot, after: Snapshot) -> Disturbance:
+    if before.waited is None or after.waited is None:
+        return Disturbance("CPU pressure", "not shown here", is_unknown=True)
+    share = (after.waited - before.waited) / max(after.seconds - before.seconds, 1e-9)
+    text = f"programs waited for a processor in {100 * share:.0f}% of the time while nothing was measured"
+    return Disturbance("CPU pressure", text, does_disturb=share > _DISTURBS)
+
+
+def _limits(root: Path, before: Snapshot, end: Snapshot) -> Iterator[Disturbance]:
+    """Yield the CPU limit of the control group, and the time that it took."""
+    name, quota = "CPU limit", None
+    for path in cpu_stat_files(root, None):
+        words = _text(path.with_name("cpu.max")).split() or [
+            _text(path.with_name(f"cpu.cfs_{one}_us")).strip() for one in ("quota", "period")
+        ]
+        with suppress(ValueError, ZeroDivisionError, IndexError):
+            if float(words[0]) > 0:
+                quota = float(words[0]) / float(words[1])
+                break
+    if before.throttled is None or end.throttled is None:
+        yield Disturbance(name, "the control group does not show its throttled time", is_unknown=True)
+        return
+    lost = (end.throttled - before.throttled) / max(end.seconds - before.seconds, 1e-9)
+    limit = "none" if quota is None else f"{quota:g} processors"
+    text = f"{limit}; the control group was stopped for {100 * lost:.1f}% of the time"
+    yield Disturbance(name, text, does_disturb=lost > _DISTURBS)
+
+
+def _governor(root: Path) -> Disturbance:
+    files = sorted((root / _SYSTEM).glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    names = sorted({_text(path).strip() for path in files} - {""})
+    if not names:
+        return Disturbance("governor", "not shown here", is_unknown=True)
+    steady = names == ["performance"]
+    command = f"echo performance | sudo tee /{_SYSTEM}/cpu*/cpufreq/scaling_governor"
+    text = f"the clock follows `{', '.join(names)}`"
+    return Disturbance("governor", text, does_disturb=not steady, command=None if steady else command)
+
+
+def _turbo(root: Path) -> Disturbance:
+    for place, on, off in (("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0")):
+        if known := _text(root / _SYSTEM / place).strip():
+            is_on = known == on
+            command = f"echo {off} | sudo tee /{_SYSTEM}/{place}" if is_on else None
+            text = "on: the clock depends on heat and on the other processors" if is_on else "off"
+            return Disturbance("turbo", text, does_disturb=is_on, command=command)
+    return Disturbance("turbo", "not shown here", is_unknown=True)
+
+
+def _siblings(root: Path, pinned_to: int | None) -> Disturbance:
+    active = _text(root / _SYSTEM / "smt/active").strip()
+    if not active:
+        return Disturbance("SMT", "not shown here", is_unknown=True)
+    if active != "1":
+        return Disturbance("SMT", "off, as far as this system sees: a virtual machine may share its cores")
+    siblings = _text(root / _SYSTEM / f"cpu{pinned_to or 0}/topology/thread_siblings_list").strip()
+    text = f"on: the processors {siblings} share one core"
+    return Disturbance("SMT", text, does_disturb=True, command=f"echo off | sudo tee /{_SYSTEM}/smt/control")
+
+
+def _heat(before: Snapshot, end: Snapshot) -> Disturbance:
+    if before.heat_events is None or end.heat_events is None:
+        return Disturbance("heat", "not shown here", is_unknown=True)
+    count = end.heat_events - before.heat_events
+    return Disturbance("heat", f"the processors slowed down {count} times because of heat", does_disturb=count > 0)
+
+
+def _memory(root: Path) -> Disturbance:
+    pages = re.search(r"\[(\w+)\]", _text(root / "sys/kernel/mm/transparent_hugepage/enabled"))
+    nodes = len(list((root / "sys/devices/system/node").glob("node[0-9]*")))
+    if pages is None and not nodes:
+        return Disturbance("memory", "not shown here", is_unknown=True)
+    huge = f"huge pages `{pages[1]}`" if pages else "huge pages unknown"
+    text = f"{huge}, {max(nodes, 1)} NUMA node{'s' if nodes > 1 else ''}"
+    return Disturbance("memory", text, does_disturb=nodes > 1)
+
+
+def _processors(text: str, tick: int) -> tuple[dict[int, float], float]:
+    """Return the busy seconds of each processor and of all (-1), and the stolen ones, of /proc/stat."""
+    busy, stolen = dict[int, float](), 0.0
+    for found in re.finditer(r"^cpu(\d*) ([\d ]+)$", text, re.MULTILINE):
+        numbers = [float(word) / tick for word in found[2].split()]
+        if len(numbers) >= 8:
+            user, nice, system, _, _, irq, softirq, steal = numbers[:8]
+            busy[int(found[1] or -1)] = user + nice + system + irq + softirq
+            stolen = steal if not found[1] else stolen
+    return busy, stolen
+
+
+def _processes(root: Path, tick: int) -> Iterator[tuple[int, tuple[float, str]]]:
+    """Yield the CPU seconds and the name of each process, of /proc/PID/stat."""
+    for path in (root / "proc").glob("[0-9]*/stat"):
+        name, _, rest = _text(path).partition("(")[2].rpartition(")")
+        words = rest.split()
+        with suppress(ValueError, IndexError):
+            yield int(path.parent.name), ((float(words[11]) + float(words[12])) / tick, name)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""

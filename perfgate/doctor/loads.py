@@ -1,0 +1,123 @@
+"""Known loads: a loop of the interpreter, and copies that wait for memory. Each run is a process of its own.
+
+A process takes as many steps as it is told, and answers with their wall times and CPU times. Two processes that are
+told one step in turn make a pair.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+
+from perfgate.core.examination import MeasuredLoad
+from perfgate.doctor.floors import FEWEST, floors_of
+from perfgate.measuring.pinning import pinned
+
+_PROGRAM = """
+import sys, time
+kind, steps = sys.argv[1], 0
+if kind == "memory":
+    one, other = bytearray(32 << 20), bytearray(b"x" * (32 << 20))
+    def step():
+        one[:] = other
+else:
+    def step():
+        total = 0
+        for number in range(100_000):
+            total += number
+step()
+for line in sys.stdin:
+    found = []
+    for _ in range(int(line)):
+        cpu, wall = time.process_time_ns(), time.perf_counter_ns()
+        step()
+        found += [time.perf_counter_ns() - wall, time.process_time_ns() - cpu]
+    print(*found, flush=True)
+"""
+LOADS = {"loop": "a loop of Python", "memory": "copies of memory"}
+#: The steps of a run, and the most runs of each kind.
+STEPS, _MOST_RUNS = 20, 24
+
+#: Takes steps; returns the wall time and the CPU time of each, in ns.
+TakeSteps = Callable[[int], list[tuple[int, int]]]
+
+
+@contextmanager
+def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeSteps]:
+    """Run a load in a new process, on these processors; a block tells it to take steps. Raises OSError."""
+    with pinned(cpus):
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sent, answers = process.stdin, process.stdout
+
+    def take(steps: int) -> list[tuple[int, int]]:
+        sent.write(f"{steps}\n")
+        sent.flush()
+        numbers = [int(word) for word in answers.readline().split()]
+        if len(numbers) != 2 * steps:
+            raise OSError("the process of a known load ended early")
+        return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+    try:
+        yield take
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@dataclass(slots=True)
+class LoadTimes:
+    """The median of each run so far, in ns."""
+
+    separate: list[float] = field(default_factory=list)
+    cpu_times: list[float] = field(default_factory=list)
+    pinned: list[float] = field(default_factory=list)
+    base: list[float] = field(default_factory=list)
+    new: list[float] = field(default_factory=list)
+
+
+def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = time.monotonic) -> list[MeasuredLoad]:
+    """Return the floors of the known loads, measured for about this long. Raises OSError.
+
+    Every round has each load in each way, so that all ways meet the same neighbours.
+
+    Parameters
+        cpu: the processor for pinned runs; None makes none.
+    """
+    began, found = clock(), {kind: LoadTimes() for kind in LOADS}
+    for number in range(_MOST_RUNS):
+        if number >= FEWEST and clock() - began > seconds:
+            break
+        for kind, times in found.items():
+            _round(kind, times, cpu, base_first=number % 2 == 0)
+    return [
+        MeasuredLoad(LOADS[kind], floors_of(times.separate, times.pinned, times.cpu_times, (times.base, times.new)))
+        for kind, times in found.items()
+    ]
+
+
+def _round(kind: str, times: LoadTimes, cpu: int | None, *, base_first: bool) -> None:
+    with running(kind) as take:
+        steps = take(STEPS)
+    times.separate.append(median(wall for wall, _ in steps))
+    times.cpu_times.append(median(cpu_time for _, cpu_time in steps))
+    if cpu is not None:
+        with running(kind, {cpu}) as take:
+            times.pinned.append(median(wall for wall, _ in take(STEPS)))
+    with ExitStack() as stack:
+        sides = [stack.enter_context(running(kind)) for _ in range(2)]
+        walls: tuple[list[int], list[int]] = ([], [])
+        for step in range(STEPS):
+            first = (step + base_first) % 2
+            for side in (first, 1 - first):
+                walls[side].append(sides[side](1)[0][0])
+    times.base.append(median(walls[0]))
+    times.new.append(median(walls[1]))

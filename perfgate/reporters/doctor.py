@@ -1,0 +1,217 @@
+"""The examination of a machine as text and as JSON (`perfgate.doctor/1`)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from perfgate.core.examination import Disturbance, Examination, Floor, MeasuredLoad, RuleNeed, Way
+from perfgate.core.units import format_number
+from perfgate.core.wording import plural
+from perfgate.reporters.plain_json import encode
+from perfgate.reporters.terminal_page import GAP, Page
+
+_HEADS: dict[Way, str] = {
+    "separate": "separate",
+    "pinned": "pinned",
+    "cpu-time": "CPU time",
+    "three-runs": "3 runs",
+    "pairs": "6 pairs",
+}
+_NAMES: dict[Way, str] = {
+    "separate": "separate runs",
+    "pinned": "one fixed processor",
+    "cpu-time": "CPU time",
+    "three-runs": "three new runs",
+    "pairs": "pairs",
+}
+#: A way helps if its floor is at most this share of that of separate runs.
+_HELPS = 0.75
+_INDENT = 2
+
+
+def render_json(found: Examination) -> str:
+    """Return everything that was found; noise is relative."""
+    loads = [{"name": load.name, "is_users": load.is_users, "floors": list(load.floors)} for load in found.loads]
+    needs = [
+        {
+            "rule": need.rule,
+            "at": need.place,
+            "needs": need.needs,
+            "measured_on": need.measured_on,
+            "floor": need.floor,
+            "is_met": need.is_met,
+            "better": need.better,
+        }
+        for need in found.needs
+    ]
+    return encode(
+        {
+            "schema": "perfgate.doctor/1",
+            "exit_code": found.exit_code,
+            "cpus": found.cpus,
+            "pinned_to": found.pinned_to,
+            "command": found.command or None,
+            "loads": loads,
+            "disturbances": list(found.disturbances),
+            "rules": needs,
+            "notes": list(found.notes),
+        }
+    )
+
+
+def render_text(found: Examination, *, width: int = 100, ascii_only: bool = False) -> str:
+    """Return the floors, what disturbs, what helps, and what the rules need."""
+    page = Page(width, ascii_only=ascii_only)
+    _floors(page, found)
+    _disturbances(page, found.disturbances)
+    _cures(page, found)
+    _needs(page, found)
+    page.blank()
+    page.paragraph(_summary(found), "bold")
+    return page.finished()
+
+
+def _percent(noise: float) -> str:
+    return f"{format_number(100 * noise, 2)}%"
+
+
+def _table(page: Page, rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+    """Write rows in columns; the last column gets the rest of the width."""
+    longest = [max(map(page.cells, column)) for column in zip(*rows, strict=True)]
+    room = page.line - sum(longest[:-1]) - GAP * (len(longest) - 1) - indent
+    widths = [*longest[:-1], max(min(longest[-1], room), 20)]
+    for row in rows:
+        page.row([[cell] for cell in row], widths, [""] * len(row), indent=indent)
+
+
+def _floors(page: Page, found: Examination) -> None:
+    ways = [way for way in _HEADS if any(load.floor(way) for load in found.loads)]
+    rows = [["noise floor", *(_HEADS[way] for way in ways)]]
+    for load in found.loads:
+        floors = [load.floor(way) for way in ways]
+        rows.append([load.name, *("-" if floor is None else _percent(floor.noise) for floor in floors)])
+    _table(page, rows)
+    page.blank()
+    pinned = f" pinned: on processor {found.pinned_to} only." if "pinned" in ways else ""
+    page.paragraph(
+        "noise floor: how much an unchanged program seems to change, as a standard deviation, if one new run is"
+        f" compared with five base runs.{pinned} 3 runs: three new runs. 6 pairs: two processes take steps in turn.",
+        "dim",
+    )
+    for note in found.notes:
+        page.paragraph(f"note: {note}")
+
+
+def _disturbances(page: Page, found: Sequence[Disturbance]) -> None:
+    disturbing = [one for one in found if one.does_disturb]
+    page.blank()
+    page.paragraph("what disturbs this machine" if disturbing else "nothing that this machine shows disturbs it")
+    for one in disturbing:
+        _one(page, one)
+    calm = [one for one in found if not one.does_disturb and not one.is_unknown]
+    if calm:
+        page.blank()
+        page.paragraph("other conditions")
+        for one in calm:
+            _one(page, one)
+    if unknown := [one.source for one in found if one.is_unknown]:
+        page.blank()
+        page.paragraph(f"not shown on this machine: {', '.join(dict.fromkeys(unknown))}")
+
+
+def _one(page: Page, one: Disturbance) -> None:
+    page.paragraph(f"{one.source}: {one.text}", indent=_INDENT)
+    if one.command:
+        page.verbatim(one.command, indent=3 * _INDENT)
+
+
+def _cures(page: Page, found: Examination) -> None:
+    """Write the ways that help the program of interest, the best first, each with its command."""
+    load = _of_interest(found)
+    before = load.floor("separate") if load is not None else None
+    page.blank()
+    if load is None or before is None:
+        return
+    helping = [one for one in load.floors if one.way != "separate" and one.noise <= _HELPS * before.noise]
+    if not helping:
+        page.paragraph(f"no other way to measure {load.name} is much steadier than separate runs")
+        return
+    page.paragraph(f"what helps {load.name} ({_percent(before.noise)} with separate runs)")
+    for floor in sorted(helping, key=lambda one: one.noise):
+        page.paragraph(f"{_NAMES[floor.way]}: {_percent(floor.noise)}{_how(floor, load)}", indent=_INDENT)
+        if command := _command(floor.way, found):
+            page.verbatim(command, indent=3 * _INDENT)
+
+
+def _of_interest(found: Examination) -> MeasuredLoad | None:
+    """Return the metric of the user's command that rules name or that comes first, or else the first known load."""
+    named = [need.measured_on for need in found.needs]
+    known = [load for load in found.loads if load.floor("separate")]
+    ranked = sorted(known, key=lambda load: (load.name not in named, not load.is_users, load.name.startswith("the ")))
+    return next(iter(ranked), None)
+
+
+def _how(floor: Floor, load: MeasuredLoad) -> str:
+    if floor.way != "cpu-time":
+        return ""
+    stem = load.name.removesuffix(".time") if " " not in load.name else "step"
+    if load.is_users and " " in load.name:
+        return ", if the program does not wait: write a rule on command.cpu_time, which `perfgate run` measures"
+    return f", if the program does not wait: `perfgate.Recorder(..., counters=True)` and a rule on {stem}.cpu_time"
+
+
+def _command(way: Way, found: Examination) -> str:
+    words = found.command or "COMMAND"
+    if way == "pinned":
+        return f"perfgate run --cpus {found.pinned_to} -- {words}"
+    if way == "three-runs":
+        return f"perfgate run --runs 3 --every -- {words}"
+    if way == "pairs":
+        return f"perfgate run --paired {_base(found, words)}"
+    return ""
+
+
+def _base(found: Examination, words: str) -> str:
+    if found.has_commits:
+        return f"--base-ref HEAD -- {words}"
+    return f"--base {shlex.quote(words)} --new {shlex.quote(words)}"
+
+
+def _needs(page: Page, found: Examination) -> None:
+    if not found.needs:
+        return
+    page.blank()
+    page.paragraph("what the rules need")
+    for need in sorted(found.needs, key=lambda one: one.is_met):
+        page.paragraph(" ".join(_need(need)), indent=_INDENT)
+        if not need.is_met and need.better is not None and (command := _command(need.better.way, found)):
+            page.verbatim(command, indent=3 * _INDENT)
+
+
+def _need(need: RuleNeed) -> Iterator[str]:
+    name = f"`{need.rule}` ({need.place})"
+    if need.floor is None:
+        yield f"? {name}: your command has no metric {need.measured_on}, so its noise was not measured."
+        return
+    sign = "✓" if need.is_met else "✗"
+    has = _percent(need.floor.noise)
+    yield f"{sign} {name} needs a noise floor of {_percent(need.needs)}; {need.measured_on} has {has} on this machine."
+    if need.is_met:
+        return
+    if need.better is None:
+        yield "No way that was measured is steady enough: use a quieter machine, or a wider tolerance."
+        return
+    name = _NAMES[need.better.way]
+    yield f"With {name} it is {_percent(need.better.noise)}."
+
+
+def _summary(found: Examination) -> str:
+    missed = sum(not need.is_met for need in found.needs)
+    if missed:
+        return f"TOO NOISY for {plural(missed, 'rule')} (exit 3)"
+    if not found.is_compared:
+        return "NOT COMPARED: your command has no metric of the rules (exit 3)"
+    if found.needs:
+        return "QUIET ENOUGH for the rules (exit 0)"
+    return "no rule about a change was found, so none was compared with the noise floor (exit 0)"
