@@ -47,7 +47,10 @@ def policy_changes(
         return (), None
     # Pairs have the same base for both. Allowances count as the base grants them; the working tree's own do not count.
     loaded = load_baseline(own_store, own, dict(case.facts), acceptance(options))
-    own_baseline = replace(loaded.baseline, allowances=case.baseline.allowances)
+    # Neither does its history.
+    learned = (one for one in case.baseline.priors if one.learned_from is not None)
+    priors = (*loaded.baseline.priors, *learned)
+    own_baseline = replace(loaded.baseline, allowances=case.baseline.allowances, priors=priors)
     baseline = own_baseline if case.baseline.pairing is None else case.baseline
     own_verdicts = judge(replace(case, ruleset=own, baseline=baseline))
     outcome = with_outcome(Report(verdicts=own_verdicts, problems=tuple(loaded.problems))).outcome
@@ -76,7 +79,8 @@ def _worst(rule: str | None, verdicts: Iterable[Verdict]) -> Outcome | None:
 
 def _of_baselines(base: Store, own: Store, ref: str) -> list[PolicyChange]:
     """Return the stored files that the working tree adds, alters or lacks, level by level."""
-    before, after = base.paths()[0], own.paths()[0]
+    # The store of a commit is read without its history, which decides nothing by itself.
+    before, after = ([path for path in store.paths()[0] if kind_of(path) != "history"] for store in (base, own))
     altered = [path for path in before if path in after and _read(base, path) != _read(own, path)]
     return [
         *(_stored("changes", f"alters {own.location(path)}", own, path) for path in altered),
