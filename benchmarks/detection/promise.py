@@ -6,6 +6,8 @@ three new runs, and stops at exit 0 or 1; other tools are asked once, about one 
 
     python benchmarks/detection/promise.py                  through the function, 2,000 draws a cell: some minutes
     python benchmarks/detection/promise.py --command        through `perfgate check`, 1,000 draws a cell
+    python benchmarks/detection/promise.py --history 30     with the noise that 30 remembered runs show
+    python benchmarks/detection/promise.py --history 30 --quieter 2     the history was half as noisy as today
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ import numpy as np
 import numpy.typing as npt
 import peers
 
+from perfgate.history.noise import LearnedNoise, noise_between_runs
+from perfgate.judge.decide_change import ChangeTerms, measure_runs
 from perfgate.judge.decide_promise import LOOKS, judge_promise
+from perfgate.judge.learned_noise import runs_contradict
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 #: For each draw: the exit code, and the number of new runs that it took.
@@ -47,19 +52,28 @@ def draws(seed: int, count: int, base_runs: int, noise: float, change: float) ->
     return 100 * base, 100 * (1 + change) * np.exp(rng.normal(0, noise, (count, LOOKS)))
 
 
-def by_function(base: FloatArray, new: FloatArray) -> Ends:
-    """Ask `judge_promise` after each run."""
+def by_function(base: FloatArray, new: FloatArray, remembered: FloatArray | None = None) -> Ends:
+    """Ask `judge_promise` after each run, with the noise of the remembered runs of each case, if there are any."""
     codes, runs = [], []
-    for b, x in zip(base, new, strict=True):
+    for i, (b, x) in enumerate(zip(base, new, strict=True)):
+        learned = None if remembered is None else noise_between_runs(remembered[i])
         code, look = 3, LOOKS
         for look in range(1, LOOKS + 1):
-            found = judge_promise(list(b), list(x[:look]), tolerance=TOLERANCE)
+            prior = None if learned is None else _believed(learned, b, x[:look])
+            found = judge_promise(list(b), list(x[:look]), tolerance=TOLERANCE, prior=prior)
             if found.outcome == "fail" or found.excluded:
                 code = 1 if found.outcome == "fail" else 0
                 break
         codes.append(code)
         runs.append(look)
     return codes, runs
+
+
+def _believed(learned: LearnedNoise, *sides: FloatArray) -> tuple[float, float] | None:
+    """The noise of the history, unless the runs contradict it."""
+    prior = learned.prior.s0, learned.prior.d0
+    measured = [measure_runs(list(side), ChangeTerms(tolerance=TOLERANCE)) for side in sides]
+    return None if runs_contradict(measured, prior) else prior
 
 
 def by_command(base: FloatArray, new: FloatArray) -> Ends:
@@ -110,13 +124,22 @@ def _command(*words: str) -> None:
         sys.exit(f"perfgate {' '.join(words[:2])} ended with {code}: {said.getvalue()[-500:]}")
 
 
-def cells(seed: int, count: int, asked: Callable[[FloatArray, FloatArray], Ends]) -> dict[str, dict[str, float]]:
-    """For each cell `K noise change`: the shares of exit 0 and 1, and the mean number of new runs."""
+def cells(
+    seed: int, count: int, asked: Callable[..., Ends] = by_function, history: int = 0, quieter: float = 1.0
+) -> dict[str, dict[str, float]]:
+    """For each cell `K noise change`: the shares of exit 0 and 1, and the mean number of new runs.
+
+    With `history` remembered runs, whose noise is that of the cell divided by `quieter`.
+    """
     found = {}
     for base_runs in BASE_RUNS:
         for noise in NOISE:
             for change in CHANGES:
-                codes, runs = asked(*draws(seed, count, base_runs, noise, change))
+                given = list(draws(seed, count, base_runs, noise, change))
+                if history:
+                    rng = np.random.default_rng([seed + 1, base_runs, round(1000 * noise)])
+                    given.append(100 * np.exp(rng.normal(0, noise / quieter, (count, history))))
+                codes, runs = asked(*given)
                 green, red = (codes.count(code) / count for code in (0, 1))
                 found[f"{base_runs} {noise} {change}"] = {"green": green, "red": red, "runs": sum(runs) / count}
                 print(f"K={base_runs} noise {noise:g} change {change:g}: {found[f'{base_runs} {noise} {change}']}")
@@ -156,9 +179,13 @@ def main() -> None:
     parser.add_argument("--command", action="store_true", help="ask `perfgate check`, not the function")
     parser.add_argument("--draws", type=int, help="draws a cell")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--history", type=int, default=0, help="how many remembered runs show the noise")
+    parser.add_argument("--quieter", type=float, default=1.0, help="the noise of today, divided by that of the history")
     options = parser.parse_args()
+    if options.command and options.history:
+        parser.error("--history is not for --command")
     asked, count = (by_command, 1000) if options.command else (by_function, 2000)
-    found = cells(options.seed, options.draws or count, asked)
+    found = cells(options.seed, options.draws or count, asked, options.history, options.quieter)
     for noise in NOISE:
         row = [f"{change:g} {what} {together(found, noise, change, what):.4f}" for change in CHANGES for what in _SHOWN]
         print(f"noise {noise:g}, K = 3, 5, 10 together: {', '.join(row)}")

@@ -122,7 +122,7 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
     tolerance = applied_tolerance(math.exp(centre), terms)
     margin = excluded = Margin.of_ratio(tolerance, terms.worse)
     anchored, fewest = asks.reference == "anchor", 0
-    calibrated = inquiry.calibrated() is not None
+    calibrated = inquiry.calibrated()
     if not anchored:
         promise = promise_terms(inquiry, asks)
         excluded = Margin.of_ratio(promise.applied(math.exp(centre), terms), terms.worse)
@@ -139,9 +139,10 @@ def _of_change(plan: Plan, inquiry: Inquiry, asks: ChangeClause, measures: Seque
         new_runs=new_runs,
         noise_between=math.sqrt(max(seen.variance - seen.within, 0.0)),
         noise_within=math.sqrt(seen.within),
-        calibrated=calibrated,
+        calibrated=calibrated is not None,
+        noise=None if calibrated is None else calibrated.said(),
         detectable=points[new_runs - 1].detectable,
-        fails_from=None if anchored else _fails_from(measures, seen, margin, terms, calibrated),
+        fails_from=None if anchored else _fails_from(measures, seen, margin, terms, calibrated is not None),
         runs_needed=needed,
         at_worst=None if anchored else size_of(excluded),
         advice=_advice(noise, excluded.room, needed, new_runs, terms, fewest),

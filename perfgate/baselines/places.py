@@ -26,6 +26,11 @@ ALLOWANCES = "_allowances"
 HISTORY = "_history"
 #: A safe name of a suite, an environment, a level or a run: it cannot lead out of the folder.
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+#: The judge learns from this many remembered runs: older ones say little about the machines of today.
+NEWEST_RUNS = 100
+#: The file of a month of the history, and the number of months in which the newest runs are searched.
+_MONTH_FILE = re.compile(r"(?:^|/)(\d{4}-\d\d)-[0-9a-f]+\.json$")
+_MONTHS = 3
 _PRIOR = re.compile(r"prior(?:-([a-z-]+))?\.json")
 
 #: The facts that identify an environment; None for a fact that is not known.
@@ -109,3 +114,15 @@ def differences(stored: Identity, seen: Identity) -> list[str]:
 
 def _known(text: str | None) -> str:
     return "unknown" if text is None else text
+
+
+def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:
+    """Return the paths of the newest runs: `runs` files of one run, or else these and those of the newest months.
+
+    A month may have any number of runs, so the newest three months with files are enough.
+    """
+    loose = sorted((path for path in paths if not _MONTH_FILE.search(path)), key=lambda path: path.rpartition("/")[2])
+    if len(loose) >= runs:
+        return loose[-runs:]
+    months = sorted({found[1] for path in paths if (found := _MONTH_FILE.search(path))})[-_MONTHS:]
+    return [*loose, *(path for path in paths if (found := _MONTH_FILE.search(path)) and found[1] in months)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of
+from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of, newest_history
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
@@ -233,11 +233,14 @@ def store_of(source: PolicySource, path: str) -> Store:
 
 
 def history_store_of(source: PolicySource, path: str, suite: str, environment: str) -> Store:
-    """Open the history of one environment of a policy source, with its path in the baselines. Raises Refused."""
+    """Open the newest runs of the history of one environment of a policy source. Raises Refused.
+
+    Paths are those in the baselines.
+    """
     if source.commit is None or "://" in path:
         return open_store(path)
     folder = f"{HISTORY}/{suite}/{environment}"
-    held = source.commit.below(f"{path}/{folder}", surroundings.limits())
+    held = source.commit.below(f"{path}/{folder}", surroundings.limits(), choose=newest_history)
     files = {f"{folder}/{name}": data for name, data in held.files.items()}
     refused = {f"{folder}/{name}": why for name, why in held.refused.items()}
     return CommitStore(CommitFiles(files, refused), f"{shown_path(path)} at {source.ref}")

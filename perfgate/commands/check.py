@@ -11,8 +11,9 @@ from difflib import get_close_matches
 from perfgate.analysis.drift import drifts
 from perfgate.analysis.unruled import unruled_changes
 from perfgate.baselines.files import FULL_SHA
+from perfgate.baselines.places import HISTORY
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
-from perfgate.baselines.stores import store_of
+from perfgate.baselines.stores import history_store_of, store_of
 from perfgate.commands.report_details import collected, levels, past_runs
 from perfgate.commands.rule_changes import policy_changes
 from perfgate.core import (
@@ -43,7 +44,7 @@ from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
-from perfgate.workspace.rule_source import policy_source, read_rules
+from perfgate.workspace.rule_source import PolicySource, policy_source, read_rules
 
 _NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
@@ -96,10 +97,10 @@ def check(request: CheckRequest) -> Report:
         limits=surroundings.limits(),
         looks=request.looks,
     )
-    verdicts, drifting, details = _judged(case, loaded, with_details=request.with_details)
+    case, verdicts, noticed, details = _judged(case, loaded, source, request, head)
     is_named = naming(ruleset)
     problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
-    problems += [*_measured_twice(case, loaded, verdicts), *_only_problems(request, case, verdicts), *drifting]
+    problems += [*_measured_twice(case, loaded, verdicts), *_only_problems(request, case, verdicts), *noticed]
     unruled, count = _unruled(case, is_named)
     causes = None
     if any(one.exit_code or one.outcome == "fail" for one in verdicts):
@@ -157,19 +158,36 @@ def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[Unruled
     return unruled_changes(stored, case.new, is_named)
 
 
+def with_history(
+    case: Case, runs: JudgedRuns, source: PolicySource, baselines: str, head: str | None = None
+) -> tuple[Case, list[Problem]]:
+    """Return the case with what the history of its baseline teaches, and warnings. Pairs need no history."""
+    place = (case.baseline.place or "").split("/")
+    if case.baseline.pairing is not None or len(place) < 2:
+        return case, []
+    store = history_store_of(source, baselines, *place[:2])
+    if not store.paths("/".join((HISTORY, *place[:2])))[0]:
+        return case, []
+    from perfgate.commands.history_noise import with_learned_noise
+
+    return with_learned_noise(case, runs, store, source.ref, head)
+
+
 def _judged(
-    case: Case, loaded: LoadedBaseline, *, with_details: bool
-) -> tuple[tuple[Verdict, ...], list[Problem], ReportDetails]:
-    if with_details:
+    case: Case, loaded: LoadedBaseline, source: PolicySource, request: CheckRequest, head: str | None
+) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
+    """Return the case with what its history teaches, its verdicts, warnings, and the runs behind the verdicts."""
+    if request.with_details:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
+    case, noticed = with_history(case, runs, source, request.options.baselines, head)
     base = case.baseline
-    drifting = drifts(case, runs) if base.pairing is None else []
-    if not with_details:
-        return judge(case, runs), drifting, ReportDetails()
+    noticed += drifts(case, runs) if base.pairing is None else []
+    if not request.with_details:
+        return case, judge(case, runs), noticed, ReportDetails()
     verdicts, found = judge_with_details(case, runs)
     metrics = {name for rule in case.ruleset.rules for name in component_names(rule.sentence.subject, runs.metrics)}
-    return verdicts, drifting, collected(verdicts, found, base.runs, case.new, levels(loaded), metrics)
+    return case, verdicts, noticed, collected(verdicts, found, base.runs, case.new, levels(loaded), metrics)
 
 
 def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:

@@ -8,8 +8,10 @@ from perfgate.analysis.plan import plans
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import environments, load_baseline, read_stored_runs
 from perfgate.baselines.stores import Store, open_store
+from perfgate.commands.check import with_history
 from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
 from perfgate.judge.case import Case
+from perfgate.judge.subjects import JudgedRuns
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
@@ -48,7 +50,9 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
             continue
         loaded = load_baseline(store, ruleset, facts, acceptance(options))
         case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
-        yield case, [*wrong, *loaded.problems]
+        stored = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
+        case, unused = with_history(case, stored, WORKING_TREE, options.baselines)
+        yield case, [*wrong, *loaded.problems, *unused]
     if problems:
         yield Case(ruleset, (), Baseline(), surroundings.today()), problems
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from typing import Literal
 
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Key, Run
@@ -24,6 +25,20 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownNoise:
+    """The noise between runs that a change was judged with, because it was known before.
+
+    `deviation` is relative: 0.014 is 1.4 %. `runs` showed it: those of a calibration, or the remembered runs of a
+    `branch` (`""` if they do not tell theirs).
+    """
+
+    deviation: float
+    runs: int
+    source: Literal["calibration", "history"]
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CalibratedPrior:
     """The noise of one metric between runs, measured on `runs` unchanged runs, or pairs, of an environment.
 
@@ -39,6 +54,13 @@ class CalibratedPrior:
     runs: int
     #: How the pairs were made: `in-turn`, ...; None for single runs.
     pairing: str | None = None
+    #: The branch whose remembered runs showed it, `""` if they do not tell theirs; None for a calibration.
+    learned_from: str | None = None
+
+    def said(self) -> KnownNoise:
+        """Return the noise as reports say it."""
+        source: Literal["calibration", "history"] = "calibration" if self.learned_from is None else "history"
+        return KnownNoise(self.s0, self.runs, source, self.learned_from)
 
 
 @dataclass(frozen=True, slots=True)

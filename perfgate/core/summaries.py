@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from perfgate.core.baseline import CalibratedPrior
+from perfgate.core.baseline import CalibratedPrior, KnownNoise
 from perfgate.core.runs import Fact, Key, Kind, Location, Problem, SourceFile
 
 
@@ -165,6 +165,8 @@ class Plan:
     #: Why there is no plan.
     trouble: str | None = None
     points: tuple[PlanPoint, ...] = ()
+    #: The noise between runs that was known before; None if only the stored runs show it.
+    noise: KnownNoise | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from perfgate.core.baseline import KnownNoise
 from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.next_steps import NO_STEP, NextStep
@@ -137,6 +138,8 @@ class Verdict:
     explained_by: tuple[Share, ...] = ()
     #: The stored report of the verdict, if several were merged.
     source: str | None = None
+    #: The known noise between runs; None if the runs themselves had to show it.
+    noise: KnownNoise | None = None
 
 
 def verdict_ids(verdicts: Sequence[Verdict]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import perfgate
-from perfgate.baselines.places import HISTORY, UnsafeName, environment_name
+from perfgate.baselines.places import HISTORY, UnsafeName, environment_name, newest_history
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun, SeriesName
@@ -88,14 +88,17 @@ def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str |
     return path
 
 
-def read(store: Store, suite: str, environment: str, wanted: MetricFilter | None = None) -> StoredHistory:
+def read(
+    store: Store, suite: str, environment: str, wanted: MetricFilter | None = None, newest: int | None = None
+) -> StoredHistory:
     """Read the history of an environment; a file that cannot be used is a problem, and its runs are left out.
 
     Parameters
     ----------
     wanted : True for the metrics to read; None for all of them.
+    newest : read at least this many of the newest runs, if there are as many in three months; None for all runs.
     """
-    files, problems = _files(store, suite, environment, wanted)
+    files, problems = _files(store, suite, environment, wanted, newest)
     position: dict[str, int] = {}
     runs: list[HistoryRun] = []
     columns: dict[tuple[SeriesName, str], _Gathered] = {}
@@ -181,7 +184,7 @@ def verify(store: Store) -> tuple[int, list[Problem]]:
 
 
 def _files(
-    store: Store, suite: str, environment: str, wanted: MetricFilter | None
+    store: Store, suite: str, environment: str, wanted: MetricFilter | None, newest: int | None = None
 ) -> tuple[list[HistoryFile], list[Problem]]:
     """Read the files of an environment, sorted by path, each that can be used."""
     seen: dict[str, tuple[HistoryFile | None, list[Problem]]] = {}
@@ -189,6 +192,7 @@ def _files(
     problems: list[Problem] = []
     for _ in range(_TRIES):
         paths, problems = listed(store, f"{HISTORY}/{suite}/{environment}")
+        paths = paths if newest is None else newest_history(paths, newest)
         is_complete = True
         for path in paths:
             if path not in seen:

@@ -12,7 +12,16 @@ from perfgate.core.wording import series_name
 from perfgate.judge.case import Case
 from perfgate.judge.decisions import MeasuredSide, NotJudged
 from perfgate.judge.derived import RunView
-from perfgate.judge.measure import BETTER_BY_UNIT, Member, Members, Method, choose, default_statistic, statistic_unit
+from perfgate.judge.measure import (
+    BETTER_BY_UNIT,
+    Member,
+    Members,
+    Method,
+    NotAvailable,
+    choose,
+    default_statistic,
+    statistic_unit,
+)
 from perfgate.judge.messages import error_step
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.subjects import JudgedRuns, Subject
@@ -78,11 +87,24 @@ class Inquiry:
         """The choice of the rank that represents a run."""
         return self.rule.sentence.rank or "worst"
 
-    def calibrated(self, pairing: str | None = None) -> CalibratedPrior | None:
-        """The measured noise between single runs, or between pairs that were made in one way; None without any."""
+    def calibrated(self, pairing: str | None = None, *, is_believed: bool = False) -> CalibratedPrior | None:
+        """The known noise between single runs, or between pairs that were made in one way; None without any.
+
+        A calibration comes before what a history shows, and that counts only if the runs do not contradict it, or if it
+        `is_believed`.
+        """
         wanted = (self.subject.key, self.method.statistic, self.rank, pairing)
         priors = self.case.baseline.priors
-        return next((p for p in priors if (p.key, p.statistic, p.rank, p.pairing) == wanted), None)
+        found = next((p for p in priors if (p.key, p.statistic, p.rank, p.pairing) == wanted), None)
+        if found is None or found.learned_from is None or is_believed:
+            return found
+        from perfgate.judge.learned_noise import runs_contradict
+
+        try:
+            sides = [self.measured(side).measures for side in (self.base, self.new) if all(side)]
+        except NotAvailable:  # the verdict says why
+            return found
+        return None if runs_contradict(sides, (found.s0, found.d0)) else found
 
     def prior(self, pairing: str | None = None) -> tuple[float, float]:
         """The prior (s0, d0) of the noise between runs or pairs: calibrated, or the default of their kind."""

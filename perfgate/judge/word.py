@@ -190,6 +190,9 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         notes = _change_notes(inquiry, decision)
     if decision.allowance or decision.family:
         notes = _with_adjustments(decision, notes)
+    # Exact values have no noise, and a note tells that of pairs.
+    has_noise = question.ratios is None and result.reason not in ("exact", "equal")
+    known = inquiry.calibrated() if has_noise else None
     allowance = decision.allowance if decision.allowance_effect == "eased" else None
     message = _change_message(inquiry, decision, asks)
     if allowance:
@@ -216,6 +219,7 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         improved=result.improved,
         allowed_by=allowance.by if allowance else None,
         runs=_run_estimates("base", base) + _run_estimates("new", new),
+        noise=None if known is None else known.said(),
         explained_by=explained_by(inquiry, question, result) if decision.outcome in _EXPLAINED else (),
     )
 
@@ -261,8 +265,11 @@ def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
     if not all(run.settled for run in (*question.base.measures, *question.new.measures)):
         notes.append("the warm-up of a run did not end: a quarter of its values was dropped")
     if inquiry.calibrated() is None and result.reason in ("interval", "cannot-exclude"):
+        learned = inquiry.calibrated(is_believed=True)
         advice = ": `perfgate calibrate` measures it from the stored runs" if baseline.calibratable else ""
         source = "estimated from these few runs" if question.promise else "assumed to be 1%"
+        if learned is not None:
+            advice = f": these runs differ by more than the {format_number(100 * learned.s0, 2)}% of the history"
         notes.append(f"run-to-run noise is {source}, not calibrated{advice}")
     if inquiry.method.better == "higher" and (result.tolerance or 0) >= 1:
         notes.append("this rule cannot fail: nothing falls by 100% or more")

@@ -29,8 +29,8 @@ _FIRST = (
         "next",
     ),
 )
-#: Fields that only a promise has: a change from the baseline. Older reports have none of them.
-_OF_PROMISES = ("at_worst", "not_excluded")
+#: Fields that are absent if there is nothing to say, as in older reports: those of a promise, and the known noise.
+_OPTIONAL = ("at_worst", "not_excluded", "noise")
 _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
 
 
@@ -84,7 +84,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     values = {name: getattr(verdict, name, None) for name in _VERDICT_FIELDS}
-    values = {name: value for name, value in values.items() if value is not None or name not in _OF_PROMISES}
+    values = {name: value for name, value in values.items() if value is not None or name not in _OPTIONAL}
     values |= {"next_step": phrases.next_step(verdict.next_step), "next": verdict.next_step}
     if verdict.next_step == NO_STEP or verdict.next_step.action == "other":  # of older reports, which have no parts
         del values["next"]

@@ -113,7 +113,8 @@ def _sections(report: Report) -> Iterator[_Section]:
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", _TABLE, [_row(verdict) for verdict in passed])
     facts = [f"- {code(name)}: {code(str(fact))}" for name, fact in sorted(report.environment.items())]
-    yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in phrases.unknown_facts(report))])
+    lines = (*phrases.unknown_facts(report), *phrases.learned_noise(report.verdicts))
+    yield _folded("Environment", (), [*facts, *(f"- {prose(line)}" for line in lines)])
 
 
 def _causes(report: Report) -> Iterator[_Section]:

@@ -8,8 +8,10 @@ from perfgate.core import (
     OUTCOMES,
     Estimate,
     Key,
+    KnownNoise,
     NextStep,
     Outcome,
+    Plan,
     Policy,
     PolicyChange,
     Problem,
@@ -31,6 +33,8 @@ _COUNTED_AS: dict[Outcome, str] = {"fail": "failed", "pass": "passed"}
 _NOT_MEASURED = "not measured"
 #: The largest number of policy differences in a report.
 _DIFFERENCES_SHOWN = 20
+#: Up to this many metrics are named with their noise.
+_NOISES_SHOWN = 3
 #: The longest name of a metric that no rule names, in characters: names of kernels fill half a page.
 LONGEST_UNRULED = 100
 
@@ -221,6 +225,25 @@ def unknown_facts(report: Report) -> list[str]:
     return []
 
 
+def learned_noise(judged: Iterable[Verdict | Plan]) -> list[str]:
+    """Return a line about the noise that the history showed: `noise between runs: 1.4%, from 43 runs of main`."""
+    found = [(one, one.noise) for one in judged if one.noise is not None and one.noise.source == "history"]
+    if not found:
+        return []
+    by_name = {series_name(one.metric, one.labels, one.statistic): noise.deviation for one, noise in found}
+    sizes = [f"{format_number(100 * size, 2)}%" for size in sorted(by_name.values())]
+    if len(by_name) == 1:
+        text = sizes[0]
+    elif len(by_name) <= _NOISES_SHOWN:
+        text = ", ".join(f"{name} {format_number(100 * size, 2)}%" for name, size in by_name.items())
+    else:
+        text = f"{sizes[0]} to {sizes[-1]}"
+    counts = sorted({noise.runs for _, noise in found})
+    runs = plural(counts[0], "run") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs"
+    branches = " and ".join(dict.fromkeys(noise.branch for _, noise in found if noise.branch)) or "the history"
+    return [f"noise between runs: {text}, from {runs} of {branches}"]
+
+
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
     """Return the details of a verdict as pairs of a label and a text."""
     texts = {
@@ -228,11 +251,20 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
         "allowed": allowed(verdict),
         "explained by": "; ".join(explanation(verdict)),
         "data": _data(verdict),
+        "noise between runs": "" if verdict.noise is None else _noise(verdict.noise),
         "rule": f"{verdict.at} {verdict.rule}{effect(verdict)}",
         "why": verdict.why or "",
         "note": "; ".join(verdict.notes),
     }
     return [(label, text) for label, text in texts.items() if text]
+
+
+def _noise(noise: KnownNoise) -> str:
+    """The known noise between runs: `1.4%, from 43 runs of main`, or `1.4%, calibrated with 20 runs`."""
+    size, runs = f"{format_number(100 * noise.deviation, 2)}%", plural(noise.runs, "run")
+    if noise.source == "calibration":
+        return f"{size}, calibrated with {runs}"
+    return f"{size}, from {runs} of {noise.branch or 'the history'}"
 
 
 def _data(verdict: Verdict) -> str:

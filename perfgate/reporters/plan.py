@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from perfgate.core import Plan, Problem
 from perfgate.core.units import format_change, format_number
 from perfgate.core.wording import plural, series_name
+from perfgate.reporters import phrases
 from perfgate.reporters.plain_json import encode, members_of, problem
 from perfgate.reporters.terminal_page import GAP, Page
 
@@ -37,6 +38,8 @@ def render_text(plans: Sequence[Plan], *, width: int = 100, ascii_only: bool = F
             if plan.baseline == place:
                 page.row([[cell] for cell in row], widths, [""] * len(_HEADS))
                 page.paragraph(plan.trouble or f"→ {plan.advice}", "dim", indent=4)
+        for line in phrases.learned_noise(plan for plan in plans if plan.baseline == place):
+            page.paragraph(line, "dim")
         page.blank()
     page.paragraph(
         "noise: between runs + within a run, as relative standard deviations. finds: the smallest change that the "

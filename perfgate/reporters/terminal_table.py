@@ -134,7 +134,7 @@ def _write_notices(page: Page, report: Report) -> None:
         page.paragraph(line.strip(), "yellow", indent=_INDENT if line.startswith(" ") else 0)
     for i, line in enumerate(phrases.unruled(report) if report.unruled else ()):
         page.paragraph(line, indent=_INDENT if i else 0)
-    for line in phrases.unknown_facts(report):
+    for line in (*phrases.unknown_facts(report), *phrases.learned_noise(report.verdicts)):
         page.paragraph(line, "dim")
 
 

@@ -16,6 +16,8 @@ from perfgate.stats.steady import RunValues, WarmUpRule
 
 #: With fewer runs the default prior is used.
 FEWEST_RUNS = 5
+#: A calibration has at most these degrees of freedom, because the next machine may differ.
+MOST_FREEDOM = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def prior_of_levels(levels: Sequence[Sequence[RunMeasure]]) -> Prior:
     if df < FEWEST_RUNS - 1:
         return DEFAULT
     squares = sum(float(np.square(logs - logs.mean()).sum()) for logs, _ in (found.T for found in held))
-    return _learned(squares / df, df, float(np.concatenate(held)[:, 1].mean()), DEFAULT)
+    return learned_prior(squares / df, df, float(np.concatenate(held)[:, 1].mean()), DEFAULT)
 
 
 def freedom(levels: Sequence[Sequence[RunMeasure]]) -> int:
@@ -90,13 +92,17 @@ def prior_of_pairs(ratios: Sequence[RunMeasure], believed: Prior) -> Prior:
     held = _logs_and_noise(ratios)
     if len(held) < FEWEST_RUNS:
         return believed
-    return _learned(float(np.square(held[:, 0]).mean()), len(held), float(held[:, 1].mean()), believed)
+    return learned_prior(float(np.square(held[:, 0]).mean()), len(held), float(held[:, 1].mean()), believed)
 
 
-def _learned(variance: float, df: int, within: float, believed: Prior) -> Prior:
+def learned_prior(variance: float, df: int, within: float, believed: Prior, most: float = MOST_FREEDOM) -> Prior:
+    """Return the prior from the variance of runs, its degrees of freedom, and the usual variance within a run.
+
+    What was `believed` before counts with its own degrees of freedom; the result has at most `most`.
+    """
     between = max(variance - within, 0.0)
     s0_squared = (believed.d0 * believed.s0**2 + df * between) / (believed.d0 + df)
-    return Prior(max(math.sqrt(s0_squared), 0.001), float(min(df + believed.d0, 8)))
+    return Prior(max(math.sqrt(s0_squared), 0.001), float(min(df + believed.d0, most)))
 
 
 def _logs_and_noise(measures: Sequence[RunMeasure]) -> FloatArray:

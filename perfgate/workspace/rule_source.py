@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,12 +47,15 @@ class Commit:
         top = git("rev-parse", "--show-toplevel", what=f"{ref} cannot be read").decode().strip()
         return cls(ref, _resolved(sha or ref), Path(top))
 
-    def below(self, path: str, limits: Limits, without: str | None = None) -> CommitFiles:
+    def below(
+        self, path: str, limits: Limits, without: str | None = None, choose: Callable[[list[str]], list[str]] = sorted
+    ) -> CommitFiles:
         """Read every file at or below a path of the working directory; a file itself has the path `.`.
 
         Parameters
         ----------
         without: a folder below the path that is not read.
+        choose: returns those of the files that are read.
 
         Raises Refused (3) for a path outside of the repository, and if git fails.
         """
@@ -76,6 +79,7 @@ class Commit:
                 refused[name] = limits.beyond("baseline_bytes", "is larger")
             else:
                 wanted[name] = blob
+        wanted = {name: wanted[name] for name in choose(list(wanted))}
         contents = self._contents(list(wanted.values()))
         return CommitFiles(dict(zip(wanted, contents, strict=True)), refused)
 
@@ -83,14 +87,15 @@ class Commit:
         asked = "".join(f"{blob}\n" for blob in blobs).encode()
         answer = git("cat-file", "--batch", what=f"{self.ref} cannot be read", stdin=asked) if blobs else b""
         found = []
+        place = 0
         for blob in blobs:
-            head, _, answer = answer.partition(b"\n")
-            words = head.split()
+            end = answer.find(b"\n", place)
+            words = answer[place:end].split()
             if len(words) != 3 or words[1] != b"blob":
                 raise Refused(f"{self.ref} cannot be read: the object {blob} is missing (is the clone partial?)", 3)
-            size = int(words[2])
-            found.append(answer[:size])
-            answer = answer[size + 1 :]
+            place = end + 1 + int(words[2])
+            found.append(answer[end + 1 : place])
+            place += 1
         return found
 
 

@@ -1,0 +1,165 @@
+"""The noise between runs of a metric, from its remembered runs: what `check` uses where nothing was calibrated.
+
+Remembered runs differ by changes of the code, by slow creep, by single stalls, and by noise. Only the noise is wanted:
+
+1. `find_change_points` finds the levels. A level of fewer than five runs is left out.
+2. Each level is cut into blocks of some 20 runs, and the line of Theil (1950) and Sen (1968) is taken out of each
+   block, so that creep is not noise. A line costs two degrees of freedom.
+3. The residuals are clipped at three robust standard deviations (winsorized variance, Tukey 1962), so that a stall
+   counts little, and two modes count in full.
+4. The usual variance within a run is subtracted, as `perfgate calibrate` does.
+
+The judge believes the result only as long as the runs that it compares do not contradict it (`Inquiry.calibrated`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from perfgate.core import Better, CalibratedPrior
+from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.history.store import HistoryColumn, StoredHistory
+from perfgate.stats.change_points import find_change_points
+from perfgate.stats.distributions import FloatArray
+from perfgate.stats.history import DEFAULT, Prior, learned_prior
+
+#: Nobody promised that these runs are of the same code, so a change among them has to be visible: a change point needs
+#: five runs on both sides. `perfgate calibrate` needs only five, because its user promised it.
+FEWEST_RUNS = 10
+#: The shortest level that is used, and the usual length of a block.
+_SHORTEST, _BLOCK = 5, 20
+_CLIPPED_AT = 3.0
+#: A line costs two degrees of freedom.
+_OF_LINE = 2
+#: The noise of a history has at most these degrees of freedom. A calibration has fewer, because nothing tests it later.
+_MOST_FREEDOM = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedNoise:
+    """The noise between runs as a prior of the judge, and the number of runs that it is from."""
+
+    prior: Prior
+    runs: int
+
+
+def noise_between_runs(
+    values: FloatArray, errors: FloatArray | None = None, better: Better = "lower"
+) -> LearnedNoise | None:
+    """Return the noise between the runs of a series; None for fewer than ten runs within levels.
+
+    Parameters
+    ----------
+    values : (n,) one statistic per run, oldest first, in any unit. NaN is a missing run.
+    errors : (n,) the standard error of each value within its run, in the same unit; NaN is unknown.
+    better : "lower", "higher" or "neither".
+
+    None, too, if a value is not positive (a relative noise does not exist), and if all values are equal.
+    """
+    known = np.isfinite(values)
+    values = values[known]
+    if len(values) < FEWEST_RUNS or values.min() <= 0 or values.min() == values.max():
+        return None
+    relative = np.full(len(values), np.nan) if errors is None else errors[known] / values
+    points = find_change_points(values, errors=relative * values, better=better)
+    bounds = [0, *(point.index for point in points), len(values)]
+    blocks = list(_blocks(bounds))
+    runs = sum(end - start for start, end in blocks)
+    if runs < FEWEST_RUNS:
+        return None
+    logs = np.log(values)
+    residuals = np.concatenate([without_line(logs[start:end]) for start, end in blocks])
+    freedom = runs - _OF_LINE * len(blocks)
+    within = np.square(relative[np.isfinite(relative)])
+    usual = float(np.median(within)) if len(within) else 0.0
+    variance = robust_variance(residuals, freedom)
+    return LearnedNoise(learned_prior(variance, freedom, usual, DEFAULT, _MOST_FREEDOM), runs)
+
+
+def _blocks(bounds: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first run of each block, and the run after its last. Blocks of a level differ by at most one run."""
+    for start, end in pairwise(bounds):
+        if end - start >= _SHORTEST:
+            count = max(round((end - start) / _BLOCK), 1)
+            edges = [start + (end - start) * i // count for i in range(count + 1)]
+            yield from pairwise(edges)
+
+
+def without_line(y: FloatArray) -> FloatArray:
+    """Return what is left of a block (n,) without its line: the median slope of all pairs, and the median."""
+    i, j = np.triu_indices(len(y), 1)
+    slope = np.median((y[j] - y[i]) / (j - i))
+    left = y - slope * np.arange(len(y))
+    return np.asarray(left - np.median(left), dtype=np.float64)
+
+
+def robust_variance(residuals: FloatArray, freedom: int) -> float:
+    """Return the variance of residuals (n,) around 0 with these degrees of freedom, without the weight of stalls.
+
+    The scale that they are clipped at is the larger of the MAD and the 10-90 % range: with two modes the MAD can be 0.
+    """
+    low, high = np.quantile(residuals, (0.1, 0.9))
+    scale = max(1.4826 * float(np.median(np.abs(residuals))), float(high - low) / 2.563)
+    reach = _CLIPPED_AT * scale * math.sqrt(len(residuals) / freedom)
+    return float(np.square(np.clip(residuals, -reach, reach)).sum()) / freedom
+
+
+def learned_priors(
+    history: StoredHistory,
+    wanted: Collection[SeriesName],
+    ref: str | None,
+    is_judged: Callable[[HistoryRun], bool] = lambda run: False,
+) -> tuple[CalibratedPrior, ...]:
+    """Return the noise of each wanted series that shows one, from the runs of one branch.
+
+    Parameters
+    ----------
+    ref : the branch, as git knows it; None for the branch of most runs.
+    is_judged : True for a remembered run that is judged now, on either side: it must not say how noisy it is.
+    """
+    branch = branch_of(history.runs, ref)
+    if branch is None:
+        return ()
+    usable = np.array([run.ref == (branch or None) and not is_judged(run) for run in history.runs], dtype=bool)
+    found = []
+    for column in history.series:
+        if column.name not in wanted or _is_exact(column):
+            continue
+        rows = usable[column.at]
+        noise = noise_between_runs(column.values[rows], column.errors[rows], column.better)
+        if noise is not None:
+            name, prior = column.name, noise.prior
+            found.append(
+                CalibratedPrior(
+                    name.key, name.statistic, name.rank, prior.s0, prior.d0, noise.runs, learned_from=branch
+                )
+            )
+    return tuple(found)
+
+
+def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
+    """Return the branch that a ref means among the branches of runs; None if no run is of it.
+
+    `main`, `origin/main` and `refs/remotes/origin/main~1` mean `main`. The hash of a commit, HEAD and None mean the
+    branch of most runs; it is `""` if no run tells its branch.
+    """
+    known = Counter(run.ref or "" for run in runs)
+    name = re.split(r"[~^]|@\{", ref or "")[0]
+    if set(known) <= {""} or name in ("", "@", "HEAD") or re.fullmatch("[0-9a-f]{7,64}", name):
+        return known.most_common(1)[0][0] if known else None
+    name = re.sub(r"^refs/(heads/|remotes/)?", "", name)
+    return next((one for one in (name, name.partition("/")[2]) if one and one in known), None)
+
+
+def _is_exact(column: HistoryColumn) -> bool:
+    """Return whether the judge compares these numbers without noise: bytes, operations and counts."""
+    if column.unit in ("B", "FLOP") or column.name.statistic == "count":
+        return True
+    return column.unit == "1" and bool((column.values == np.floor(column.values)).all())
