@@ -157,6 +157,20 @@ def test_inspect_prints_what_was_read(perfgate: Command, passing: Path) -> None:
     assert "200" in table
 
 
+def test_inspect_shows_many_ranks_in_a_row_with_the_slowest_by_name(perfgate: Command, folder: Path) -> None:
+    ranks = [{"forward": [100.0 + rank + 50 * (rank == 7)] * 4} for rank in range(9)]
+    write_log(folder / "many.log", ranks)
+    table = perfgate("inspect", "many.log").out
+    (row,) = (line.split() for line in table.splitlines() if line.startswith("forward"))
+    slowest, fastest = ["157", "ms", "rank", "7"], ["100", "ms", "rank", "0"]
+    assert row == ["forward", "9", "median", "104", "ms", *slowest, *fastest, "57%"]
+    assert "--each-rank shows a row for each rank" in table
+    each = perfgate("inspect", "many.log", "--each-rank").out
+    assert ("--each-rank" in each, each.count("forward{rank=")) == (False, 9)
+    write_log(folder / "few.log", ranks[:8])
+    assert perfgate("inspect", "few.log").out.count("forward{rank=") == 8
+
+
 def test_inspect_names_files_as_given_and_exits_3_for_damage(perfgate: Command, passing: Path) -> None:
     given = str(passing / "new.log")
     assert json.loads(perfgate("inspect", given, "--json").out)["runs"][0]["source"] == given

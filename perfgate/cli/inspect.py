@@ -13,8 +13,9 @@ from perfgate.workspace.options import CommandOptions
 @command_options(runs_argument, rules_option, format_option, trace_mode_option)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (perfgate.inspect/1).")
 @click.option("--values", is_flag=True, help="With --json: print the values, too.")
+@click.option("--each-rank", is_flag=True, help="A row for each rank, also if there are more than 8.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what was searched for in a file of an unknown format.")
-def inspect(options: CommandOptions, as_json: bool, values: bool, verbose: bool) -> int:
+def inspect(options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool) -> int:
     """Show what was read: every metric with its statistics, and every problem.
 
     \b
@@ -24,7 +25,7 @@ def inspect(options: CommandOptions, as_json: bool, values: bool, verbose: bool)
     from perfgate.reporters.inspection import render_json, render_text
 
     with progress():
-        found, code = command(options, with_values=values and as_json)
+        found, code = command(options, with_values=values and as_json, each_rank=each_rank)
     if as_json:
         write_document(render_json(found))
     else:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from perfgate.analysis.rank_spreads import rank_spreads
 from perfgate.core import Portion, Run, RunSummary, Series, SeriesSummary, Straggler, TraceView
 from perfgate.core.conditions import by_load
 from perfgate.judge.measure import summary
@@ -20,14 +21,22 @@ _FAMILIES = ("kernel", "op", "range")
 _TOP = 10
 
 
-def inspect(options: CommandOptions, *, with_values: bool = False) -> tuple[list[RunSummary], int]:
-    """Return a summary of every run, and the exit code: 3 for a run without metrics or with an error-level problem."""
+def inspect(
+    options: CommandOptions, *, with_values: bool = False, each_rank: bool = False
+) -> tuple[list[RunSummary], int]:
+    """Return a summary of every run, and the exit code: 3 for a run without metrics or with an error-level problem.
+
+    A metric of many ranks gets one row, unless `each_rank`.
+    """
     mappings = read_mappings(WORKING_TREE, options.rules)
     runs = read_runs(
         options.runs, options.format, options.trace_mode, as_given=True, with_calls=False, mappings=mappings
     )
     bad = any(not run.series or any(problem.severity == "error" for problem in run.problems) for run in runs)
-    return [_summary(run, with_values) for run in runs], 3 if bad else 0
+    found = [_summary(run, with_values) for run in runs]
+    if not each_rank:
+        found = [replace(one, spreads=rank_spreads(one.series)) for one in found]
+    return found, 3 if bad else 0
 
 
 def _summary(run: Run, with_values: bool) -> RunSummary:

@@ -35,7 +35,17 @@ from perfgate.core.runs import (
     read_only,
     show_labels,
 )
-from perfgate.core.summaries import Plan, PlanPoint, Portion, Proof, RunSummary, SeriesSummary, Straggler, TraceView
+from perfgate.core.summaries import (
+    Plan,
+    PlanPoint,
+    Portion,
+    Proof,
+    RankSpread,
+    RunSummary,
+    SeriesSummary,
+    Straggler,
+    TraceView,
+)
 from perfgate.core.verdicts import (
     OUTCOMES,
     Better,

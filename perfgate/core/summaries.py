@@ -29,6 +29,25 @@ class SeriesSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class RankSpread:
+    """A metric of many ranks as one row: its usual statistic on the median, the slowest and the fastest rank.
+
+    `key` is without rank and device, and `slowest_rank` and `fastest_rank` are `rank 7` or `rank 7, device 1`. The
+    values are in base units. The slowest rank has the lowest rate, or the highest value of anything else.
+    """
+
+    key: Key
+    unit: str
+    ranks: int
+    statistic: str
+    median: float
+    slowest: float
+    slowest_rank: str
+    fastest: float
+    fastest_rank: str
+
+
+@dataclass(frozen=True, slots=True)
 class Portion:
     """A part of a time, in seconds; `share` is of the whole, `count` how often it occurred."""
 
@@ -76,6 +95,8 @@ class RunSummary:
     series: tuple[SeriesSummary, ...]
     problems: tuple[Problem, ...]
     trace: TraceView | None = None
+    #: The metrics that have too many ranks for a row each.
+    spreads: tuple[RankSpread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

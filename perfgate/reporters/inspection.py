@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from perfgate.core import Portion, RunSummary, SeriesSummary, TraceView
+from perfgate.core import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
 from perfgate.core.units import format_number, format_value
 from perfgate.core.wording import aligned, clip, one_line, plural, series_name, synonyms, without_commands
 from perfgate.reporters.plain_json import encode, problem
@@ -70,17 +70,46 @@ def _table(run: RunSummary, ascii_only: bool) -> str:
     part = "" if run.part is None else f" (run {run.part})"
     title = f"{run.source}{part}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
     lines = [one_line(title), *([one_line(f"environment: {facts}")] if facts else [])]
-    listed = [one for one in run.series if run.trace is None or not one.key.metric.startswith(_FAMILIES)]
+    spread = {(one.key, one.unit) for one in run.spreads}
+    listed = [one for one in _listed(run, run.series) if (one.key.without_members(), one.unit) not in spread]
     shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in listed)]
     warms_up = any(summary.warmup_steps for summary in listed)
     rows = [["metric", "n", *shown, *(["warm-up"] if warms_up else []), "distribution"]]
     rows += [_row(summary, shown, ascii_only, warms_up=warms_up) for summary in listed]
-    if listed:
+    if len(rows) > 1:
         lines += ["", *aligned(rows)]
+    lines += _spread_lines(run)
     if run.trace:
         lines += _trace_lines(run.trace, ascii_only=ascii_only)
     lines += [""] + [one_line(str(problem)) for problem in run.problems] if run.problems else []
     return "\n".join(lines) + "\n"
+
+
+Listed = TypeVar("Listed", SeriesSummary, RankSpread)
+
+
+def _listed(run: RunSummary, rows: Sequence[Listed]) -> list[Listed]:
+    """Return the rows that are shown; of a trace, those of single kernels and operators are not."""
+    return [one for one in rows if run.trace is None or not one.key.metric.startswith(_FAMILIES)]
+
+
+def _spread_lines(run: RunSummary) -> list[str]:
+    """The metrics of many ranks, a row each, with the slowest and the fastest rank by name."""
+    shown = _listed(run, run.spreads)
+    if not shown:
+        return []
+    rows = [["metric", "ranks", "of each rank", "median rank", "slowest", "", "fastest", "", "spread"]]
+    for one in shown:
+        apart = f"{format_number(100 * abs(one.slowest / one.fastest - 1), 3)}%" if one.fastest else "-"
+        rows.append(
+            [
+                *(one_line(series_name(one.key.metric, one.key.labels)), str(one.ranks), one.statistic),
+                format_value(one.median, one.unit),
+                *(format_value(one.slowest, one.unit), one_line(one.slowest_rank)),
+                *(format_value(one.fastest, one.unit), one_line(one.fastest_rank), apart),
+            ]
+        )
+    return ["", *aligned(rows), "", "--each-rank shows a row for each rank"]
 
 
 def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool, *, warms_up: bool) -> list[str]:
