@@ -102,6 +102,11 @@ def display_unit(value: float, base: str) -> Unit:
     return fitting[-1] if fitting and math.isfinite(value) else units[0]
 
 
+def display_units(base: str) -> tuple[Unit, ...]:
+    """Return the units in which values in `base` are printed, smallest first."""
+    return tuple(UNITS[symbol] for symbol in _DISPLAY[base]) if base in _DISPLAY else (Unit("", base, 1.0),)
+
+
 def format_number(number: float, digits: int = 4) -> str:
     """Return a number with `digits` significant digits, and an exponent only if it is very small or very large."""
     if not math.isfinite(number):

@@ -83,6 +83,17 @@ def test_plots_mark_releases_and_the_machine_but_no_fact_that_changes_all_the_ti
     assert "changes often, and is not marked: host" in shown(page_of(PAGE))
 
 
+def test_metrics_that_are_not_measured_any_more_are_last_and_worry_nobody() -> None:
+    ended = replace(series("backward", (0, 0.2), (10, 0.21)), missing_since=12)
+    page = page_of(render(history(ended, series("forward", (0, 0.1)))))
+    assert shown(page.find(".//header/h1")) == "✓ No metric is worse without an approval"
+    assert [shown(one) for one in page.xpath("//main/section[.//article]/h2")] == [
+        "1 metric did not change",
+        "1 metric changed and ended",
+    ]
+    assert "12 newer runs do not have it" in shown(page)
+
+
 def test_every_plot_has_a_name_and_a_description() -> None:
     page = page_of(PAGE)
     for plot in page.xpath("//figure/svg"):
@@ -108,7 +119,7 @@ def test_metrics_of_several_decades_have_a_logarithmic_axis() -> None:
     [card] = cards(render(history(series("grown", (0, 0.01), (8, 10.0))))).values()
     [plot] = card.xpath(".//figure/svg")
     assert plot.get("data-log") is not None
-    assert [shown(one) for one in plot.xpath("./text[@class='value']")] == ["0.01 s", "0.1 s", "1 s", "10 s"]
+    assert [shown(one) for one in plot.xpath("./text[@class='value']")] == ["10 ms", "100 ms", "1 s", "10 s"]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 1e-320, 1e300])

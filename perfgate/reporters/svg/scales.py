@@ -11,6 +11,8 @@ from typing import TypeAlias
 _LARGEST, _SMALLEST = 1e15, 1e-15
 #: An axis that shows most values shows all, if it becomes at most this much longer.
 _STRETCH = 1.5
+#: So few values are all shown.
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def ends(
         return None
     if is_log:
         known, also = [math.log(value) for value in known], [math.log(value) for value in also]
-    cut = math.ceil(outside * len(known)) if len(known) > 4 else 0
+    cut = math.ceil(outside * len(known)) if len(known) > _FEW else 0
     low, high = min(known[cut], *also, known[-1 - cut]), max(known[-1 - cut], *also, known[cut])
     if known[-1] - known[0] <= _STRETCH * (high - low):
         low, high = known[0], known[-1]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfgate.core.units import Unit, format_number
+from perfgate.core.units import Unit, format_number, format_value
 
 #: Numbers that are round, as multiples of a power of ten.
 _ROUND = (1, 2, 2.5, 5, 10)
@@ -46,8 +46,13 @@ def round_ratios(low: float, high: float, most: int) -> list[float]:
 
 
 def value_ticks(low: float, high: float, unit: Unit, most: int, *, is_log: bool = False) -> Sequence[AxisTick]:
-    """Return ticks from `low` to `high` in base units, round in `unit` and labelled in it."""
+    """Return ticks from `low` to `high` in base units, round in `unit` and labelled in it.
+
+    On a logarithmic axis, each label has the unit that fits its value.
+    """
     size = unit.factor
     found = (round_ratios if is_log else round_numbers)(low / size, high / size, most)
+    if is_log:
+        return [AxisTick(number * size, format_value(number * size, unit.base)) for number in found]
     sign = unit.symbol if unit.symbol in ("%", "x", "") else f" {unit.symbol}"
     return [AxisTick(number * size, format_number(number, 6).replace("-", "\u2212") + sign) for number in found]

@@ -13,9 +13,12 @@ from perfgate.core.units import format_change
 from perfgate.core.wording import plural
 from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg.elements import SafeText, element, joined, safe
-from perfgate.reporters.trends.trend_plot import frame, kind, plot
+from perfgate.reporters.trends.trend_frame import frame, kind
+from perfgate.reporters.trends.trend_plot import plot
 from perfgate.reporters.trends.trend_runs import TrendRuns
 
+#: A metric that this many newer runs do not have is not measured any more.
+_OVER = 10
 #: So many changes are shown at once, the newest ones; older ones are folded.
 _MOST_OPEN = 2
 _WORDS = {"open": "worse", "approved": "worse, approved", "gone": "worse, went away", "better": "better", "neutral": ""}
@@ -56,9 +59,17 @@ class Trend:
         return self.one.changes[-1].likely.time if self.one.changes else ""
 
     @property
+    def is_over(self) -> bool:
+        """True if the metric is not measured any more."""
+        return is_over(self.one)
+
+    @property
     def open_changes(self) -> list[HistoryChange]:
-        """The changes for the worse that nobody approved, and that did not go away; oldest first."""
-        return [change for change in self.one.changes if phrases.is_open(change)]
+        """The changes for the worse that nobody approved, and that did not go away, oldest first.
+
+        A metric that is not measured any more has none.
+        """
+        return open_changes(self.one)
 
     @property
     def anchor(self) -> str:
@@ -72,6 +83,16 @@ class Trend:
         if self.open_changes:
             return "open"
         return "changed" if self.one.changes else "same"
+
+
+def is_over(one: HistorySeries) -> bool:
+    """Return whether a metric is not measured any more."""
+    return one.missing_since >= _OVER
+
+
+def open_changes(one: HistorySeries) -> list[HistoryChange]:
+    """Return the open changes of a metric that is still measured; see `history_phrases.is_open`."""
+    return [] if is_over(one) else [change for change in one.changes if phrases.is_open(change)]
 
 
 def card(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:

@@ -17,7 +17,7 @@ from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
 from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg.elements import SafeText, element, joined
-from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card
+from perfgate.reporters.trends.trend_cards import Trend, TrendLinks, card, open_changes
 from perfgate.reporters.trends.trend_runs import TrendRuns, data
 
 #: The most numbers on a page; of longer histories, plots show the newest runs.
@@ -45,9 +45,9 @@ def render(found: LoadedHistory, *, commit_address: str | None = None) -> str:
     found : the history.
     commit_address : the address to which a commit is added to see it; None for no links.
     """
-    total = sum(map(len, (place.series for place in found.environments)))
     places = [place for place in found.environments if place.series]
-    most = max(1, MOST_NUMBERS // max(1, total))
+    numbers = sum(len(one.runs) for one in found.series)
+    most = max(1, MOST_NUMBERS // len(found.series)) if numbers > MOST_NUMBERS else numbers
     tracks = [TrendRuns.of(number, place, found.line, most) for number, place in enumerate(places)]
     trends = [Trend(one, track) for track in tracks for one in track.place.series]
     trends.sort(key=lambda trend: (str(trend.one.name), trend.one.suite, trend.one.environment))
@@ -89,7 +89,7 @@ def _document(title: str, body: SafeText) -> str:
 
 def conclusion(found: LoadedHistory) -> str:
     """Return how many metrics became worse without an approval, so that the change is still there."""
-    bad = sum(any(map(phrases.is_open, one.changes)) for one in found.series)
+    bad = sum(bool(open_changes(one)) for one in found.series)
     if not found.series:
         return "the history has no metric"
     if not bad:
@@ -114,18 +114,29 @@ def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) ->
     parts = [element("h1", sign, " ", _title(found)), element("p", counts, class_="counts")]
     if bad:
         more = [element("li", f"and {len(bad) - _MOST_NAMED} more", class_="more")] if len(bad) > _MOST_NAMED else []
-        parts.append(element("ul", *(_named(trend, links) for trend in bad[:_MOST_NAMED]), *more, class_="worst"))
+        several = _has_places(trends)
+        named = [_named(trend, links, with_place=several) for trend in bad[:_MOST_NAMED]]
+        parts.append(element("ul", *named, *more, class_="worst"))
     tone = "fail" if bad else "warning" if found.problems else "pass"
     return element("header", *parts, class_=tone)
 
 
-def _named(trend: Trend, links: TrendLinks) -> SafeText:
+def _named(trend: Trend, links: TrendLinks, *, with_place: bool) -> SafeText:
     change = trend.open_changes[-1]
-    name = element("a", element("strong", str(trend.one.name)), href=f"#{trend.anchor}")
+    one = trend.one
+    name = element("a", element("strong", str(one.name)), href=f"#{trend.anchor}")
+    place = element("span", f"{one.suite}, {one.environment}: ", class_="asked") if with_place else SafeText()
     creep = phrases.creeping(trend.one)
     size = element("span", "creeps" if creep else phrases.size(change), class_="measured")
     text = creep or f"{phrases.commits(change, links.line)}, {change.likely.time[:10]}"
-    return element("li", name, size, " ", element("span", links.linked(text, change), class_="asked"), class_="fail")
+    return element(
+        "li", name, size, " ", place, element("span", links.linked(text, change), class_="asked"), class_="fail"
+    )
+
+
+def _has_places(trends: Sequence[Trend]) -> bool:
+    """Return whether the metrics are of several environments, which must then be named."""
+    return len({(trend.one.suite, trend.one.environment) for trend in trends}) > 1
 
 
 def _problems(found: LoadedHistory) -> list[SafeText]:
@@ -160,7 +171,7 @@ def _tools(trends: Sequence[Trend], longest: int) -> SafeText:
     spans = [
         element("button", label, type="button", data_newest=count, aria_pressed="true" if not count else "false")
         for label, count in (("all runs", 0), ("newest 200", 200), ("newest 50", 50))
-        if count < longest
+        if count < longest > 50
     ]
     controls = element(
         "div", search, element("div", *chips, class_="chips"), element("div", *spans, class_="chips spans"),
@@ -176,16 +187,18 @@ def _tools(trends: Sequence[Trend], longest: int) -> SafeText:
 
 
 def _sections(trends: Sequence[Trend], links: TrendLinks) -> list[SafeText]:
-    with_place = len({(trend.one.suite, trend.one.environment) for trend in trends}) > 1
+    with_place = _has_places(trends)
     found = []
     for name, words, part in (
-        ("moved", "changed", [trend for trend in trends if trend.one.changes]),
-        ("same", "did not change", [trend for trend in trends if not trend.one.changes]),
+        ("moved", "changed", [trend for trend in trends if trend.one.changes and not trend.is_over]),
+        ("same", "did not change", [trend for trend in trends if not trend.one.changes and not trend.is_over]),
+        ("moved", "changed and ended", [trend for trend in trends if trend.one.changes and trend.is_over]),
+        ("same", "ended", [trend for trend in trends if not trend.one.changes and trend.is_over]),
     ):
         if part:
             cards = joined([card(trend, links, with_place=with_place) for trend in part])
             title = element("h2", f"{plural(len(part), 'metric')} {words}")
-            found.append(element("section", title, element("div", SafeText(f"\n{cards}\n"), class_=name)))
+            found.append(element("section", title, element("div", SafeText(f"\n{cards}\n"), class_=f"cards {name}")))
     return found
 
 

@@ -9,132 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from perfgate.core.run_history import HistoryChange, HistorySeries
-from perfgate.core.units import Unit, display_unit, format_change, format_value
+from perfgate.core.units import display_units, format_change, format_value
 from perfgate.core.wording import plural
 from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg import axes, paths
 from perfgate.reporters.svg.elements import SafeText, element
-from perfgate.reporters.svg.scales import ends, scale
+from perfgate.reporters.svg.scales import scale
 from perfgate.reporters.svg.ticks import value_ticks
-from perfgate.reporters.trends.trend_runs import RunMark, TrendRuns
+from perfgate.reporters.trends.trend_frame import STEPS, PlottedChange, TrendFrame, plotted
+from perfgate.reporters.trends.trend_runs import RunMark
 
-#: The resolution of the dots: steps between the ends of the y axis.
-STEPS = 4000
 #: The heights of a plot with changes and of one without, and the room above and below the dots, in pixels.
 TALL, SMALL, ABOVE, BELOW = 210, 116, 22, 20
-#: Levels that differ by this factor are on a logarithmic axis.
-_LOG_FROM = 20
-#: The share of the runs on each side that may be beyond the y axis.
-_OUTSIDE = 0.01
-#: Labels of marks are at least this far apart, in percent of the width.
-_APART = 13
-
-
-@dataclass(frozen=True, slots=True)
-class PlottedChange:
-    """A change in a plot: the place of its mark, of the end of its effect, and the places where it may be as well."""
-
-    change: HistoryChange
-    kind: str
-    at: float
-    until: float
-    first: float
-    last: float
-
-
-@dataclass(frozen=True, slots=True)
-class TrendFrame:
-    """The numbers of one plot: its dots and the ends of both axes."""
-
-    one: HistorySeries
-    track: TrendRuns
-    #: The positions of the runs of the series among all runs of the environment.
-    at: Sequence[int]
-    values: Sequence[float]
-    low: float
-    high: float
-    is_log: bool
-
-    @property
-    def left(self) -> float:
-        """The left end of the x axis."""
-        return self.track.first - 0.5 - self._room
-
-    @property
-    def width(self) -> float:
-        """The length of the x axis, in runs."""
-        return len(self.track.shown) + 2 * self._room
-
-    @property
-    def _room(self) -> float:
-        return 0.01 * len(self.track.shown)
-
-    @property
-    def unit(self) -> Unit:
-        """The unit in which values are shown."""
-        return display_unit(list(self.one.levels())[-1][2] or self.high, self.one.unit)
-
-    def percent(self, x: float) -> float:
-        """Return the place of a run, in percent of the width."""
-        return 100 * (x - self.left) / self.width
-
-    def step(self) -> float:
-        """Return the size of a step, in base units, or in natural logarithms of them."""
-        return (self._of(self.high) - self._of(self.low)) / STEPS
-
-    def heights(self, values: Sequence[float]) -> list[int]:
-        """Return values in steps below the upper end."""
-        top, per_step = self._of(self.high), 1 / self.step()
-        if self.is_log:
-            return [round((top - math.log(value)) * per_step) for value in values]
-        return [round((top - value) * per_step) for value in values]
-
-    def _of(self, value: float) -> float:
-        return math.log(value) if self.is_log else value
-
-    def boundary(self, index: int) -> float:
-        """Return the place between a run of the series and the one before it."""
-        if index >= len(self.at):
-            return self.left + self.width
-        return (self.at[index - 1] + self.at[index]) / 2 if index else self.left
-
-
-def frame(one: HistorySeries, track: TrendRuns) -> TrendFrame | None:
-    """Return the numbers of a plot; None if no axis can show them, or if all runs are older than those shown."""
-    at = [track.positions[run.id] for run in one.runs]
-    values = one.values.tolist()
-    shown = [value for x, value in zip(at, values, strict=True) if x >= track.first]
-    levels = [level for _, end, level in one.levels() if end and at[end - 1] >= track.first]
-    if not shown:
-        return None
-    is_log = min(shown) > 0 and min(levels) > 0 and max(levels) > _LOG_FROM * min(levels)
-    found = ends(shown, levels, outside=_OUTSIDE, is_log=is_log)
-    return None if found is None else TrendFrame(one, track, at, values, *found, is_log)
-
-
-def plotted(show: TrendFrame) -> list[PlottedChange]:
-    """Return the changes of a plot, oldest first."""
-    one, found = show.one, []
-    index = {run.id: i for i, run in enumerate(one.runs)}
-    for change in one.changes:
-        point, end = change.point, len(show.at)
-        if change.went_away is not None:
-            end = index[change.went_away.id]
-        around = (show.boundary(point.first), show.boundary(point.last + 1))
-        found.append(PlottedChange(change, kind(change), show.boundary(point.index), show.boundary(end), *around))
-    return [one for one in found if one.at >= show.left]
-
-
-def kind(change: HistoryChange) -> str:
-    """Return the class of a change: open, approved, gone, better or neutral."""
-    if change.point.worse is None:
-        return "neutral"
-    if not change.point.worse:
-        return "better"
-    return "open" if phrases.is_open(change) else "approved" if change.approval is not None else "gone"
+#: The width of a label of a mark, in percent of the width of the plot.
+_LABEL = 13
 
 
 def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
@@ -151,14 +40,20 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
         element("svg", *_values(show, changes), class_="dots", y=ABOVE, width="100%", height=inner,
                 preserveAspectRatio="none", viewBox=f"{show.left:g} 0 {show.width:g} {STEPS}"),
         *_words(show, changes, height),
-        axes.labels_below(list(_days(show, 2 if is_small else 4)), height - 4),
+        axes.labels_below(list(_days(show, 2 if is_small else 3)), height - 4),
     ]  # fmt: skip
     return element(
         "svg", *parts, class_="plot", height=height, role="img",
         aria_labelledby=f"t-{name}", aria_describedby=f"d-{name}",
         data_top=repr(math.log(show.high) if show.is_log else show.high), data_step=repr(show.step()),
-        data_log=show.is_log, data_unit=unit.symbol, data_factor=repr(unit.factor),
+        data_unit=unit.symbol, data_factor=repr(unit.factor),
+        data_log=show.is_log, data_units=_units(show) if show.is_log else None,
     )  # fmt: skip
+
+
+def _units(show: TrendFrame) -> str:
+    """Return the units of the values on a logarithmic axis, smallest first, for the script."""
+    return " ".join(f"{unit.factor!r},{unit.symbol}" for unit in display_units(show.one.unit))
 
 
 def described(show: TrendFrame) -> str:
@@ -233,12 +128,13 @@ def _spread(show: TrendFrame, labels: Sequence[tuple[float, str, str]], y: float
         if place < 0:
             continue
         anchor = "start" if place < 8 else "end" if place > 92 else None
-        is_hidden = place > free
+        begin = place - {"start": 0, "end": _LABEL}.get(anchor or "", _LABEL / 2)
+        is_hidden = begin + _LABEL > free
         found.append(
             element("text", text, x=f"{place:.2f}%", y=y, class_=name, data_x=x, text_anchor=anchor,
                     visibility="hidden" if is_hidden else None)
         )  # fmt: skip
-        free = free if is_hidden else place - _APART
+        free = free if is_hidden else begin
     return found
 
 

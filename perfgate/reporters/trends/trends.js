@@ -39,6 +39,7 @@ class Plot {
     [this.top, this.step, this.factor] = [+given.top, +given.step, +given.factor];
     this.log = "log" in given;
     this.unit = given.unit;
+    this.units = given.units?.split(" ").map(one => one.split(",")).map(([size, unit]) => [+size, unit]);
     this.dots = $("svg.dots", this.svg);
     this.behind = $("svg.behind", this.svg);
     const [left, , width] = this.dots.getAttribute("viewBox").split(" ").map(Number);
@@ -69,11 +70,12 @@ class Plot {
 
   value(y) { const place = this.top - y * this.step; return this.log ? Math.exp(place) : place; }
   height(value) { return (this.top - (this.log ? Math.log(value) : value)) / this.step; }
-  text(value) { return this.number(+(value / this.factor).toPrecision(4)); }
-  number(value) {
-    const size = Math.abs(value), plain = size === 0 || (size >= 1e-4 && size < 1e15);
-    const glued = ["%", "x", ""].includes(this.unit);
-    return (plain ? String(value) : value.toExponential()).replace("-", "\u2212") + (glued ? "" : " ") + this.unit;
+  text(value, digits = 4) {
+    let [factor, unit] = [this.factor, this.unit];
+    if (this.units) [factor, unit] = this.units.findLast(([size]) => Math.abs(value) >= size * 0.99995) || this.units[0];
+    const number = +(value / factor).toPrecision(digits), size = Math.abs(number);
+    const text = size === 0 || (size >= 1e-4 && size < 1e15) ? String(number) : number.toExponential();
+    return text.replace("-", "\u2212") + (["%", "x", ""].includes(unit) ? "" : " ") + unit;
   }
 
   prepare() {
@@ -167,7 +169,7 @@ class Plot {
     const levels = this.levels.filter(([from, to]) => to > left && from < right).map(level => level[2]);
     if (!seen.length) return [0, STEPS];
     seen.sort((a, b) => a - b);
-    const cut = seen.length > 4 ? Math.ceil(0.01 * seen.length) : 0;
+    const cut = seen.length > 8 ? Math.ceil(0.01 * seen.length) : 0;
     let low = Math.min(seen[cut], ...levels), high = Math.max(seen[seen.length - 1 - cut], ...levels);
     const whole = [Math.min(seen[0], low), Math.max(seen[seen.length - 1], high)];
     if (whole[1] - whole[0] <= 1.5 * (high - low)) [low, high] = whole;
@@ -190,27 +192,39 @@ class Plot {
   drawGrid(top, bottom) {
     for (const old of $$(".grid, .value", this.svg)) old.remove();
     const [low, high] = [this.value(bottom), this.value(top)].map(value => value / this.factor);
-    const least = (high - low) / (this.inner > 100 ? 5 : 2), power = 10 ** Math.floor(Math.log10(least));
-    const step = power * [1, 2, 2.5, 5, 10].find(one => one * power >= least * (1 - 1e-9));
-    for (let n = Math.ceil(low / step - 1e-9); n * step <= high * (1 + 1e-12); n++) {
-      const y = ABOVE + (this.height(n * step * this.factor) - top) / (bottom - top) * this.inner;
-      const label = make("svg:text", {x: -8, y: y + 4, class: "value", "text-anchor": "end"}, this.number(+(n * step).toPrecision(6)));
+    for (const mark of this.marks(low, high, this.inner > 100 ? 5 : 2)) {
+      const y = ABOVE + (this.height(mark * this.factor) - top) / (bottom - top) * this.inner;
+      const label = make("svg:text", {x: -8, y: y + 4, class: "value", "text-anchor": "end"}, this.text(mark * this.factor, 6));
       this.behind.before(make("svg:line", {x2: "100%", y1: y, y2: y, class: "grid"}), label);
     }
+  }
+  marks(low, high, most) {  // round numbers, as svg/ticks.py finds them
+    const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+    for (const factors of this.log && high > 10 * low ? [[1, 2, 5], [1, 3], [1]] : []) {
+      const found = [];
+      for (let n = first; n <= last; n++) for (const one of factors) found.push(one * 10 ** n);
+      const seen = found.filter(one => one >= low && one <= high);
+      if (seen.length <= most + 1 || factors.length === 1) return seen.filter((_, n) => n % Math.ceil(seen.length / (most + 1)) === 0);
+    }
+    const least = (high - low) / most, power = 10 ** Math.floor(Math.log10(least)), found = [];
+    const step = power * [1, 2, 2.5, 5, 10].find(one => one * power >= least * (1 - 1e-9));
+    for (let n = Math.ceil(low / step - 1e-9); n * step <= high + 1e-9 * step; n++) found.push(n * step);
+    return found;
   }
   drawWords(left, width) {
     const wide = this.wide = this.svg.getBoundingClientRect().width || 600, free = {};
     for (const word of $$("[data-x]", this.svg)) {
       const share = (word.dataset.x - left) / width, kind = word.classList[0];
-      const needed = kind === "machine" ? 0 : 7.5 * word.textContent.length + 12;
-      const isIn = share >= 0 && share <= 1 && share * wide <= (free[kind] ?? Infinity);
+      const needed = kind === "machine" ? 0 : 7.5 * word.textContent.length + 8, x = share * wide;
+      const anchor = x < needed / 2 ? "start" : wide - x < needed / 2 ? "end" : "middle";
+      const from = anchor === "start" ? x : anchor === "end" ? x - needed : x - needed / 2;
+      const isIn = share >= 0 && share <= 1 && from + needed <= (free[kind] ?? Infinity);
       word.setAttribute("visibility", isIn ? "visible" : "hidden");
       if (!isIn) continue;
       word.setAttribute("x", 100 * share + "%");
-      if (kind !== "machine") {
-        word.setAttribute("text-anchor", share * wide < needed / 2 ? "start" : (1 - share) * wide < needed / 2 ? "end" : "middle");
-        free[kind] = share * wide - needed;
-      }
+      if (kind === "machine") continue;
+      word.setAttribute("text-anchor", anchor);
+      free[kind] = from;
     }
     for (const old of $$(".place", this.svg)) old.remove();
     const count = clamp(Math.floor(wide / 150), 2, 7), {first, times} = this.runs, from = Math.max(Math.ceil(left), first);
