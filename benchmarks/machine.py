@@ -7,6 +7,7 @@ often is +5 % found? The sampler is compared with a program that it watches: its
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import sys
 import tempfile
@@ -83,7 +84,9 @@ def main() -> None:
             code = "unchanged" if slower == 1 else f"+{100 * (slower - 1):.0f} %"
             print(f"| {code} | {capped} | " + " | ".join(f"{100 * shares[exit]:.1f} %" for exit in (0, 1, 3)) + " |")
     start, share = sampler_cost(given.seconds)
-    print(f"\nsampler: {start * 1000:.0f} ms of CPU to start, then {100 * share:.2f} % of one processor")
+    of_all = share / (os.cpu_count() or 1)
+    print(f"\nsampler: {start * 1000:.0f} ms of CPU to start, then {100 * share:.2f} % of one processor,", end=" ")
+    print(f"{100 * of_all:.2f} % of {os.cpu_count()}")
 
 
 if __name__ == "__main__":

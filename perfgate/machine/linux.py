@@ -10,49 +10,61 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 
 from perfgate.machine.channels import NAN, Channel
 
 #: Of more processors than this, only the first are asked for their clock: each question interrupts its processor.
 _CLOCKS_ASKED = 8
-_MOST_BYTES = 1 << 20
+#: Most files are smaller than the first size. A larger buffer costs more to allocate than the file costs to read.
+_FEW_BYTES, _MOST_BYTES = 1 << 12, 1 << 20
+_LONGEST_NUMBER = 40
+#: A file that takes longer to read than this is read once a second: /proc/stat of many processors does, in s.
+_LONG_READ = 3e-4
 
 Readings = Mapping[str, float]
 
 
+def _after(name: str, text: str) -> float | None:
+    """Return the number after a name at the beginning of a line; None without such a line."""
+    at = 0 if text.startswith(name) else text.find(f"\n{name}") + 1
+    if at == 0 and not text.startswith(name):
+        return None
+    return float(text[at + len(name) : at + len(name) + _LONGEST_NUMBER].split(None, 1)[0])
+
+
 def cpu_times(text: str) -> Readings:
     """Return the busy and the stolen ticks of all processors, and context switches, of /proc/stat."""
-    user, nice, system, _, _, irq, softirq, steal = (float(word) for word in text.split(None, 9)[1:9])
-    switches = re.search(r"^ctxt (\d+)", text, re.MULTILINE)
-    found = {"busy": user + nice + system + irq + softirq, "steal": steal}
-    return {**found, "switches": float(switches[1])} if switches else found
+    user, nice, system, _, _, irq, softirq, steal = map(float, text.split(None, 9)[1:9])
+    found, switches = {"busy": user + nice + system + irq + softirq, "steal": steal}, _after("ctxt ", text)
+    return found if switches is None else {**found, "switches": switches}
 
 
 def pressure(text: str) -> Readings:
     """Return the total stall time in µs of a file of /proc/pressure: `some ... total=N`."""
-    found = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
-    return {"total": float(found[1])} if found else {}
+    at = text.find("total=") if text.startswith("some ") else -1
+    return {"total": float(text[at + 6 : text.find("\n", at)])} if at >= 0 else {}
 
 
 def cgroup_cpu(text: str) -> Readings:
     """Return the throttled time in s of cpu.stat: `throttled_usec` of cgroup 2, `throttled_time` (ns) of cgroup 1."""
-    rows = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
-    if "throttled_usec" in rows:
-        return {"throttled": float(rows["throttled_usec"]) / 1e6}
-    return {"throttled": float(rows["throttled_time"]) / 1e9} if "throttled_time" in rows else {}
+    for name, per_second in (("throttled_usec ", 1e6), ("throttled_time ", 1e9)):
+        if (found := _after(name, text)) is not None:
+            return {"throttled": found / per_second}
+    return {}
 
 
 def available_memory(text: str) -> Readings:
     """Return the bytes that programs can still get, of /proc/meminfo."""
-    found = re.search(r"^MemAvailable: +(\d+) kB", text, re.MULTILINE)
-    return {"available": float(found[1]) * 1024} if found else {}
+    found = _after("MemAvailable:", text)
+    return {} if found is None else {"available": found * 1024}
 
 
 def swapping(text: str) -> Readings:
     """Return the pages that went to and from swap, and the faults that read a disk, of /proc/vmstat."""
-    rows = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
-    found = {"swapped": float(rows.get("pswpin", 0)) + float(rows.get("pswpout", 0))}
-    return {**found, "faults": float(rows["pgmajfault"])} if "pgmajfault" in rows else found
+    found = {"swapped": (_after("pswpin ", text) or 0.0) + (_after("pswpout ", text) or 0.0)}
+    faults = _after("pgmajfault ", text)
+    return found if faults is None else {**found, "faults": faults}
 
 
 def one_clock(text: str) -> Readings:
@@ -72,16 +84,22 @@ class KernelFile:
     def __init__(
         self, path: Path, parse: Callable[[str], Readings], channels: Mapping[str, Channel], *, is_slow: bool = False
     ) -> None:
-        self.is_slow = is_slow
-        self._path, self._parse, self._file = path, parse, -1
+        self._path, self._parse, self._file, self._size = path, parse, -1, _FEW_BYTES
         found = self._ask()
         self._channels = {name: channel for name, channel in channels.items() if name in found}
+        began = perf_counter()
+        self._ask()
+        self.is_slow = is_slow or perf_counter() - began > _LONG_READ
 
     def _ask(self) -> Readings:
         try:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            return self._parse(os.pread(self._file, _MOST_BYTES, 0).decode("ascii", "replace"))
+            found = os.pread(self._file, self._size, 0)
+            while len(found) == self._size < _MOST_BYTES:
+                self._size *= 4
+                found = os.pread(self._file, self._size, 0)
+            return self._parse(found.decode("ascii", "replace"))
         except (OSError, ValueError, IndexError):  # absent, not allowed, or in another form
             return {}
 
@@ -123,6 +141,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
             proc / "pressure" / kind,
             pressure,
             {"total": Channel(f"machine.pressure.{kind}", "%", "total", scale=1e-4, most=2e6)},
+            is_slow=kind != "cpu",
         )
         for kind in ("cpu", "memory", "io")
     ]

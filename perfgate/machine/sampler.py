@@ -11,6 +11,7 @@ it is twice as long, so a day of training takes ten times the space of seven min
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import os
@@ -23,7 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 
-from perfgate.machine.channels import ChannelWindow, Sensor
+from perfgate.machine.channels import Channel, ChannelWindow, Sensor
 from perfgate.recorder.recorder import Recorder
 
 #: The time between two readings of fast sensors, and of slow ones, in s.
@@ -40,8 +41,13 @@ class Sampler:
     def __init__(self, sensors: Sequence[Sensor], recorder: Recorder, *, interval: float = INTERVAL_S) -> None:
         self._recorder, self._interval = recorder, interval
         self._sensors = [(sensor, [ChannelWindow(channel) for channel in sensor.channels()]) for sensor in sensors]
+        every = [window for _, windows in self._sensors for window in windows]
+        self._adders = [(window, self._adder(window.channel)) for window in every]
         self._began = self._closes = self._slow_at = -math.inf
         self._windows = 0
+
+    def _adder(self, channel: Channel) -> Callable[[float, int], None]:
+        return self._recorder.adder(channel.metric, unit=channel.unit, labels=channel.labels)
 
     def sample(self, now: float) -> None:
         """Read the sensors; `now` is the time in s of a clock that never goes back."""
@@ -59,12 +65,10 @@ class Sampler:
 
     def _close_window(self, now: float) -> None:
         step = round((now - self._began) * 1000)  # the time in ms is the number of the step
-        for _, windows in self._sensors:
-            for window in windows:
-                value = window.close()
-                if math.isfinite(value):
-                    channel = window.channel
-                    self._recorder.record(channel.metric, value, unit=channel.unit, labels=channel.labels, step=step)
+        for window, add in self._adders:
+            value = window.close()
+            if math.isfinite(value):
+                add(value, step)
         self._windows += 1
         self._closes = now + self._interval * 2 ** (self._windows // WINDOWS)
 
@@ -96,6 +100,8 @@ class _ParentWatch:
 
     def __init__(self, stream: int, parent: int) -> None:
         self._stream, self._parent, self._stopped = stream, parent, False
+        self._poll = select.poll()
+        self._poll.register(stream, select.POLLIN | select.POLLHUP)
         #: The program's lines of JSON, with values of the whole run.
         self.told = b""
         signal.signal(signal.SIGTERM, self._stop)
@@ -106,8 +112,7 @@ class _ParentWatch:
 
     def __call__(self, seconds: float) -> bool:
         with suppress(InterruptedError):
-            readable, _, _ = select.select([self._stream], [], [], seconds)
-            if readable:
+            if self._poll.poll(seconds * 1000):
                 told = os.read(self._stream, _LONGEST_TOLD)
                 self.told += told[: _LONGEST_TOLD - len(self.told)]
                 if not told:
@@ -128,6 +133,7 @@ def main(arguments: Sequence[str]) -> int:
         recorder.mark_incomplete(reason)
     sampler = Sampler(sensors, recorder, interval=given.interval)
     sampler.sample(time.monotonic())
+    gc.freeze()  # what exists now stays, so it need not be searched for garbage
     print("ready", flush=True)
     with recorder:
         run(sampler, watch, time.monotonic, given.interval)

@@ -23,6 +23,7 @@ PSI = "some avg10=1.00 avg60=2.00 avg300=3.00 total=7500000\nfull avg10=0 avg60=
         (linux.cgroup_cpu, "nr_periods 0\nthrottled_time 1500000000\n", {"throttled": 1.5}),
         (linux.cgroup_cpu, "usage_usec 9\n", {}),
         (linux.available_memory, "MemTotal: 9 kB\nMemAvailable:    2048 kB\n", {"available": 2097152.0}),
+        (linux.swapping, "pgmajfault_x 9\nx_pswpin 8\n", {"swapped": 0.0}),
         (linux.swapping, "pswpin 3\npswpout 4\npgmajfault 5\n", {"swapped": 7.0, "faults": 5.0}),
         (linux.one_clock, "2600000\n", {"clock": 2.6e9}),
         (linux.mean_clock, "cpu MHz\t\t: 2500.0\nx : 1\ncpu MHz\t\t: 2700.0\n", {"clock": 2.6e9}),
@@ -51,6 +52,15 @@ def test_a_machine_from_its_files(tmp_path):
     assert sensors[-1].channels()[0].labels == {"cpu": "3"}
     (tmp_path / "proc/stat").write_text(STAT.replace("ctxt 123456", "ctxt 123500"))
     assert list(sensors[0].read()) == [505.0, 70.0, 123500.0]
+
+
+def test_a_long_file_is_read_to_its_end(tmp_path):
+    """A machine with many processors shows the context switches after many lines."""
+    (tmp_path / "proc").mkdir()
+    more = "".join(f"cpu{number} 400 10 90 9000 50 0 5 70 0 0\n" for number in range(400))
+    (tmp_path / "proc/stat").write_text(STAT.replace("intr", f"{more}intr"))
+    (sensor,) = linux.linux_sensors(tmp_path)
+    assert list(sensor.read()) == [505.0, 70.0, 123456.0]
 
 
 def test_another_system_has_no_such_files(tmp_path):
