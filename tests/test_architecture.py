@@ -45,6 +45,7 @@ MAY_IMPORT = {
             "judge",
             "analysis",
             "workspace",
+            "mappings",
             "baselines",
             "measuring",
             "machine",

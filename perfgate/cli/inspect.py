@@ -15,12 +15,20 @@ from perfgate.workspace.options import CommandOptions
 @click.option("--values", is_flag=True, help="With --json: print the values, too.")
 @click.option("--each-rank", is_flag=True, help="A row for each rank, also if there are more than 8.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what was searched for in a file of an unknown format.")
-def inspect(options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool) -> int:
+@click.option("--suggest", is_flag=True, help="Propose a mapping (rules/perfgate.yaml) for files of an unknown format.")
+def inspect(options: CommandOptions, as_json: bool, values: bool, each_rank: bool, verbose: bool, suggest: bool) -> int:
     """Show what was read: every metric with its statistics, and every problem.
 
     \b
     Example: perfgate inspect train.log
     """
+    if suggest:
+        from perfgate.commands.suggest import suggestions
+        from perfgate.reporters.suggestions import render_suggestions
+
+        proposed, code = suggestions(options)
+        write_document(render_suggestions(proposed))
+        return code
     from perfgate.commands.inspect import inspect as command
     from perfgate.reporters.inspection import render_json, render_text
 

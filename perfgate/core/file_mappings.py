@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from perfgate.core.runs import Location
+from perfgate.core.runs import Location, Problem
 
 #: The name of the file with mappings, beside the rules.
 MAPPING_FILE = "perfgate.yaml"
@@ -122,3 +122,17 @@ class FileMapping:
         paths = [self.records, *(metric.value for metric in self.metrics)]
         kept = (name for path in paths if path is not None for name in path.names if name != "metric")
         return tuple(dict.fromkeys([*(name for name, _ in self.labels), *kept]))
+
+
+@dataclass(frozen=True, slots=True)
+class MappingSuggestion:
+    """A proposed mapping for one file, and what it gives with the file."""
+
+    file: str
+    #: The item of the list in `perfgate.yaml`.
+    lines: tuple[str, ...]
+    runs: int
+    #: The number of metrics, with their labels, and of values.
+    metrics: int
+    values: int
+    problems: tuple[Problem, ...]

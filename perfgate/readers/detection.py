@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -225,12 +226,10 @@ def _not_recognised(file: InputFile) -> tuple[str, str | None]:
         if schema.startswith("perfgate."):
             return f"this is a {schema}, which has no runs to judge: give the files that were measured{faults}", None
         if near := nearest_json({key for path in tokens for key in path}):
-            return (
-                f"JSON of an unknown format, most like {near[0]} because of {near[1]}: {_try(near[0])}{faults}",
-                forced,
-            )
+            step = _try(near[0], file.name)
+            return f"JSON of an unknown format, most like {near[0]} because of {near[1]}: {step}{faults}", forced
         keys = ", ".join([path[0] for path in tokens if len(path) == 1 and path != ("*",)][:8]) or "none"
-        return f"JSON of an unknown format; its top-level keys are {keys}: {_OWN}{faults}", forced
+        return f"JSON of an unknown format; its top-level keys are {keys}: {_own(file.name)}{faults}", forced
     if text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
         return f"this is a binary file of an unknown kind: give what the tool prints, or its JSON{faults}", None
     text = clean(text)
@@ -239,13 +238,19 @@ def _not_recognised(file: InputFile) -> tuple[str, str | None]:
     words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
     searched = f"searched for {words}, and for known JSON documents; {forced}"
     if near := nearest_text(text):
-        return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0])}{faults}", searched
-    return f"unknown format: no line is output of a tool that perfgate reads; {_OWN}{faults}", searched
+        return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], file.name)}{faults}", searched
+    return f"unknown format: no line is output of a tool that perfgate reads; {_own(file.name)}{faults}", searched
 
 
-#: The next step for a file that is similar to no format.
-_OWN = "give a tool's own output, or write the numbers as perfgate.results/1"
+def _own(name: str) -> str:
+    """Return the next step for a file that is similar to no format."""
+    return f"give a tool's own output; {_suggested(name)}"
 
 
-def _try(name: str) -> str:
-    return f"give the whole output of that tool, or try --format {name}"
+def _suggested(name: str) -> str:
+    file = "FILE" if name == "-" else shlex.quote(name)
+    return f"for a file of your own tool, propose a mapping: perfgate inspect --suggest {file}"
+
+
+def _try(format: str, name: str) -> str:
+    return f"give the whole output of that tool, or try --format {format}; {_suggested(name)}"

@@ -172,7 +172,8 @@ def test_the_message_of_an_unknown_file_has_a_guess_and_what_to_do(data, guess):
     (problem,) = run_of(data).problems
     name = guess.split()[0]
     assert f"unknown format, most like {guess}" in problem.message
-    assert problem.message.endswith(f": give the whole output of that tool, or try --format {name}")
+    step = f": give the whole output of that tool, or try --format {name}; for a file of your own tool, propose a"
+    assert problem.message.endswith(f"{step} mapping: perfgate inspect --suggest train.log")
     assert "\n" not in problem.message
 
 

@@ -1,0 +1,45 @@
+"""`perfgate inspect --suggest`: propose mappings for files that perfgate does not know."""
+
+from __future__ import annotations
+
+import os
+
+from perfgate.core.file_mappings import MappingSuggestion
+from perfgate.mappings.proposal.suggest import suggest
+from perfgate.workspace import surroundings
+from perfgate.workspace.inputs import opened, read_runs
+from perfgate.workspace.mapping_source import read_mappings
+from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.rule_source import WORKING_TREE
+
+_NOTHING = (
+    "no mapping can be proposed: there are no named numbers in records, or in lines that are alike; write the mapping"
+    " by hand (`perfgate schema mappings` describes it), or write the numbers as perfgate.results/1"
+)
+
+
+def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
+    """Return a mapping for each file, and the exit code: 3 if one does not read its file without errors.
+
+    Raises Refused for a file that perfgate reads already, and for one without numbers.
+    """
+    limits = surroundings.limits()
+    found: list[MappingSuggestion] = []
+    for path in options.runs:
+        if path == "-" or not os.path.isfile(path):
+            raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
+        mappings = read_mappings(WORKING_TREE, options.rules)
+        known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
+        if known.format != "unknown":
+            raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")
+        file, first = opened(path)
+        with file:
+            data = first + file.read(limits.document_bytes + 1)
+        if len(data) > limits.document_bytes:
+            raise Refused(f"{path}: {limits.beyond('document_bytes', 'this file is larger')}", 3)
+        suggestion = suggest(path, data, limits)
+        if suggestion is None or not suggestion.metrics:
+            raise Refused(f"{path}: {_NOTHING}", 3)
+        found.append(suggestion)
+    wrong = any(problem.severity == "error" for one in found for problem in one.problems)
+    return found, 3 if wrong else 0

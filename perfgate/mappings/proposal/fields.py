@@ -1,0 +1,192 @@
+"""What the fields of records probably are: measurements, labels, steps, facts, or nothing of interest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from perfgate.core.conditions import TABLE
+from perfgate.mappings.proposal.draft import DraftMetric
+from perfgate.mappings.units import IN_VALUE, NO_UNIT, split_value, unit_of, written_unit
+from perfgate.readers.values import number
+
+#: How deep, and how many fields of a record are looked at.
+_DEEPEST, _MOST = 3, 100
+#: The longest text that is a label.
+_LONGEST = 80
+
+Role = Literal["metric", "label", "step", "commit", "gpu", "ignore"]
+#: Words for a value that is missing.
+_MISSING = frozenset({"", "-", "n/a", "na", "none", "null", "nan", "oom", "error", "failed", "skipped"})
+
+_STEPS = re.compile(r"(?:global_?|train_?)?(?:steps?|iter(?:ation)?s?|it|update)(?:_?(?:num|number|idx|index))?", re.I)
+_IGNORED = re.compile(
+    r"(?:.*[_. ])?(?:time_?stamp|timestamp|datetime|date|started?(?:_at)?|ended?(?:_at)?|created(?:_at)?|uuid|guid|"
+    r"hash|schema|tool|note|notes|comment|title|python|platform|torch|cuda|driver|host(?:name)?|pid|path|"
+    r"file(?:name)?|url|user|id|run_id|version|seed|lr|learning_rate|epoch|eta|message|description|command|cmd|error)",
+    re.I,
+)
+_COMMIT = re.compile(r"(?:git_?)?(?:commit|sha|revision)(?:_?(?:hash|sha|id))?|git(?:_?(?:hash|sha|rev))?", re.I)
+_GPU = re.compile(r"gpu(?:_?(?:name|model|type))?|device(?:_?name)?|accelerator", re.I)
+_CONDITION_WORDS = re.compile(
+    r"(?:.*_)?(?:batch|bs|batch_?size|seq(?:_?len(?:gth)?)?|len(?:gth)?|size|threads?|workers?|gpus?|devices?|ranks?|"
+    r"nodes?|layers?|heads?|hidden|dim|width|height|depth|prompts?|clients?|concurrency|beams?|vocab|rank|level|"
+    r"warmup|repeats?|iters?|iterations|trials?|rounds?|m|n|k|b|h|d|world_?size|tp|pp|dp|ep)|(?:num|n)_.*",
+    re.I,
+)
+_CONDITIONS = {
+    name.rpartition(".")[2] for fields in TABLE.values() for one in fields for name in (one.label, *one.names)
+}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?\b")
+#: Words of measurements whose unit does not tell which direction is better.
+_HIGHER = re.compile(
+    r"(?:.*[_. /-])?(?:acc(?:uracy)?|score|mfu|hfu|speed_?up|efficiency|util(?:i[sz]ation)?|reward|f1|bleu|"
+    r"throughput|rate|speed|bandwidth|flops)",
+    re.I,
+)
+_LOWER = re.compile(
+    r"(?:.*[_. /-])?(?:loss|ppl|perplexity|errors?|failed|failures|latency|duration|overhead|time)", re.I
+)
+_COUNTS = re.compile(r"(?:.*_)?(?:count|completed|failed|errors?|failures|peak|memory|mem|value|total|tokens)", re.I)
+
+
+@dataclass(slots=True)
+class FieldValues:
+    """One field of some records: its path and its values."""
+
+    path: tuple[str, ...]
+    #: The values that are not null.
+    values: list[Any] = field(default_factory=list)
+    #: How many records have the field, also with null.
+    present: int = 0
+
+    @property
+    def text(self) -> str:
+        """The path as a mapping writes it."""
+        return ".".join(part if re.fullmatch(r"[^.\[\]{}\"'*$]+", part) else f'"{part}"' for part in self.path)
+
+    @property
+    def name(self) -> str:
+        """The last key."""
+        return self.path[-1]
+
+
+def fields_of(records: Sequence[Mapping[str, Any]]) -> list[FieldValues]:
+    """Return the fields of records, as far as they are texts, numbers, and lists of numbers."""
+    found: dict[tuple[str, ...], FieldValues] = {}
+    for record in records:
+        for path, value in _leaves(record, ()):
+            if path in found or len(found) < _MOST:
+                known = found.setdefault(path, FieldValues(path))
+                known.present += 1
+                known.values += [] if value is None else [value]
+    return list(found.values())
+
+
+def _leaves(record: Mapping[str, Any], before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in record.items():
+        path = (*before, name)
+        if not name or '"' in name:  # no path leads there
+            continue
+        if isinstance(value, dict) and len(path) < _DEEPEST:
+            yield from _leaves(value, path)
+        elif value is None or isinstance(value, str | int | float) or is_samples(value):
+            yield path, value
+
+
+def is_samples(value: Any) -> bool:
+    """Return whether a value is a list of numbers."""
+    numbers = isinstance(value, list) and bool(value)
+    return numbers and all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)
+
+
+def is_measured(value: Any) -> bool:
+    """Return whether a value is a number, also as text, or a list of numbers."""
+    if isinstance(value, str):
+        return number(value) is not None or split_value(value) is not None
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or is_samples(value)
+
+
+def role_of(one: FieldValues) -> Role:
+    """Return what a field probably is."""
+    name = one.name
+    values = [value for value in one.values if not isinstance(value, str) or value.strip().lower() not in _MISSING]
+    texts = [value for value in values if isinstance(value, str) and number(value) is None]
+    if texts and (is_text := _role_of_texts(name, values, texts)):
+        return is_text
+    if not values:
+        return "ignore"
+    if any(isinstance(value, bool) for value in values) or name in _CONDITIONS:
+        return "label"
+    if texts or any(is_samples(value) for value in values):
+        return "metric"
+    return _role_of_numbers(name, [float(value) for value in values])
+
+
+def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Role | None:
+    """Return what a field with texts is; None if its few texts stand where numbers should be."""
+    if all(isinstance(value, str) and split_value(value) for value in values):
+        return "metric"
+    if 2 * len(texts) <= len(values):
+        return None
+    if _COMMIT.fullmatch(name):
+        return "commit"
+    if _GPU.fullmatch(name) and len({*values}) == 1:
+        return "gpu"
+    if _IGNORED.fullmatch(name) or any(_DATE.search(text) or len(text) > _LONGEST for text in texts):
+        return "ignore"
+    return "label"
+
+
+def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
+    whole = all(value == int(value) for value in numbers if abs(value) < 1e300)
+    if _STEPS.fullmatch(name) and whole and len(numbers) > 1 and numbers == sorted({*numbers}):
+        return "step"
+    if whole and _COUNTS.fullmatch(name) is None and written_unit(name) is None:
+        return "ignore" if _IGNORED.fullmatch(name) or min(numbers) > 1e9 or _STEPS.fullmatch(name) else "label"
+    if whole and _CONDITION_WORDS.fullmatch(name) and written_unit(name) is None:
+        return "label"
+    return "ignore" if _IGNORED.fullmatch(name) or (name in ("time", "ts") and min(numbers) > 1e9) else "metric"
+
+
+def metric_of(one: FieldValues, count: int) -> DraftMetric:
+    """Return a field as a metric; it is optional if fewer than `count` records have it."""
+    in_value = any(isinstance(value, str) and split_value(value) for value in one.values)
+    unit = IN_VALUE if in_value else written_unit(one.name) or NO_UNIT
+    better = better_of(one.name) if unit == NO_UNIT else None
+    return DraftMetric(one.text, unit, "", better, is_optional=one.present < count)
+
+
+def better_of(name: str) -> str | None:
+    """Return the better direction of a number without a unit, by the words of its name."""
+    if _HIGHER.fullmatch(name):
+        return "higher"
+    return "lower" if _LOWER.fullmatch(name) else None
+
+
+def is_condition(name: str) -> bool:
+    """Return whether a field of a whole document says under which condition its records were measured."""
+    return name in _CONDITIONS or name in ("mode", "config", "precision", "variant")
+
+
+def is_load(name: str) -> bool:
+    """Return whether a number with this name is a condition, such as the batch size."""
+    return name in _CONDITIONS or bool(_CONDITION_WORDS.fullmatch(name))
+
+
+def is_unit_field(one: FieldValues) -> bool:
+    """Return whether a field is the unit of another."""
+    units = ("unit", "units")
+    return one.name in units and all(isinstance(value, str) and unit_of(value.strip()) for value in one.values)
+
+
+def is_gpu(name: str, value: Any) -> bool:
+    """Return whether a field of a whole document names the GPU."""
+    return bool(_GPU.fullmatch(name)) and isinstance(value, str)
+
+
+def is_commit(name: str, value: Any) -> bool:
+    """Return whether a field of a whole document is the commit."""
+    return bool(_COMMIT.fullmatch(name)) and isinstance(value, str)
