@@ -13,6 +13,7 @@ from perfgate.cli.shared import (
     report_options,
     rules_option,
     trace_mode_option,
+    workers_option,
 )
 from perfgate.workspace.options import CommandOptions
 
@@ -38,6 +39,7 @@ class NewSideCommand(click.Command):
 
 
 @click.command(cls=NewSideCommand)
+@workers_option
 @click.argument("base", nargs=-1, required=True, metavar="BASE...", shell_complete=files)
 @click.option("--new", multiple=True, metavar="RUN...", shell_complete=files, help="The new runs: every path after it.")
 @click.option("--paired", is_flag=True, help="Every path has pairs, from `run --paired`; without --new.")

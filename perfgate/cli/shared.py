@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,8 +66,32 @@ def command_options(
     return decorate
 
 
-runs_argument = click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
-optional_runs_argument = click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=files)
+def _keep_workers(context: click.Context, option: click.Parameter, value: int | None) -> None:
+    """Tell the reader of runs the number of processes, until the command ends."""
+    if value is not None:
+        from perfgate.workspace.parallel import WORKERS
+
+        context.call_on_close(partial(WORKERS.reset, WORKERS.set(value)))
+
+
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    expose_value=False,
+    callback=_keep_workers,
+    help="Read large runs with N processes; 1 is this one alone. [default: one for each processor]",
+)
+
+
+def _runs(**words: Any) -> Callable[[F], F]:
+    """Return a decorator that adds the runs, and how they are read."""
+    argument = click.argument("runs", nargs=-1, shell_complete=files, **words)
+    return lambda function: argument(workers_option(function))
+
+
+runs_argument = _runs(required=True, metavar="RUN...")
+optional_runs_argument = _runs(metavar="[RUN...]")
 format_option = click.option("--format", metavar="NAME", help="Read every run as this format; do not detect it.")
 rules_option = click.option(
     "--rules",

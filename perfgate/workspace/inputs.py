@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -96,11 +97,11 @@ def read_runs(
         faults = "".join(f"; {fault}" for fault in plugins().faults)
         raise Refused(f"--format {format}: no such format; {hint}{faults}")
     options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
-    found: list[list[Run]] = []
-    for path in paths:
-        name, is_folder = path if as_given else shown_path(path), path != "-" and os.path.isdir(path)
-        runs = (_read_folder(Path(path), options, name),) if is_folder else _read_file(path, options, name)
-        found.append([with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs])
+    named = [(path, path if as_given else shown_path(path)) for path in paths]
+    found = [
+        [with_missing_ranks(run) if "torch-trace" in run.format else run for run in own]
+        for own in _read_all(named, options)
+    ]
     seen: dict[tuple[str, ...], str] = {}
     for own in found:
         content = tuple(sorted({file.sha256 for run in own for file in run.files}))
@@ -119,7 +120,7 @@ def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]
         return runs
     from perfgate.workspace.sidecars import with_machine
 
-    return with_machine(runs, _read_file(beside, replace(options, format=None, mappings=()), shown_path(beside))[0])
+    return with_machine(runs, _read_file(replace(options, format=None, mappings=()), beside, shown_path(beside))[0])
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
@@ -132,7 +133,33 @@ def refuse_twice(paths: Sequence[str]) -> None:
         seen[real] = path
 
 
-def _read_file(path: str, options: ReadOptions, name: str) -> tuple[Run, ...]:
+def _read_all(named: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tuple[Run, ...]]:
+    """Yield the runs at each path with a name: of a file, or the one run of a folder."""
+    folders = {path: _files_of(Path(path), name) for path, name in named if path != "-" and os.path.isdir(path)}
+    parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
+    readable = [part for part in parts if not isinstance(part, Run)]
+    if len(readable) > 1:
+        from perfgate.workspace.parallel import read_each
+
+        watcher = _watcher.get()
+        each = read_each(readable, partial(_read_file, options), partial(_read_unwatched, options), watcher)
+    else:
+        each = (_read_file(options, *part) for part in readable)
+    for path, name in named:
+        if path not in folders:
+            yield next(each)
+            continue
+        runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(each))]
+        yield (join_runs(name, runs) if runs else _unreadable(name, "is a folder without files"),)
+
+
+def _read_unwatched(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
+    """Read a file in another process, which must not write progress to the terminal."""
+    _watcher.set(None)
+    return _read_file(options, path, name)
+
+
+def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
     digest = hashlib.sha256()
 
     def chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
@@ -215,22 +242,20 @@ def _unreadable(name: str, message: str) -> Run:
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
 
 
-def _read_folder(folder: Path, options: ReadOptions, name: str) -> Run:
+def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
+    """Return the path and the name of each file in a folder, or a run with the reason why it is not read."""
     found = sorted(path for path in surroundings.not_too_many(folder.rglob("*"), name) if not path.name.startswith("."))
-    files = [path for path in found if path.is_symlink() or not path.is_dir()]
-    if not files:
-        return _unreadable(name, "is a folder without files")
     real = folder.resolve()
-    runs: list[Run] = []
-    for path in files:
+    parts: list[tuple[str, str] | Run] = []
+    for path in (path for path in found if path.is_symlink() or not path.is_dir()):
         shown = f"{name}/{path.relative_to(folder).as_posix()}"
         if not path.resolve().is_relative_to(real):
-            runs.append(_unreadable(shown, "is a link that leads out of the folder"))
+            parts.append(_unreadable(shown, "is a link that leads out of the folder"))
         elif not path.is_file():
-            runs.append(_unreadable(shown, "is not a regular file"))
+            parts.append(_unreadable(shown, "is not a regular file"))
         else:
-            runs += _read_file(str(path), options, shown)
-    return join_runs(name, runs)
+            parts.append((str(path), shown))
+    return parts
 
 
 def read_facts(options: Iterable[str]) -> dict[str, Fact]:

@@ -254,3 +254,16 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def available_memory() -> int | None:
+    """Return the bytes of memory that processes can still use, of the machine or the container; None if unknown."""
+    try:
+        known = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(known["MemAvailable"].removesuffix("kB")) << 10
+    except (OSError, ValueError, KeyError):
+        return None
+    with suppress(OSError, ValueError):
+        most, used = (int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, most - used)
+    return max(free, 0)

@@ -1,0 +1,110 @@
+"""Read many files at once, in processes: the ranks of a run, or several runs.
+
+The results are the same for any number of processes, because each file is read alone, and they are joined in order.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextvars import ContextVar
+from types import MappingProxyType
+
+from perfgate.core import Run
+from perfgate.core.wording import plural
+from perfgate.workspace import surroundings
+from perfgate.workspace.options import Refused
+
+#: `--workers`: the number of processes that read; None is one for each processor that this process may use.
+WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
+#: Fewer bytes than this are read faster by this process than others start.
+_WORTH_BYTES = 64 << 20
+#: The memory that a process needs at most: some for itself, and some for its file, which may be compressed.
+_BYTES_EACH, _TIMES_ITS_FILE = 200 << 20, 12
+_LOST = (
+    "a process that reads files was lost, probably because the memory was used up: read with fewer, such as --workers 1"
+)
+
+#: Reads a file: its path, and the name that messages have for it.
+ReadFile = Callable[[str, str], tuple[Run, ...]]
+#: Called with the name of what is read, the number of bytes read so far, and all bytes.
+Watcher = Callable[[str, int, int], None]
+
+
+def read_each(
+    files: Sequence[tuple[str, str]], read: ReadFile, read_elsewhere: ReadFile, watcher: Watcher | None = None
+) -> Iterator[tuple[Run, ...]]:
+    """Yield the runs of each file, in order. Raises Refused if a process is lost.
+
+    Parameters
+    ----------
+    files : the path of each file, and the name that messages have for it.
+    read : reads one file in this process.
+    read_elsewhere : reads one file in another process, so it is a function of a module, or a `partial` of one.
+    watcher : is told how far the other processes are; `read` tells it by itself.
+    """
+    sizes = _sizes(files)
+    workers = _workers(sizes)
+    if workers < 2:
+        yield from (read(path, name) for path, name in files)
+        return
+    method = "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context(method), _begin)
+    try:
+        done = 0
+        for size, runs in zip(sizes, pool.map(read_elsewhere, *zip(*files, strict=True)), strict=True):
+            done += size
+            if watcher is not None:
+                watcher(plural(len(files), "file"), done, sum(sizes))
+            yield runs
+    except BrokenProcessPool:
+        raise Refused(_LOST, 3) from None
+    except BaseException:  # an interrupt: do not wait until the files are read
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _sizes(files: Sequence[tuple[str, str]]) -> list[int]:
+    """Return the size of each file; none if one is a pipe, which this process has to read."""
+    if not all(os.path.isfile(path) for path, _ in files):
+        return []
+    return [os.path.getsize(path) for path, _ in files]
+
+
+def _workers(sizes: Sequence[int]) -> int:
+    """Return how many processes read: as many as the user says, or as it is worth and processors and memory allow."""
+    asked = WORKERS.get()
+    if asked is None:
+        if sum(sizes) < _WORTH_BYTES:
+            return 1
+        asked = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        memory = surroundings.available_memory()
+        if memory is not None:
+            asked = min(asked, memory // (_BYTES_EACH + _TIMES_ITS_FILE * max(sizes)))
+    return min(asked, len(sizes))
+
+
+def _begin() -> None:
+    """Prepare a process that reads: Ctrl-C is left to the one that waits, and read-only mappings can be sent back."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    copyreg.pickle(MappingProxyType, _pickled)
+
+
+def _pickled(
+    mapping: MappingProxyType[str, object],
+) -> tuple[Callable[..., MappingProxyType[str, object]], tuple[dict[str, object]]]:
+    return _unpickled, (dict(mapping),)
+
+
+def _unpickled(mapping: dict[str, object]) -> MappingProxyType[str, object]:
+    return MappingProxyType(mapping)
