@@ -30,7 +30,7 @@ function make(name, attributes, ...content) {
 
 // --- one plot -------------------------------------------------------------------------------------------------------
 class Plot {
-  constructor(card) {
+  constructor(card, wide) {
     this.card = card;
     this.figure = $("figure", card);
     this.svg = $("svg.plot", card);
@@ -45,6 +45,7 @@ class Plot {
     const [left, , width] = this.dots.getAttribute("viewBox").split(" ").map(Number);
     this.all = this.view = [left, left + width];
     this.inner = +this.dots.getAttribute("height");
+    this.wide = wide;
     this.read();
     this.prepare();
   }
@@ -160,7 +161,8 @@ class Plot {
     left = clamp(left, first, last - width);
     this.view = width < last - first - 1e-9 ? [left, left + width] : this.all;
     this.card.classList.toggle("zoomed", this.view !== this.all);
-    this.draw();
+    if (near.has(this.card)) this.draw();
+    else this.isStale = true;
     if (this.at != null && !this.pinned) this.point(null);
   }
   range() {  // the heights to show: all levels, and all runs but a few far ones
@@ -177,6 +179,7 @@ class Plot {
     return [low - room, high + room];
   }
   draw() {
+    this.isStale = false;
     const [left, right] = this.view, width = right - left, isAll = this.view === this.all;
     const [top, bottom] = isAll ? [0, STEPS] : this.range();
     this.dots.setAttribute("viewBox", [left, top, width, bottom - top].join(" "));
@@ -212,7 +215,7 @@ class Plot {
     return found;
   }
   drawWords(left, width) {
-    const wide = this.wide = this.svg.getBoundingClientRect().width || 600, free = {};
+    const wide = this.wide, free = {};
     for (const word of $$("[data-x]", this.svg)) {
       const share = (word.dataset.x - left) / width, kind = word.classList[0];
       const needed = kind === "machine" ? 0 : 7.5 * word.textContent.length + 8, x = share * wide;
@@ -282,23 +285,32 @@ class Plot {
   }
 }
 
-// --- plots begin to work when they are near the screen ---------------------------------------------------------------
-const plots = new Map();
+// --- plots work, and are drawn again, while they are near the screen -------------------------------------------------
+const plots = new Map(), near = new Set();
 let newest = 0;
-function begin(card) {
-  if (plots.has(card) || !$("svg.plot", card)) return plots.get(card);
-  const plot = new Plot(card);
-  plots.set(card, plot);
-  newest ? plot.newest(newest) : plot.draw();
-  return plot;
+function refresh(shown) {  // begin, or draw anew
+  const widths = shown.map(card => $("svg.plot", card).getBoundingClientRect().width || 600);
+  shown.forEach((card, n) => {  // after all widths are known: to measure after a change would lay the page out anew
+    const plot = plots.get(card) || new Plot(card, widths[n]);
+    plot.wide = widths[n];
+    if (plots.has(card)) { if (plot.isStale) plot.draw(); return; }
+    plots.set(card, plot);
+    newest ? plot.newest(newest) : plot.drawWords(plot.all[0], plot.all[1] - plot.all[0]);
+  });
 }
-const cards = $$(".trend");
-const near = new IntersectionObserver(seen => {
-  for (const one of seen) if (one.isIntersecting) { near.unobserve(one.target); begin(one.target); }
+const cards = $$(".trend").filter(card => $("svg.plot", card)), every = $$(".trend");
+const watch = new IntersectionObserver(seen => {
+  for (const one of seen) one.isIntersecting ? near.add(one.target) : near.delete(one.target);
+  refresh(seen.filter(one => one.isIntersecting).map(one => one.target));
 }, {rootMargin: "400px"});
-cards.forEach(card => near.observe(card));
+cards.forEach(card => watch.observe(card));
 let width = innerWidth;
-addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; plots.forEach(plot => plot.draw()); } });
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  width = innerWidth;
+  plots.forEach(plot => plot.isStale = true);
+  refresh([...near]);
+});
 
 // --- search ----------------------------------------------------------------------------------------------------------
 const search = $("#search"), found = new Map();
@@ -310,13 +322,13 @@ function words(card) {
 function filter() {
   const asked = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   let count = 0;
-  for (const card of cards) {
+  for (const card of every) {
     const is = card.classList, fits = {all: true, open: is.contains("open"), moved: !is.contains("same"), same: is.contains("same")}[state];
     card.hidden = !(fits && asked.every(word => words(card).includes(word)));
     count += !card.hidden;
   }
   for (const section of $$("main > section")) if ($(".trend", section)) section.hidden = !$(".trend:not([hidden])", section);
-  said.textContent = count === cards.length ? "" : count ? `${count} of ${cards.length} metrics` : "No metric fits.";
+  said.textContent = count === every.length ? "" : count ? `${count} of ${every.length} metrics` : "No metric fits.";
 }
 const press = (chips, chip) => chips.forEach(one => one.setAttribute("aria-pressed", one === chip));
 search.addEventListener("input", () => {
