@@ -48,6 +48,7 @@ from perfgate.core.summaries import (
 )
 from perfgate.core.verdicts import (
     OUTCOMES,
+    QUARANTINED,
     Better,
     ChangeKind,
     Comparator,
@@ -57,6 +58,7 @@ from perfgate.core.verdicts import (
     Outcome,
     Policy,
     PolicyChange,
+    Quarantine,
     RelativeChange,
     Report,
     RunEstimate,

@@ -15,6 +15,8 @@ from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
+#: The outcomes that a quarantine keeps from blocking. Errors block.
+QUARANTINED: tuple[Outcome, ...] = ("fail", "suspect", "inconclusive")
 Better = Literal["lower", "higher", "neither"]
 Comparator = Literal["under", "at most", "over", "at least"]
 MissingBaseline = Literal["error", "warn", "skip"]
@@ -83,6 +85,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A rule that does not block up to a day, `until` (YYYY-MM-DD), because of its false alarms."""
+
+    until: str
+    reason: str
+    #: True after that day: the rule blocks again.
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of one clause of a rule for one metric, with everything that reports show."""
 
@@ -140,6 +152,15 @@ class Verdict:
     source: str | None = None
     #: The known noise between runs; None if the runs themselves had to show it.
     noise: KnownNoise | None = None
+    #: Who looks after the rule.
+    owner: str | None = None
+    #: The quarantine of the rule.
+    quarantine: Quarantine | None = None
+
+    @property
+    def is_quarantined(self) -> bool:
+        """True if the verdict would block without its quarantine."""
+        return self.quarantine is not None and not self.quarantine.ended and self.outcome in QUARANTINED
 
 
 def verdict_ids(verdicts: Sequence[Verdict]) -> tuple[str, ...]:

@@ -44,7 +44,9 @@ _MISREAD_STARTS = {
 #: Correct uses of these characters: a sentence in quotes, the header of a block, a list or mapping in brackets.
 _WHOLE = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[|>][-+0-9]*|\{.*\}|\[.*\])\s*(?:#.*)?""")
 #: A field of the rule file: the text after its colon is not part of a sentence.
-_FIELD = re.compile(r"(?:id|why|severity|when|better|warmup|confidence|power|min_\w+|on_\w+|budget|expect_fail|tags):")
+_FIELD = re.compile(
+    r"(?:id|why|severity|when|better|warmup|confidence|power|min_\w+|on_\w+|budget|expect_fail|owner|quarantine|tags):"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfgate.core import Quarantine
 from perfgate.core.units import format_number
 from perfgate.judge.compile import change_question
 from perfgate.judge.decide_change import RUNS_TO_CONFIRM, Margin
@@ -178,6 +179,15 @@ def fail_on_improvement(inquiry: Inquiry, decision: Decision) -> Decision:
     if wanted and isinstance(decision, ChangeDecision) and decision.result.improved and decision.outcome != "error":
         return replace(decision, outcome="fail", reason="improved")
     return decision
+
+
+def set_aside(inquiry: Inquiry, decision: Decision) -> Decision:
+    """A rule in quarantine does not block up to its last day. The report says so, and that the quarantine ended."""
+    quarantine = inquiry.rule.quarantine
+    if quarantine is None or decision.outcome in ("error", "skipped"):
+        return decision
+    ended = inquiry.case.today > quarantine.until
+    return replace(decision, quarantine=Quarantine(str(quarantine.until), quarantine.reason, ended))
 
 
 def expect_failure(inquiry: Inquiry, decision: Decision) -> Decision:

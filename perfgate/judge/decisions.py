@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from perfgate.core import OUTCOMES, Allowance, NextStep, Outcome, Series
+from perfgate.core import OUTCOMES, Allowance, NextStep, Outcome, Quarantine, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, Margin, judge_measured_change
 from perfgate.judge.decide_limit import LimitResult, LimitTerms, judge_steady_limit
 from perfgate.judge.decide_promise import PromiseTerms, judge_measured_promise
@@ -123,6 +123,8 @@ class _Decision:
     otherwise: Outcome | None = None
     #: Doubts about the measurements.
     doubts: tuple[Doubt, ...] = ()
+    #: The quarantine of the rule, also one that ended.
+    quarantine: Quarantine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from perfgate.core import OUTCOMES, MeanChange, Outcome, Problem, Report, Verdict
+from perfgate.core import OUTCOMES, QUARANTINED, MeanChange, Outcome, Problem, Quarantine, Report, Verdict
 from perfgate.rules.ruleset import Settings
 
 #: Reasons that are mistakes in a rule, not in the data: exit code 2.
@@ -24,8 +24,10 @@ _SKIPPED_ON_REQUEST = ("no-baseline", "metric-absent")
 _WORST_FIRST = (4, 2, 1, 3, 0)
 
 
-def verdict_exit_code(outcome: Outcome, reason: str, settings: Settings) -> int:
+def verdict_exit_code(outcome: Outcome, reason: str, settings: Settings, quarantine: Quarantine | None = None) -> int:
     """The exit code that one verdict alone would give."""
+    if quarantine is not None and not quarantine.ended and outcome in QUARANTINED:
+        return 0
     if outcome == "error":
         return 2 if reason in USAGE_REASONS else 3
     if outcome in ("pass", "skipped") or settings.severity == "warning":
@@ -45,7 +47,7 @@ def stored_exit_code(verdict: Verdict) -> int:
     """
     policies: dict[int, Literal["warn", "fail", "error"]] = {0: "warn", 1: "fail", 3: "error"}
     stored = Settings(severity=verdict.severity, on_inconclusive=policies.get(verdict.exit_code))
-    return verdict_exit_code(verdict.outcome, verdict.reason, stored)
+    return verdict_exit_code(verdict.outcome, verdict.reason, stored, verdict.quarantine)
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:

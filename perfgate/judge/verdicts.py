@@ -25,6 +25,7 @@ from perfgate.judge.adjust import (
     fail_on_improvement,
     keep_anchor_suspect,
     refuse_bad_values,
+    set_aside,
 )
 from perfgate.judge.case import Case
 from perfgate.judge.compile import check_presence, compile_question
@@ -133,6 +134,8 @@ def _clause(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case,
         decision = decided
         for adjustment in (accept_missing, fail_on_improvement, expect_failure):
             decision = adjustment(answer.inquiry, decision)
+        if rule.quarantine is not None:
+            decision = set_aside(answer.inquiry, decision)
         yield word(answer.inquiry, decision, left_out), answer.inquiry if answer.can_be_drawn else None
 
 

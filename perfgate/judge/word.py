@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Literal
 
-from perfgate.core import Estimate, NextStep, RelativeChange, RunEstimate, Verdict
+from perfgate.core import QUARANTINED, Estimate, NextStep, Quarantine, RelativeChange, RunEstimate, Verdict
 from perfgate.core.runs import machine_notes
 from perfgate.core.units import format_number, format_value
 from perfgate.core.wording import listed, plural
@@ -48,11 +48,22 @@ def word(inquiry: Inquiry, decision: Decision, left_out: Sequence[str] = ()) -> 
         known = f"expected to fail until {decision.expected.until} ({decision.expected.reason})"
         message = f"{known}; now: {decision.otherwise}: {message}"
         next_step = messages.expected_next_step(decision.otherwise)
+    if decision.quarantine:
+        message, notes = _with_quarantine(decision.quarantine, verdict, message, notes)
     if left_out:
         notes.append(f"not judged by this rule, because the unit does not fit: {listed([*dict.fromkeys(left_out)])}")
     notes += machine_notes(inquiry.case.facts)
     doubtful = bool(decision.doubts)
     return replace(verdict, message=message, next_step=next_step, notes=tuple(notes), doubtful=doubtful)
+
+
+def _with_quarantine(quarantine: Quarantine, verdict: Verdict, message: str, notes: list[str]) -> tuple[str, list[str]]:
+    """The message of a verdict that the quarantine keeps from blocking, or that blocks again; a pass has a note."""
+    if verdict.outcome not in QUARANTINED:
+        over = f"the quarantine of this rule ended on {quarantine.until}: remove it"
+        return message, [*notes, *([over] if quarantine.ended else [])]
+    said = "the quarantine ended on" if quarantine.ended else "quarantined until"
+    return f"{said} {quarantine.until} ({quarantine.reason}): {message}", notes
 
 
 def _with_doubts(inquiry: Inquiry, decision: Decision, verdict: Verdict) -> tuple[str, NextStep, list[str]]:
@@ -82,7 +93,7 @@ def _verdict(
         outcome=decision.outcome,
         reason=decision.reason,
         severity=rule.settings.severity,
-        exit_code=verdict_exit_code(decision.outcome, decision.reason, rule.settings),
+        exit_code=verdict_exit_code(decision.outcome, decision.reason, rule.settings, decision.quarantine),
         kind="limit" if isinstance(asks, LimitClause) else "change",
         unit=None,
         message=message,
@@ -94,6 +105,8 @@ def _verdict(
         confidence=rule.settings.confidence,
         notes=tuple(notes),
         why=rule.why,
+        owner=rule.settings.owner,
+        quarantine=decision.quarantine,
     )
 
 

@@ -29,8 +29,8 @@ _FIRST = (
         "next",
     ),
 )
-#: Fields that are absent if there is nothing to say, as in older reports: those of a promise, and the known noise.
-_OPTIONAL = ("at_worst", "not_excluded", "noise")
+#: Fields that are absent if there is nothing to say, as in older reports.
+_OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine")
 _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
 
 

@@ -31,6 +31,10 @@ _MOST_OPEN = 10
 _MOST_NAMED = 8
 _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
 
+#: A user or a team, as GitHub mentions them, and how many are mentioned at most.
+_MENTION = re.compile(r"@[A-Za-z0-9](?:-?[A-Za-z0-9])*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
+_MOST_MENTIONED = 10
+
 #: A command without backticks: its words, then at least one option, path or quoted text.
 _COMMAND = r"perfgate(?: [a-z]+){1,2}(?: (?:-\S+|\"[^\"`]*\"|[^\s`\"]*[/._=][^\s`\"]*[^\s`\".,;:]))+"
 _TOKEN = re.compile(rf"(?:`([^`]+)`|\b({_COMMAND}))|(\s+)|([^\s`]+|`)")
@@ -58,8 +62,20 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
 
 def render_comment(report: Report) -> str:
     """Return a comment on a pull request. Its first line is the `marker`, by which the next run finds and edits it."""
-    head = marker(report) + "\n"
-    return head + render(report, limit=COMMENT_LIMIT - len(head))
+    head, foot = marker(report) + "\n", _mentions(report)
+    return head + render(report, limit=COMMENT_LIMIT - len((head + foot).encode())) + foot
+
+
+def _mentions(report: Report) -> str:
+    """Return a line that mentions the owners of the rules that block, if the rules are those of the base.
+
+    Who opens a pull request must not choose who gets a message.
+    """
+    blocking = (verdict.owner or "" for verdict in report.verdicts if verdict.exit_code)
+    owners = dict.fromkeys(owner for owner in blocking if _MENTION.fullmatch(owner))
+    if not owners or report.policy.ref is None:
+        return ""
+    return f"\ncc {' '.join([*owners][:_MOST_MENTIONED])}\n"
 
 
 def marker(report: Report) -> str:
@@ -165,7 +181,7 @@ def _row(verdict: Verdict) -> str:
     if phrases.needs_attention(verdict) and verdict.why:
         notes.append(f"<br>{prose(verdict.why)}")
     cells = (
-        f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}",
+        f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}{' (quarantined)' * verdict.is_quarantined}",
         code(phrases.what(verdict)) + "".join(notes),
         "<br>".join(map(prose, phrases.measured(verdict))),
         prose(phrases.allowed(verdict)),
@@ -179,6 +195,7 @@ def _item(verdict: Verdict) -> str:
         f"**next:** {phrases.next_step(verdict.next_step, prose, code)}" if verdict.next_step.text else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{phrases.effect(verdict)}",
         f"why: {prose(verdict.why)}" if verdict.why and not phrases.needs_attention(verdict) else "",
+        f"owner: {code(verdict.owner)}" if verdict.owner else "",
         *([f"explained by: {prose('; '.join(phrases.explanation(verdict)))}"] if verdict.explained_by else []),
         *([f"note: {prose('; '.join(verdict.notes))}"] if verdict.notes else []),
     ]

@@ -68,9 +68,12 @@ def is_warning(verdict: Verdict) -> bool:
 
 
 def effect(verdict: Verdict) -> str:
-    """Return ` (warning only)` or ` (does not block)` for a warning, else nothing."""
-    remark = " (warning only)" if verdict.severity == "warning" else " (does not block)"
-    return remark if is_warning(verdict) else ""
+    """Return ` (quarantined)`, ` (warning only)` or ` (does not block)` for a warning, else nothing."""
+    if not is_warning(verdict):
+        return ""
+    if verdict.quarantine and verdict.is_quarantined:
+        return " (quarantined)"
+    return " (warning only)" if verdict.severity == "warning" else " (does not block)"
 
 
 def unrelated_errors(report: Report) -> list[Problem]:
@@ -117,7 +120,10 @@ def tally(report: Report) -> list[str]:
     for outcome in OUTCOMES:
         found = [verdict for verdict in report.verdicts if verdict.outcome == outcome]
         warnings = sum(map(is_warning, found)) if outcome == "fail" else 0
-        aside = f" ({warnings} as a warning)" if warnings else ""
+        quarantined = sum(verdict.is_quarantined for verdict in found) if warnings else 0
+        asides = [f"{quarantined} quarantined"] if quarantined else []
+        asides += [f"{warnings - quarantined} as a warning"] if warnings > quarantined else []
+        aside = f" ({', '.join(asides)})" if asides else ""
         word = _COUNTED_AS.get(outcome, outcome)
         count = plural(len(found), word) if outcome == "error" else f"{len(found)} {word}"
         parts += [count + aside] if found else []
@@ -254,6 +260,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
         "noise between runs": "" if verdict.noise is None else _noise(verdict.noise),
         "rule": f"{verdict.at} {verdict.rule}{effect(verdict)}",
         "why": verdict.why or "",
+        "owner": verdict.owner or "",
         "note": "; ".join(verdict.notes),
     }
     return [(label, text) for label, text in texts.items() if text]

@@ -82,6 +82,8 @@ def _result(verdict: Verdict, group: CauseGroup | None) -> dict[str, Any]:
     # Metrics of one glob have the line of their rule in common, and differ in this name.
     name = clip(one_line(phrases.what(verdict)), _LONGEST_TEXT)
     entry["locations"][0]["logicalLocations"] = [{"fullyQualifiedName": name}]
+    if verdict.owner:
+        entry["properties"] = {"owner": one_line(verdict.owner)}
     return entry
 
 

@@ -205,6 +205,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
     shown = {
         "note": verbose or phrases.shows_notes(verdict),
         "why": has_details,
+        "owner": has_details,
         "data": verbose,
         "rule": has_details and (alone or phrases.is_warning(verdict)),
     }

@@ -74,6 +74,9 @@ def _rows(report: Report) -> Iterator[str]:
         yield from _HEAD
         yield from map(_row, rows)
         yield ""
+    for verdict in rows:
+        if verdict.owner or verdict.is_quarantined:
+            yield _owner(verdict)
     for outcome, step in _STEPS.items():
         if any(verdict.outcome == outcome for verdict in news):
             yield f"- **{outcome}:** {step}"
@@ -94,6 +97,14 @@ def _cause(group: CauseGroup) -> Iterator[str]:
         sign = f"{phrases.SIGNS[verdict.outcome]} {verdict.outcome}{phrases.effect(verdict)}"
         yield f"  - {sign}: {text(phrases.what(verdict))} {', '.join(map(text, phrases.measured(verdict)))}"
     yield ""
+
+
+def _owner(verdict: Verdict) -> str:
+    """The owner of a rule and its quarantine, without a mention."""
+    parts = [f"owner {text(verdict.owner)}"] if verdict.owner else []
+    if verdict.quarantine and verdict.is_quarantined:
+        parts.append(f"quarantined until {text(verdict.quarantine.until)}: {text(verdict.quarantine.reason)}")
+    return f"- {text(phrases.what(verdict))}: {', '.join(parts)}"
 
 
 def _row(verdict: Verdict) -> str:

@@ -28,6 +28,7 @@ _UNORDERED: tuple[tuple[str, Callable[[Settings], object]], ...] = (
     ("power", lambda settings: settings.power),
     ("min_runs", lambda settings: settings.min_runs),
     ("min_samples", lambda settings: settings.min_samples),
+    ("owner", lambda settings: settings.owner),
 )
 
 
@@ -176,7 +177,7 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
 
 
 def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
-    """Compare `when`, `expect_fail` and `better`."""
+    """Compare `when`, `expect_fail`, `quarantine` and `better`."""
     before, after = set(old.when), set(new.when)
     if before != after:
         kind: ChangeKind = "loosens" if before < after else "tightens" if after < before else "changes"
@@ -186,5 +187,9 @@ def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
         first, last = (rule.expect_fail.until if rule.expect_fail else None for rule in (old, new))
         looser = last is not None and (first is None or last > first)
         yield ("loosens" if looser else "tightens"), f"expected to fail until {first or 'never'} → {last or 'never'}"
+    if old.quarantine != new.quarantine:
+        first, last = (rule.quarantine.until if rule.quarantine else None for rule in (old, new))
+        looser = last is not None and (first is None or last > first)
+        yield ("loosens" if looser else "tightens"), f"quarantined until {first or 'never'} → {last or 'never'}"
     if old.better != new.better:
         yield "changes", f"better {old.better or 'default'} → {new.better or 'default'}"

@@ -119,7 +119,10 @@ def _settings(rule: Rule) -> list[str]:
     lines = [f"judged only if {' and '.join(map(str, rule.when))}"] if rule.when else []
     if rule.expect_fail:
         lines.append(f"skipped until {rule.expect_fail.until}: {rule.expect_fail.reason}")
+    if rule.quarantine:
+        lines.append(f"does not block until {rule.quarantine.until} (quarantine): {rule.quarantine.reason}")
     effect = "blocks (exit 1)" if settings.severity == "error" else "is a warning (exit 0)"
     unsure = {"warn": "is a warning (exit 0)", "fail": "counts as a failure (exit 1)", "error": "is an error (exit 3)"}
     lines.append(f"a failure {effect}; an inconclusive result {unsure[settings.on_inconclusive or 'warn']}")
-    return [*lines, *([f"why: {rule.why}"] if rule.why else [])]
+    owner = [f"owner: {settings.owner}"] if settings.owner else []
+    return [*lines, *([f"why: {rule.why}"] if rule.why else []), *owner]

@@ -21,6 +21,7 @@ from perfgate.rules.ruleset import (
     ExpectedFailure,
     PairsChoice,
     Rule,
+    RuleQuarantine,
     Ruleset,
     Settings,
     is_narrower,
@@ -238,9 +239,10 @@ class _FileLoader:
                     message = f"YAML ignores text after ` #` ({advice}): {message}"
                 self.fail(proposing(message, text, self.known), sentence_path, error.start, error.end)
         settings = self.settings(base, item, path)
-        when, expected = item.get("when"), item.get("expect_fail")
+        when = item.get("when")
         conditions = self.conditions(when, path) if isinstance(when, dict) else ()
-        expect_fail = self.expected_failure(expected, path) if isinstance(expected, dict) else None
+        dated = {name: self.until(item[name], (*path, name)) for name in ("expect_fail", "quarantine") if name in item}
+        expected, set_aside = dated.get("expect_fail"), dated.get("quarantine")
         if sentence is None:
             return
         better = item.get("better")
@@ -251,7 +253,10 @@ class _FileLoader:
                 message = f"`{clause.text}` limits an improvement, because of `better: {better}`"
                 self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
         at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
-        rule = Rule(sentence, at, settings, item.get("id"), item.get("why"), conditions, better, expect_fail, tags)
+        expect_fail = None if expected is None else ExpectedFailure(*expected)
+        quarantine = None if set_aside is None else RuleQuarantine(*set_aside)
+        about = item.get("id"), item.get("why"), conditions
+        rule = Rule(sentence, at, settings, *about, better, expect_fail, tags, quarantine)
         self.check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)
         self.rules.append(rule)
 
@@ -314,12 +319,13 @@ class _FileLoader:
                 self.fail(f"{value!r} {error}", (*path, "when", fact))
         return tuple(found)
 
-    def expected_failure(self, item: Mapping[str, Any], path: Path) -> ExpectedFailure | None:
-        until = item.get("until")
+    def until(self, item: Any, path: Path) -> tuple[str, date] | None:
+        """Return the reason and the last day of `expect_fail` or `quarantine`."""
+        until = item.get("until") if isinstance(item, dict) else None
         if not isinstance(until, str) or not _DATE.fullmatch(until.strip()):
             return None  # the schema reports it
         try:
-            return ExpectedFailure(str(item.get("reason")), date.fromisoformat(until.strip()))
+            return str(item.get("reason")), date.fromisoformat(until.strip())
         except ValueError:
-            self.fail(f"{until!r} is not a date: write YYYY-MM-DD", (*path, "expect_fail", "until"))
+            self.fail(f"{until!r} is not a date: write YYYY-MM-DD", (*path, "until"))
             return None

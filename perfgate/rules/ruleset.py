@@ -69,6 +69,14 @@ class ExpectedFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleQuarantine:
+    """A rule that does not block, because of its false alarms, and the last day on which it does not."""
+
+    reason: str
+    until: date
+
+
+@dataclass(frozen=True, slots=True)
 class AtWorst:
     """The setting `at_worst`: the size of change, or the value beyond a limit, that must be excluded.
 
@@ -121,6 +129,8 @@ class Settings:
     budget: float | None = None
     #: How much more of the time one side may lose to throttling or steal than the other, as a share.
     lost_time: float = 0.05
+    #: Who looks after the rule, such as `@team/kernels`.
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,7 @@ class Rule:
     better: Better | None = None
     expect_fail: ExpectedFailure | None = None
     tags: tuple[str, ...] = ()
+    quarantine: RuleQuarantine | None = None
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
