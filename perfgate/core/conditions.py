@@ -40,6 +40,7 @@ _RANDOM = (("dataset_name", "random"),)
 _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
 
 _GUIDELLM = "guidellm/scheduler/strategies.py; guidellm/benchmark/schemas"
+_MLLOG = "mlcommons/logging mlperf_logging/mllog/constants.py"
 _TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
 
 #: Every condition, by tool. A name with a dot is a field in another: `server_info.tp_size`.
@@ -95,6 +96,15 @@ TABLE: Mapping[str, tuple[ConditionField, ...]] = {
     ),
     "trtexec": (ConditionField("precision", ("precision",), "NVIDIA/TensorRT samples/common/sampleOptions.cpp"),),
     "mlperf-inference": (ConditionField("scenario", ("scenario",), "mlcommons/inference loadgen/results.cc"),),
+    "mlperf": (
+        ConditionField("benchmark", ("submission_benchmark",), _MLLOG),
+        ConditionField("division", ("submission_division",), _MLLOG),
+        *(
+            ConditionField(name, (name,), _MLLOG)
+            for name in ("global_batch_size", "gradient_accumulation_steps", "max_sequence_length", "max_image_size")
+        ),
+        ConditionField("optimizer", ("opt_name",), _MLLOG),
+    ),
     # The readers of these formats make the labels; their docstrings cite the sources.
     "pytorch-hud": tuple(
         ConditionField(name, (name,), "pytorch/ao benchmarks/_models/utils.py")

@@ -16,15 +16,20 @@ Source: mlcommons/logging `mlperf_logging/mllog` (v0.7 to v5). Times are wall-cl
 Qualities of several metrics have the label `metric`: that of the metadata (`FID` and `CLIP`), or the names of an object
 (`{"BBOX": 0.377, "SEGM": 0.34}`). Some submissions log `run_start` and `run_stop` as points in time.
 
+What was trained (`submission_benchmark`, `global_batch_size`, `opt_name`, ...; the table of `core.conditions` has all)
+is a label of every metric of the run. The seed is not.
+
 Several processes may log the start of the same interval: it begins with the first start, and ends with the first stop.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from perfgate.core import Key, Run
+from perfgate.core.conditions import TABLE, conditions_of
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
@@ -32,7 +37,10 @@ from perfgate.readers.values import checked, mapping
 
 NAME = "mlperf"
 TITLE = "an MLPerf training log (:::MLLOG)"
-METRICS = "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`, ..."
+METRICS = (
+    "`run_time`, `init_time`, `epoch_time`, `eval_time`, `throughput`, `eval_accuracy`, ...;"
+    " labelled with `benchmark`, `global_batch_size`, `optimizer`, ..."
+)
 CHECKED = "mlperf_logging 0.7 to 5, from its sources; two published logs"
 
 WORD = ":::MLLOG"
@@ -40,6 +48,7 @@ _RUN_TIME, _INIT_TIME = Key("run_time"), Key("init_time")
 #: The events that begin a new run after one has stopped.
 _BEGINNINGS = ("cache_clear", "submission_benchmark", "init_start", "run_start")
 _QUALITIES = ("eval_accuracy", "eval_error", "eval_loss")
+_CONDITIONS = frozenset(name for field in TABLE["mlperf"] for name in field.names)
 _DECODER = json.JSONDecoder()
 
 
@@ -49,12 +58,28 @@ class _LogRun(RunBuilder):
         #: For each interval that has begun, its time in ms and its line.
         self.begun: dict[str, tuple[float, int]] = {}
         self.stopped = False
+        #: The fields of the log that are conditions, by key.
+        self.conditions: dict[str, Any] = {}
+
+    def condition(self, key: str, value: Any, line: int) -> None:
+        """Keep a condition; processes that log different ones are no one run."""
+        known = self.conditions.setdefault(key, value)
+        if known != value:
+            self.say("error", "a condition has two values in one run", line, f": {key} is {known} and {value}")
 
     def run(self, part: int | None = None) -> Run:
-        """Return the finished run; one that never stopped has no run time."""
+        """Return the finished run, whose conditions are labels; one that never stopped has no run time."""
         if "run" in self.begun:
             self.refuse(_RUN_TIME, "this run_start has no run_stop", self.begun["run"][1])
-        return super().run(part)
+        run = super().run(part)
+        labels = conditions_of(self.conditions, NAME, self.file.source.conditions)
+
+        def labelled(key: Key) -> Key:
+            return Key.of(key.metric, **{**labels, **dict(key.labels)})
+
+        series = tuple(replace(one, key=labelled(one.key)) for one in run.series)
+        problems = (replace(one, key=labelled(one.key)) if one.key else one for one in run.problems)
+        return replace(run, series=series, problems=tuple(problems))
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -86,6 +111,8 @@ def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
     if key in _BEGINNINGS and runs.run.stopped:
         runs.banner(line)
     run = runs.run
+    if key in _CONDITIONS or key in run.file.source.conditions:
+        run.condition(key, event.get("value"), line)
     name, _, end = key.rpartition("_")
     if end in ("start", "stop"):  # of any type: some submissions log intervals as points in time
         _interval(run, name, end, event, line)

@@ -17,7 +17,7 @@ LINES = [
     event("cache_clear", 1664527479788, True),
     event("init_start", 1664527483297),
     event("init_start", 1664527483329) + "  some text of another process",
-    event("submission_benchmark", 1664527484454, "bert"),
+    event("seed", 1664527484454, 12345),
     "epoch 1 begins",
     event("init_stop", 1664527500628),
     event("run_start", 1664527500629) + event("epoch_start", 1664527500643, epoch_num=0),
@@ -137,8 +137,16 @@ def test_damaged_files():
 @pytest.mark.shared
 def test_a_real_log():
     (run,) = runs_of(next((SHARED / "corpus/mlperf").glob("*NVIDIA*")).read_bytes())
-    values = values_of(run)
+    values = {series.key.metric: series.values.tolist() for series in run.series}
     assert (run.format, run.problems) == ("mlperf", ())
+    assert {series.key.labels for series in run.series} == {
+        (
+            ("benchmark", "bert"),
+            ("division", "closed"),
+            ("global_batch_size", "448"),
+            ("gradient_accumulation_steps", "1"),
+        )
+    }
     assert values["run_time"] == [(1664528493132 - 1664527500629) / 1000]
     assert values["init_time"] == [(1664527500628 - 1664527483297) / 1000]
     assert values["epoch_time"] == [(1664528493130 - 1664527500643) / 1000]
@@ -150,6 +158,36 @@ def test_a_real_log_without_a_run():
     (run,) = runs_of(next((SHARED / "corpus/mlperf").glob("*ASUS*")).read_bytes())
     assert (run.format, run.series) == ("mlperf", ())
     assert "no measurements" in errors(run)[-1]
+
+
+CONDITIONS = [
+    event("submission_benchmark", 1, "bert"),
+    event("global_batch_size", 2, 448),
+    event("opt_name", 3, "lamb"),
+    event("max_sequence_length", 4, 512),
+    event("seed", 5, 17),
+    event("opt_base_learning_rate", 6, 0.002),
+]
+LABELS = '{benchmark="bert", global_batch_size="448", max_sequence_length="512", optimizer="lamb"}'
+
+
+def test_what_was_trained_is_a_label_of_every_metric():
+    log = "\n".join([*CONDITIONS, *CONDITIONS]) + "\n" + LOG  # several processes log the same
+    run = run_of(log)
+    assert values_of(run) == {f"{name}{LABELS}": values for name, values in VALUES.items()}
+    assert run.problems == ()
+
+
+def test_a_value_that_is_left_out_blocks_the_rules_about_its_labelled_metric():
+    run = run_of("\n".join(CONDITIONS) + "\n" + LOG.replace("0.375", "NaN"))
+    assert [str(problem.key) for problem in run.problems] == [f"eval_accuracy{LABELS}"]
+
+
+def test_two_values_of_a_condition_are_an_error():
+    run = run_of("\n".join([*CONDITIONS, event("global_batch_size", 7, 512)]) + "\n" + LOG)
+    assert errors(run) == [
+        "train.log:7: error: a condition has two values in one run: global_batch_size is 448 and 512"
+    ]
 
 
 def test_points_in_time_are_the_ends_of_an_interval():
