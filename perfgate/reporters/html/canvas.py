@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from io import StringIO
+from math import log2
 
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -60,8 +61,8 @@ class Canvas:
             self._axes = self._figure.add_axes((left / WIDTH, _BELOW / height, *inner))
             self._axes.set_autoscale_on(False)
             self._axes.grid(visible=True, axis=grid)
-        for axis in (self._axes.xaxis, self._axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value, 6).replace("-", "\u2212")))
+        self._numbers = FuncFormatter(lambda value, _: format_number(value, 6).replace("-", "\u2212"))
+        self._axes.yaxis.set_major_formatter(self._numbers)
 
     def picture(self, draw: Callable[[Canvas], None]) -> str:
         """Return what `draw` draws, as an SVG element, and clean the canvas."""
@@ -80,10 +81,17 @@ class Canvas:
     ) -> None:
         """Set the ends and labels of both axes; `whole` numbers only on x, no ticks on y (`bare`)."""
         self._axes.set(xlim=x, ylim=y, xlabel=xlabel, ylabel=ylabel)
+        self._axes.xaxis.set_major_formatter(self._numbers)
         self._axes.xaxis.set_major_locator(MaxNLocator(7, integer=whole))
         self._axes.yaxis.set_major_locator(MaxNLocator(5))
         if bare:
             self._axes.set_yticks([])
+
+    def powers(self, values: Sequence[float]) -> None:
+        """Name places of a logarithmic x axis: the values whose logarithms to base 2 are drawn, at most eight."""
+        known = sorted({*values})
+        shown = known[:: -(-len(known) // 8)]
+        self._axes.set_xticks([log2(value) for value in shown], [format_number(value, 6) for value in shown])
 
     def rows(self, names: Sequence[str]) -> None:
         """Name the rows 0, 1, ... of the y axis."""

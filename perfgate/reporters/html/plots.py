@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
-from math import isfinite
+from math import isfinite, log2
 
 from perfgate.core.details import RunDetails
 from perfgate.reporters.html.canvas import Canvas, Point, canvas
 
 Range = tuple[float | None, float | None]
+
+#: Loads that span more than this factor have a logarithmic axis.
+_WIDE = 8
 
 
 def interval(estimate: float, bounds: Range, allowed: Range, origin: float | None, unit: str) -> str:
@@ -137,6 +140,8 @@ def _colour(run: RunDetails) -> str:
 def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str, condition: str) -> str:
     """Return a curve per side, `base` and `new`, over the loads; a side without points is not named.
 
+    The axis of loads is logarithmic if they span more than a factor of 8, as 1, 2, 4, ... do.
+
     Parameters:
         sides: the name and the points of each side, by load.
         scale: one `unit` in base units.
@@ -144,20 +149,32 @@ def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str
         condition: the label of the x axis.
     """
     points = [point for _, side in sides for point in side]
-    loads, ends = _ends([x for x, _ in points]), _ends([0.0, *(y / scale for _, y in points)])
+    is_wide = _is_wide([x for x, _ in points])
+    loads, ends = _ends([_shown(x, is_wide) for x, _ in points]), _ends([0.0, *(y / scale for _, y in points)])
     if loads is None or ends is None:
         return ""
     across = loads[1] - loads[0]
 
     def draw(on: Canvas) -> None:
         on.axes(loads, ends, condition, unit)
+        if is_wide:
+            on.powers([x for x, _ in points])
         for place, (name, side) in enumerate((name, side) for name, side in sides if side):
-            scaled = [(x, y / scale) for x, y in side]
+            scaled = [(_shown(x, is_wide), y / scale) for x, y in side]
             on.lines([scaled], name, 1.6)
             on.dots(scaled, name, 6)
             on.word(loads[0] + across * (0.06 + 0.12 * place), name, name)
 
     return canvas(220).picture(draw)
+
+
+def _is_wide(loads: Sequence[float]) -> bool:
+    """Return whether loads are doubled rather than counted, so that their axis is logarithmic."""
+    return bool(loads) and min(loads) > 0 and max(loads) > _WIDE * min(loads) and isfinite(max(loads))
+
+
+def _shown(load: float, is_wide: bool) -> float:
+    return log2(load) if is_wide else load
 
 
 def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) -> str:
