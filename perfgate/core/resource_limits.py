@@ -26,7 +26,7 @@ class Limits:
 
     #: A document that must be read as a whole, such as JSON.
     document_bytes: int = 64 << 20
-    #: The decompressed size of a file. No report of a training run is larger.
+    #: The decompressed size of a file, and the size of a binary log. No report of a training run is larger.
     inflated_bytes: int = 4 << 30
     #: The compression ratio of a file, from 64 MiB on: logs and traces stay below 50.
     inflation: int = 100

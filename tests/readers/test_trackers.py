@@ -1,14 +1,18 @@
 """Files of trackers: what the tools wrote (`fixtures/trackers`), and files written here byte by byte."""
 
 import json
+import sqlite3
 import struct
 import zlib
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import FIXTURES, errors, run_of, runs_of, said, steps_of, values_of
 
+from perfgate.core.resource_limits import parse_limits
+from perfgate.readers import Source, read
 from perfgate.readers.printed_units import unit_of_name, unit_of_text
 from perfgate.readers.trackers.wire import masked_crc32c
 
@@ -165,6 +169,43 @@ def changed(data, at, by=1):
 )
 def test_damaged_events(data, problem):
     assert problem in said(run_of(data))[0]
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+def beyond(data: bytes, limits: str, name: str) -> list[str]:
+    """What is said of a file under limits, without how to raise them."""
+    (run,) = read(Source(name, [data], parse_limits(limits)))
+    assert run.series == ()
+    return [str(problem).partition(" allows")[0] for problem in run.problems]
+
+
+def test_logs_of_trackers_beyond_a_limit_are_refused():
+    many = wandb(history(1, **{f"metric_{number}": 0.5 for number in range(30)}))
+    long = wandb(*(history(step, loss=0.5, note="x" * 500) for step in range(30)))
+    events = HEADER + b"".join(event(step, scalar("loss", 0.5)) for step in range(100))
+    assert beyond(many, "series=20", "a.wandb") == [
+        "a.wandb: error: reading stops here: this file has more series than the limit series=20"
+    ]
+    assert beyond(long, "document_bytes=400", "a.wandb")[0] == (
+        "a.wandb: error: a record is larger than the limit document_bytes=400"
+    )
+    for name, data in (("a.wandb", long), ("events.out.tfevents", events)):
+        assert beyond(data, "inflated_bytes=2KiB", name) == [
+            f"{name}: error: this log is larger than the limit inflated_bytes=2KiB"
+        ]
+
+
+def test_a_database_of_mlflow_is_refused_by_name(tmp_path):
+    path = tmp_path / "mlflow.db"
+    with closing(sqlite3.connect(path)) as database:
+        for table in ("experiments", "runs", "metrics"):
+            database.execute(f"CREATE TABLE {table} (key TEXT, value REAL)")
+    run = run_of(path.read_bytes())
+    assert (
+        errors(run)[0].partition(": ")[2].startswith("error: this is a database of MLflow, which is not read: log with")
+    )
 
 
 # --- Weights & Biases -----------------------------------------------------------------------------------------------

@@ -79,6 +79,10 @@ class _Spans:
 #: By the name, or its id, and the device.
 Groups = dict[tuple[object, object], _Spans]
 
+#: Tables of a tracking database of MLflow, which is an SQLite database, too.
+_MLFLOW = frozenset({"experiments", "runs", "metrics"})
+_FILE_STORE = "log with MLFLOW_TRACKING_URI=file:./mlruns, and give the folder metrics of the run"
+
 
 class _Export(RunBuilder):
     def __init__(self, document: InputFile) -> None:
@@ -87,7 +91,9 @@ class _Export(RunBuilder):
 
     def read(self, database: Database) -> None:
         """Read every activity, then the names in use. Raises DatabaseFault if a name cannot be read."""
-        if not database.tables.intersection(_ACTIVITIES):
+        if database.others >= _MLFLOW:
+            self.say("error", f"this is a database of MLflow, which is not read: {_FILE_STORE}")
+        elif not database.tables.intersection(_ACTIVITIES):
             self.say("error", f"an SQLite database without the tables of Nsight Systems: {', '.join(_ACTIVITIES)}")
         for table, (kind, name) in _NAMED.items():
             if table in database.tables:

@@ -33,7 +33,10 @@ class Database:
         self._connection = connection
         #: Virtual tables have no root page.
         schema = f"SELECT name FROM {_SCHEMA} WHERE type = 'table' AND rootpage > 0"
-        self.tables = frozenset(name for (name,) in self._rows(schema)) & frozenset(allowed)
+        every = frozenset(str(name) for (name,) in self._rows(schema))
+        self.tables = every & frozenset(allowed)
+        #: The names of its other tables, which cannot be read.
+        self.others = every - self.tables
 
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
         """Yield the values of these columns, None for a column that the table lacks. Raises DatabaseFault."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.text import InputFile
 
 _POLYNOMIAL = 0x82F63B78
@@ -22,13 +23,17 @@ class ByteStream:
     """The bytes of a file, taken from its blocks in pieces."""
 
     def __init__(self, file: InputFile) -> None:
+        self._file = file
         self._blocks = file.blocks()
         self._rest = b""
         #: How many bytes were taken.
         self.at = 0
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes, fewer at the end of the file."""
+        """Return the next bytes, fewer at the end of the file. Raises OverLimit if the file is too large."""
+        if self.at + size > self._file.limits.inflated_bytes:
+            message = self._file.limits.beyond("inflated_bytes", "this log is larger")
+            raise OverLimit(self._file.problem("error", message))
         parts, have = [self._rest], len(self._rest)
         while have < size and (block := next(self._blocks, b"")):
             parts.append(block)
