@@ -6,22 +6,26 @@ a grid.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from perfgate.bisect.measurements import IntArray, Measurement, Model
+from perfgate.bisect.measurements import STORED, IntArray, Measurement, Model
 from perfgate.stats.distributions import FloatArray
 
-#: The standard deviations of the noise that are tried, from .02 % to 50 %.
-NOISES = np.geomspace(2e-4, 0.5, 33)
+#: How many standard deviations of the noise are tried. They reach this far from the expected one on either side, in
+#: units of how well its logarithm is known, which is at most `_VAGUE`.
+_NOISES, _REACH, _VAGUE = 33, 12.0, 0.35
 #: The prior standard deviation of the level: any level is possible.
 _LEVEL = 1.0
 #: The order of two programs that take turns moves their ratio by up to this much (`judge.pairs.LEAST_TOLERANCE`).
 _ORDER = 0.006
 #: The prior standard deviations of the drift, per hour, and of the level of a later session.
 _DRIFT, _SESSION = 0.008, 0.02
+#: The prior standard deviation of the level now, against that of stored runs.
+MACHINE = 0.004
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,13 @@ class Design:
     (s, c) and `gram` (s, c, c).
     """
 
+    noises: FloatArray
     base: FloatArray
     steps: FloatArray
     y: FloatArray
     within: FloatArray
+    #: One over the number of runs of each measurement.
+    parts: FloatArray
     weights: FloatArray
     precision: FloatArray
     now: FloatArray
@@ -78,35 +85,28 @@ class Design:
         places = np.array([one.position for one in measurements])
         y = np.array([one.log_value for one in measurements])
         within = np.array([one.within for one in measurements])
-        hours = np.array([one.hours for one in measurements])
-        sessions = np.array([one.session for one in measurements])
+        parts = np.array([1 / one.runs for one in measurements])
         shift = 0.0 if model.paired else float(y[places == 0].mean())
-        # Each column: its values, its value now, and its prior standard deviation.
-        columns = [(np.ones(len(y)), 1.0, _ORDER if model.paired else _LEVEL)]
-        if not model.paired:
-            columns.append((hours - hours.mean(), float(hours.max() - hours.mean()), _DRIFT))
-            columns += [
-                ((sessions == session).astype(np.float64), float(session == sessions.max()), _SESSION)
-                for session in np.unique(sessions)[1:]
-            ]
+        columns = _columns(model, measurements)
         base = np.stack([values for values, _, _ in columns], axis=1)
         precision = np.diag([1 / spread**2 for _, _, spread in columns])
         steps = (places[:, None] > edges[:-1]).astype(np.float64)
-        variance = (NOISES[:, None] ** 2 + within) / weights
-        constant, products, gram = _integrated(base, steps, y - shift, variance, precision)
+        noises = noises_of(model)
+        variance = (noises[:, None] ** 2 * parts + within) / weights
+        sums = _integrated(base, steps, y - shift, variance, precision)
         now = np.array([value for _, value, _ in columns])
-        return cls(base, steps, y - shift, within, weights, precision, now, shift, constant, products, gram)
+        return cls(noises, base, steps, y - shift, within, parts, weights, precision, now, shift, *sums)
 
     def _at(self, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return, for one noise, the covariance of the base columns, and what the data and each cell add to them."""
-        weighed = self.base.T * self.weights / (noise**2 + self.within)
+        weighed = self.base.T * self.weights / (noise**2 * self.parts + self.within)
         covariance = np.linalg.inv(weighed @ self.base + self.precision)
         return covariance, covariance @ (weighed @ self.y), covariance @ (weighed @ self.steps)
 
     def predict(self, noise: float) -> Prediction:
         """Return what a measurement now would be."""
         covariance, level, pull = self._at(noise)
-        within = float(self.within.mean())
+        within = float(self.within @ (self.parts == 1)) / max(float((self.parts == 1).sum()), 1.0)
         variance = float(self.now @ covariance @ self.now) + noise**2 + within
         return Prediction(self.shift + float(self.now @ level), self.now @ pull, variance)
 
@@ -116,7 +116,7 @@ class Design:
         lift = np.concatenate([self.steps - self.base @ pull, np.zeros((len(self.y), 1))], axis=1)  # last: cell -1
         parts = lift[:, found.cells]
         residuals = (self.y - self.base @ level)[:, None] - (parts * found.mean).sum(axis=2)
-        squares: FloatArray = residuals**2 @ found.weight / (noise**2 + self.within)
+        squares: FloatArray = residuals**2 @ found.weight / (noise**2 * self.parts + self.within)
         return squares
 
     def drift(self, noise: float, found: Hypotheses) -> float:
@@ -126,6 +126,28 @@ class Design:
         _, level, pull = self._at(noise)
         steps = np.concatenate([pull[1], [0.0]])  # the last one is for cell -1
         return float(level[1] - found.weight @ (steps[found.cells] * found.mean).sum(axis=1))
+
+
+def noises_of(model: Model) -> FloatArray:
+    """Return the standard deviations of the noise that are tried: closer together if the noise is known."""
+    spread = min(1 / math.sqrt(2 * max(model.d0, 1e-3)), _VAGUE)
+    return model.s0 * np.exp(np.linspace(-_REACH, _REACH, _NOISES) * spread)
+
+
+def _columns(model: Model, measurements: Sequence[Measurement]) -> list[tuple[FloatArray, float, float]]:
+    """Return the columns that do not depend on changes: the values, the value now, and the prior standard deviation."""
+    level = (np.ones(len(measurements)), 1.0, _ORDER if model.paired else _LEVEL)
+    if model.paired:
+        return [level]
+    hours = np.array([one.hours for one in measurements])
+    sessions = np.array([one.session for one in measurements])
+    drift = (hours - hours.mean(), float(hours.max() - hours.mean()), _DRIFT)
+    offsets = [
+        ((sessions == session).astype(np.float64), float(session == sessions.max()), _SESSION)
+        for session in np.unique(sessions[sessions >= 0])[1:]
+    ]
+    machine = [((sessions == STORED).astype(np.float64), 0.0, MACHINE)] if (sessions == STORED).any() else []
+    return [level, drift, *offsets, *machine]
 
 
 def _integrated(

@@ -11,6 +11,9 @@ from perfgate.stats.history import DEFAULT
 
 IntArray = npt.NDArray[np.int64]
 
+#: The session of runs that were stored before the search began.
+STORED = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -18,7 +21,8 @@ class Measurement:
 
     `log_value` is the logarithm of the metric, or of its ratio to position 0 for pairs. `hours` is the time since the
     search began, `session` counts the interruptions before it, and `within` is the variance of `log_value` as estimated
-    within the run; 0 if that is unknown.
+    within the run; 0 if that is unknown. Stored runs of an end are one measurement: the mean of `runs`, in the session
+    `STORED`.
     """
 
     position: int
@@ -26,6 +30,7 @@ class Measurement:
     hours: float = 0.0
     session: int = 0
     within: float = 0.0
+    runs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +49,5 @@ class Model:
     paired: bool = False
     #: The degrees of freedom of Student's t for one measurement; infinite for a normal distribution.
     tails: float = 10.0
+    #: Stored runs of the ends, as far as the machine is the same now; not for pairs.
+    stored: tuple[Measurement, ...] = ()

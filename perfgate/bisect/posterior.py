@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfgate.bisect.design import NOISES, Design, Hypotheses, Prediction
+from perfgate.bisect.design import Design, Hypotheses, Prediction
 from perfgate.bisect.measurements import IntArray, Measurement, Model
 from perfgate.stats.distributions import FloatArray, normal_tail
 
@@ -37,7 +37,7 @@ _LARGEST = 3.0
 #: The standard deviation of a second change, relative to the largest one.
 _OTHER_SPREAD = 0.5
 #: The prior probability that nothing changed, and that something else changed if something did.
-_NOTHING, _ANOTHER = 0.25, 0.05
+_NOTHING, _ANOTHER = 0.15, 0.3
 #: How often the weights of the measurements are computed.
 _ROUNDS = 2
 _TINY = 1e-300
@@ -63,6 +63,8 @@ class Posterior:
     drift: float
     hypotheses: Hypotheses
     next: Prediction = field(repr=False)
+    #: The logarithm of the probability density of all measurements.
+    log_density: float
 
     def gap_probabilities(self) -> FloatArray:
         """Return the probability of a change at each gap, (n - 1,); index 0 is the gap before position 1."""
@@ -94,6 +96,7 @@ def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     ------
     ValueError : if an end was not measured, or a position is not in the list.
     """
+    measurements = (*model.stored, *measurements)
     places = np.array([one.position for one in measurements], dtype=np.int64)
     edges = np.unique(np.append(places, 0) if model.paired else places)
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != model.positions - 1:
@@ -102,6 +105,7 @@ def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     found, design = _weighed(model, measurements, edges, weights)
     for _ in range(_ROUNDS if math.isfinite(model.tails) else 0):
         weights = (model.tails + 1) / (model.tails + design.squares(found.noise, found.hypotheses))
+        weights[: len(model.stored)] = 1  # means of runs
         found, design = _weighed(model, measurements, edges, weights)
     return found
 
@@ -111,7 +115,7 @@ def _weighed(
 ) -> tuple[Posterior, Design]:
     """Return the posterior for measurements whose noise variances are divided by `weights`."""
     design = Design.of(model, measurements, edges, weights)
-    log_noise, sizes = _log_noise_prior(model), _sizes(model.tolerance)
+    log_noise, sizes = _log_noise_prior(model, design.noises), _sizes(model.tolerance)
     widths = np.diff(edges).astype(np.float64)
     groups = [_no_change(design, log_noise), _one_change(design, log_noise, sizes, widths)]
     if len(widths) > 1:
@@ -124,14 +128,28 @@ def _weighed(
     weight, mean, covariance = (np.concatenate(values) for values in zip(*(part[:3] for part in parts), strict=True))
     found = Hypotheses(np.concatenate([group.cells for group in groups]), weight, mean, covariance)
     noise = math.sqrt(sum(part[3] for part in parts))
-    cells = np.zeros(len(widths))
-    np.add.at(cells, found.cells[1:, 0], weight[1:])
-    changed, two = cells.copy(), found.cells[:, 1] >= 0
-    np.add.at(changed, found.cells[two, 1], weight[two])
+    cells, changed = np.zeros(len(widths)), np.zeros(len(widths))
+    two, is_larger = found.cells[:, 1] >= 0, _first_is_larger(mean, covariance)
+    for column, share in ((0, is_larger), (1, 1 - is_larger)):
+        there = found.cells[:, column] >= 0
+        np.add.at(changed, found.cells[there, column], weight[there])
+        np.add.at(cells, found.cells[there, column], (weight * share)[there])
     another = float(weight[two].sum())
     drift = design.drift(noise, found)
     nothing, prediction = float(weight[0]), design.predict(noise)
-    return Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction), design
+    answer = Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_total)
+    return answer, design
+
+
+def _first_is_larger(mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return the probability that the first change of each hypothesis is larger than the second; 1 without a second.
+
+    The signs are those of the means: a change near zero is not the larger one of two.
+    """
+    first, second = np.sign(mean[:, 0]), np.sign(mean[:, 1])
+    apart = first * mean[:, 0] - second * mean[:, 1]
+    variance = covariance[:, 0, 0] + covariance[:, 1, 1] - 2 * first * second * covariance[:, 0, 1]
+    return np.where(second == 0, 1.0, normal_tail(-apart / np.sqrt(np.maximum(variance, 1e-18))))
 
 
 def _sizes(tolerance: float) -> FloatArray:
@@ -142,9 +160,9 @@ def _sizes(tolerance: float) -> FloatArray:
     return np.concatenate([sizes, -sizes])
 
 
-def _log_noise_prior(model: Model) -> FloatArray:
+def _log_noise_prior(model: Model, noises: FloatArray) -> FloatArray:
     """Return the logarithm of the scaled inverse chi-square density of the noise, on the grid of its logarithms."""
-    squares = (model.s0 / NOISES) ** 2
+    squares = (model.s0 / noises) ** 2
     density = model.d0 / 2 * (np.log(squares) - squares)
     density -= density.max()
     weighed: FloatArray = density - np.log(np.exp(density).sum())
@@ -179,7 +197,7 @@ class _Group:
 def _no_change(design: Design, log_noise: FloatArray) -> _Group:
     log_weight = (design.constant + log_noise + math.log(_NOTHING))[:, None, None]
     shape = log_weight.shape
-    return _Group(np.full((1, 2), -1), NOISES, log_weight, np.zeros((*shape, 2)), np.zeros((*shape, 2, 2)))
+    return _Group(np.full((1, 2), -1), design.noises, log_weight, np.zeros((*shape, 2)), np.zeros((*shape, 2, 2)))
 
 
 def _one_change(design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray) -> _Group:
@@ -199,7 +217,7 @@ def _one_change(design: Design, log_noise: FloatArray, sizes: FloatArray, widths
     means, covariances = np.zeros((*mean.shape, 2)), np.zeros((*mean.shape, 2, 2))
     means[..., 0], covariances[..., 0, 0] = mean, 1 / total
     count = np.arange(len(widths))
-    return _Group(np.stack([count, np.full_like(count, -1)], axis=1), NOISES, log_weight, means, covariances)
+    return _Group(np.stack([count, np.full_like(count, -1)], axis=1), design.noises, log_weight, means, covariances)
 
 
 def _two_changes(
@@ -222,7 +240,7 @@ def _two_changes(
     log_weight = (np.log(large * small / determinant) + mean[..., 0] * u + mean[..., 1] * v) / 2
     log_weight = log_weight - (large * sizes[:, None] ** 2) / 2 + np.log(prior) - math.log(len(sizes))
     log_weight = log_weight + (design.constant + log_noise)[kept][:, None, None]
-    return _Group(np.stack([first, second], axis=1), NOISES[kept], log_weight, mean, covariance)
+    return _Group(np.stack([first, second], axis=1), design.noises[kept], log_weight, mean, covariance)
 
 
 def _mixture(

@@ -7,14 +7,16 @@ they reproduce is searched for.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Protocol, TypeAlias
 
+from perfgate.bisect.agreement import agreed_posterior
 from perfgate.bisect.choose import best, candidates, entropy
 from perfgate.bisect.measurements import Measurement, Model
-from perfgate.bisect.posterior import Posterior, posterior
+from perfgate.bisect.posterior import Posterior
 from perfgate.core.bisection import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
@@ -25,11 +27,16 @@ _ENDS = 0.5
 #: A change is excluded if a difference of the ends beyond the tolerance is less probable than this, and their interval
 #: excludes twice the tolerance, as `at_worst` does.
 _EXCLUDED = 0.01
+#: The probability of no change that may be left, as a part of the doubt: ends that differ by chance start a search.
+_THERE = 0.4
 #: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
 #: tell which is larger, and both are answers.
 _LARGEST = 0.9
-#: The doubt that may be left, as a part of what is allowed: weights of outliers make the posterior a little too sure.
+#: The doubt that may be left if the noise is unknown, as a part of what is allowed: the noise of few runs often looks
+#: too small, which makes the posterior a little too sure.
 _SURER = 0.5
+#: From so many degrees of freedom the noise is known. Otherwise the answer and its parent are measured so often.
+_KNOWN, _VERIFIED = 8.0, 2
 #: How many positions the answer lists.
 _MOST_SUSPECTS = 100
 
@@ -130,7 +137,9 @@ def search(
                 )
             ended: BisectOutcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
             return _result(ended, found, terms, evidence)
-        position = _next(found, model, measurer, evidence)
+        position = _unverified(found, terms, evidence) if found else None
+        if position is None:
+            position = _next(found, model, measurer, evidence)
         if watch:
             watch(position, found)
         try:
@@ -142,7 +151,7 @@ def search(
 def _posterior(model: Model, evidence: Evidence) -> Posterior | None:
     measured = {one.position for one in evidence.measurements}
     needed = {model.positions - 1} if model.paired else {0, model.positions - 1}
-    return posterior(model, evidence.measurements) if needed <= measured else None
+    return agreed_posterior(model, evidence.measurements) if needed <= measured else None
 
 
 def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Evidence) -> int:
@@ -158,19 +167,35 @@ def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: E
 def _outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcome | None:
     """Return the outcome if the evidence is enough, or None."""
     bound = math.log1p(found.model.tolerance)
-    doubt = 1 - terms.confidence
     if found.exceeds(bound) <= _EXCLUDED and max(map(abs, _ends(found, terms, evidence)[1:])) < 2 * bound:
         return "not-reproduced"
     ends = {0, found.model.positions - 1}
     only_ends = all(one.position in ends for one in evidence.measurements)
     if only_ends and found.nothing > 1 - _REPRODUCED and len(evidence.measurements) >= _ENDS * terms.most_runs:
         return "not-reproduced"
-    cell = int(found.cells.argmax())
+    return "found" if _is_found(found, terms, evidence) and _unverified(found, terms, evidence) is None else None
+
+
+def _is_found(found: Posterior, terms: Terms, evidence: Evidence) -> bool:
+    """Return whether one change is probable enough, and nothing between its two neighbours can be measured."""
+    cell, doubt = int(found.cells.argmax()), 1 - terms.confidence
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
     is_last = all(position in evidence.skipped for position in range(low + 1, high))
-    is_there = found.nothing <= doubt and found.cells[cell] >= _LARGEST
-    needed = (1 - _SURER * doubt) * (1 - found.nothing)
-    return "found" if is_last and is_there and found.changed[cell] >= needed else None
+    is_there = found.nothing <= _THERE * doubt and found.cells[cell] >= _LARGEST
+    known = min(1.0, found.model.d0 / _KNOWN)
+    needed = (1 - (_SURER + (1 - _SURER) * known) * doubt) * (1 - found.nothing)
+    return is_last and is_there and bool(found.changed[cell] >= needed)
+
+
+def _unverified(found: Posterior, terms: Terms, evidence: Evidence) -> int | None:
+    """Return the neighbour of the answer to measure once more: few runs make the noise look too small by chance."""
+    if found.model.d0 >= _KNOWN or not _is_found(found, terms, evidence):
+        return None
+    cell = int(found.cells.argmax())
+    counts = Counter(one.position for one in evidence.measurements)
+    neighbours = [int(edge) for edge in found.edges[cell : cell + 2] if edge or not found.model.paired]
+    few = [edge for edge in neighbours if counts[edge] < _VERIFIED and edge not in evidence.skipped]
+    return min(few, key=lambda edge: counts[edge], default=None)
 
 
 def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Evidence) -> SearchResult:

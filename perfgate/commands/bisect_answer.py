@@ -26,7 +26,7 @@ _CONFIDENCE = 0.95
 #: How many items the answer describes.
 _MOST_NAMED = 5
 #: A commit with a smaller probability is not listed beside the one that was found.
-_LEAST_NAMED = 0.005
+_LEAST_NAMED = 0.02
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 
 from perfgate.bisect import design
 from perfgate.bisect import posterior as module
-from perfgate.bisect.measurements import Measurement, Model
+from perfgate.bisect.measurements import STORED, Measurement, Model
 from perfgate.bisect.posterior import posterior
 
 RANDOM = np.random.default_rng(3)
@@ -25,6 +25,7 @@ VALUES = [
 
 def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tuple[int, ...], float]:
     """The probability of each set of gaps: under each the values are one draw of a normal distribution."""
+    values = [*model.stored, *values]
     y, hours = np.array([one.log_value for one in values]), np.array([one.hours for one in values])
     places, sessions = np.array([one.position for one in values]), np.array([one.session for one in values])
     known = np.diag([one.within for one in values])
@@ -33,14 +34,17 @@ def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tup
     else:
         y = y - y[places == 0].mean()
         known = known + design._LEVEL**2 + design._DRIFT**2 * np.outer(hours - hours.mean(), hours - hours.mean())
-        for session in np.unique(sessions)[1:]:
+        known = known + design.MACHINE**2 * np.outer(sessions == STORED, sessions == STORED)
+        for session in np.unique(sessions[sessions >= 0])[1:]:
             known = known + design._SESSION**2 * np.outer(sessions == session, sessions == session)
     gaps = range(1, model.positions)
     found: dict[tuple[int, ...], float] = {}
-    density = np.exp(module._log_noise_prior(model))
+    noises = np.array([0.003, 0.01, 0.03])
+    density = np.exp(module._log_noise_prior(model, noises))
     sizes = module._sizes(model.tolerance)
-    for noise, weight in zip(module.NOISES, density, strict=True):
-        base = known + noise**2 * np.eye(len(y))
+    parts = np.diag([1 / one.runs for one in values])
+    for noise, weight in zip(noises, density, strict=True):
+        base = known + noise**2 * parts
         found[()] = found.get((), 0) + weight * module._NOTHING * multivariate_normal.pdf(y, None, base)
         for gap_list in [(g,) for g in gaps] + list(permutations(gaps, 2)):
             steps = [(places >= gap).astype(float) for gap in gap_list]
@@ -56,13 +60,13 @@ def by_normal_distributions(model: Model, values: list[Measurement]) -> dict[tup
     return {gap: weight / total for gap, weight in found.items()}
 
 
-@pytest.mark.parametrize("paired", [False, True])
-def test_it_is_the_mixture_of_all_hypotheses(paired: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for used in (module, design):
-        monkeypatch.setattr(used, "NOISES", np.array([0.003, 0.01, 0.03]))
-    model = Model(6, tolerance=0.05, paired=paired, tails=math.inf)
+@pytest.mark.parametrize("kind", ["runs", "pairs", "stored"])
+def test_it_is_the_mixture_of_all_hypotheses(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(design, "noises_of", lambda model: np.array([0.003, 0.01, 0.03]))
+    stored = (Measurement(0, 0.99, session=STORED, runs=5), Measurement(5, 1.06, session=STORED, runs=2))
+    model = Model(6, 0.05, paired=kind == "pairs", tails=math.inf, stored=stored if kind == "stored" else ())
     values = VALUES
-    if paired:
+    if model.paired:
         values = [Measurement(v.position, v.log_value - 1, within=v.within) for v in VALUES if v.position]
     wanted = by_normal_distributions(model, values)
     found = posterior(model, values)
@@ -72,7 +76,8 @@ def test_it_is_the_mixture_of_all_hypotheses(paired: bool, monkeypatch: pytest.M
         for number, gap in enumerate(gaps):
             changed[gap - 1] += probability
             largest[gap - 1] += probability * (number == 0)
-    assert found.cells == pytest.approx(largest, rel=1e-6)
+    first = np.bincount(found.hypotheses.cells[1:, 0], found.hypotheses.weight[1:])
+    assert first == pytest.approx(largest, rel=1e-6)
     assert found.changed == pytest.approx(changed, rel=1e-6)
     assert found.gap_probabilities() == pytest.approx(changed, rel=1e-6)
     assert found.cells.sum() + found.nothing == pytest.approx(1)
@@ -83,7 +88,7 @@ def test_a_change_is_what_plain_integration_gives() -> None:
     values = [Measurement(p, v, within=4e-4) for p, v in ((0, 0.01), (1, 0.06), (1, 0.09), (0, -0.02))]
     model = Model(2, s0=1e-6, d0=1e6, tails=math.inf)  # only the noise within the runs is left
     found = posterior(model, values)
-    noise = math.sqrt(4e-4 + module.NOISES[0] ** 2)
+    noise = math.sqrt(4e-4 + 1e-12)
     levels, changes = np.linspace(-0.15, 0.15, 301), np.linspace(-0.5, 0.5, 2001)
     grid = np.ones((301, 2001))
     y0 = np.mean([0.01, -0.02])
@@ -99,6 +104,15 @@ def test_a_change_is_what_plain_integration_gives() -> None:
     cumulated = weight.cumsum() / weight.sum()
     assert mean == pytest.approx((weight * changes).sum() / weight.sum(), abs=2e-4)
     assert (low, high) == pytest.approx([changes[np.searchsorted(cumulated, p)] for p in (0.025, 0.975)], abs=2e-3)
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.06, 0.03), (0.03, 0.06), (-0.06, 0.03), (0.03, -0.06)])
+def test_the_larger_of_two_changes_is_named_not_the_more_usual_one(first: float, second: float) -> None:
+    values = [Measurement(p, first * (p >= 3) + second * (p >= 6), within=1e-5) for p in (0, 8, 2, 3, 5, 6) * 2]
+    found = posterior(Model(9), values)
+    cells = [int(edge) for edge in found.edges[1:]]
+    assert found.cells[cells.index(3 if abs(first) > abs(second) else 6)] > 0.99
+    assert min(found.changed[cells.index(3)], found.changed[cells.index(6)]) > 0.99
 
 
 def test_drift_is_told_from_a_change() -> None:

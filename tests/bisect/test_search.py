@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfgate.bisect.choose import candidates, entropy, information, nearest_to_middle
-from perfgate.bisect.measurements import Measurement, Model
+from perfgate.bisect.measurements import STORED, Measurement, Model
 from perfgate.bisect.posterior import posterior
 from perfgate.bisect.search import Evidence, NotMeasurable, SearchResult, Terms, search
 
@@ -129,6 +129,35 @@ def test_pairs_need_no_level() -> None:
     found = search(Model(16, paired=True), Terms(), fake, Evidence())
     assert found.blamed == (9,)
     assert 0 not in fake.asked
+
+
+def test_a_named_change_was_seen_twice_on_both_sides_where_the_noise_is_unknown() -> None:
+    for gap in (5, 20, 33, 50):
+        fake = Fake(64, {gap: 1.3}, noise=0.001)
+        assert run(fake).blamed == (gap,)
+        assert min(fake.asked.count(gap - 1), fake.asked.count(gap)) >= 2
+
+
+def stored(value: float, runs: int = 20) -> Model:
+    return Model(64, s0=0.02, d0=19.0, stored=(Measurement(0, value, session=STORED, runs=runs),))
+
+
+def test_stored_runs_of_the_good_end_make_the_change_more_certain() -> None:
+    values = [Measurement(place, 0.05 * (place == 63)) for place in (0, 63)]
+    plain, known = (posterior(model, values) for model in (Model(64, s0=0.02, d0=19.0), stored(0.0)))
+    assert known.nothing < 0.6 * plain.nothing
+    (_, low, high), (_, least, most) = plain.change(0), known.change(0)
+    assert most - least < 0.9 * (high - low)
+    found = search(stored(0.0), Terms(), Fake(64, {19: 1.05}, noise=0.02), Evidence())
+    assert (found.blamed, found.runs <= 16) == ((19,), True)
+
+
+def test_stored_runs_of_a_faster_machine_are_not_believed() -> None:
+    """The machine is 30 % slower now: that is no change of a commit."""
+    found = search(stored(math.log(1 / 1.3)), Terms(), Fake(64, {}, noise=0.02), Evidence())
+    assert found.outcome == "not-reproduced"
+    assert found.posterior is not None
+    assert found.posterior.model.stored == ()
 
 
 def test_information_is_what_remains_to_be_known() -> None:
