@@ -159,6 +159,27 @@ def report(path: str, metric: str | None, commit_url: str | None, place: History
     return complain(found.problems)
 
 
+@history.command()
+@command_options(*_PLACE, name="place", build=HistoryPlace)
+def quarantine(place: HistoryPlace) -> int:
+    """Replay the rules over the remembered runs, and propose a quarantine for rules with many false alarms.
+
+    A run is judged against the runs before it in its level, where nothing changed: if it is red, the alarm is false.
+    More than 1 in 50 runs, at 95 % confidence, is many. The line to paste into the rule ends after 30 days.
+
+    \b
+    Example: perfgate history quarantine
+    """
+    from perfgate.commands.history_quarantine import quarantine as command
+    from perfgate.reporters.history_quarantine import render_text
+
+    found, problems = command(place)
+    seen = screen()
+    if found:
+        click.echo(render_text(found, width=seen.width, ascii_only=seen.ascii_only), nl=False)
+    return complain(problems)
+
+
 @history.command("import")
 @click.option("--format", "tool", metavar="NAME", help="The tool that wrote the files. [default: found out]")
 @click.option("--time", metavar="TIME", help="The time of a file that has none: 2026-11-22T14:15:00Z.")

@@ -19,7 +19,7 @@ from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
 
 #: The commands of `perfgate history`; another word is a metric, and may be one of these misspelt.
-COMMANDS = ("add", "backfill", "compact", "export", "import", "report", "show")
+COMMANDS = ("add", "backfill", "compact", "export", "import", "quarantine", "report", "show")
 
 
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:

@@ -130,7 +130,7 @@ def learned_priors(
     usable = np.array([run.ref == (branch or None) and not is_judged(run) for run in history.runs], dtype=bool)
     found = []
     for column in history.series:
-        if column.name not in wanted or _is_exact(column):
+        if column.name not in wanted or is_exact(column):
             continue
         rows = usable[column.at]
         noise = noise_between_runs(column.values[rows], column.errors[rows], column.better)
@@ -158,7 +158,7 @@ def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
     return next((one for one in (name, name.partition("/")[2]) if one and one in known), None)
 
 
-def _is_exact(column: HistoryColumn) -> bool:
+def is_exact(column: HistoryColumn) -> bool:
     """Return whether the judge compares these numbers without noise: bytes, operations and counts."""
     if column.unit in ("B", "FLOP") or column.name.statistic == "count":
         return True

@@ -1,0 +1,100 @@
+"""Replay rules over remembered runs, and count their false alarms: what a quarantine is proposed from.
+
+Within a level of a metric nothing changed, so a red verdict there is a false alarm. Each run of a level is judged alone
+against the runs before it, at most ten and at least five, as `check` judges one new run. Red runs in a row count as one
+alarm: they may be a real change that was taken back before it made a level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from perfgate.core import Better
+from perfgate.history.noise import is_exact, noise_between_runs
+from perfgate.history.store import HistoryColumn
+from perfgate.judge.decide_change import ChangeTerms
+from perfgate.judge.decide_promise import RUNS_THAT_SHOW_NOISE, PromiseTerms, judge_measured_promise
+from perfgate.rules.ruleset import Rule
+from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
+from perfgate.stats.change_points import find_change_points
+from perfgate.stats.distributions import beta_quantile, normal_quantile
+from perfgate.stats.statistics import RunMeasure
+
+#: A quarantine is proposed if the rate of false alarms is above this share at 95 % confidence. Exit 1 promises less.
+MOST_FALSE = 0.02
+#: The runs that one is compared with.
+_BASE_RUNS = 10
+
+
+def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tuple[int, int]:
+    """Return the number of false alarms of a rule about a series, and the number of runs that were judged.
+
+    `rows` are the runs that count, oldest first.
+    """
+    values, errors = column.values[rows], column.errors[rows]
+    if len(values) <= RUNS_THAT_SHOW_NOISE or not np.isfinite(values).all() or values.min() <= 0:
+        return 0, 0
+    points = find_change_points(values, errors=errors, better=column.better)
+    noise = noise_between_runs(values, errors, column.better)
+    prior = None if noise is None else (noise.prior.s0, noise.prior.d0)
+    relative = np.square(np.nan_to_num(errors / values))
+    measures = [RunMeasure(value, 1, None, error, 0, True) for value, error in zip(values, relative, strict=True)]
+    alarms = runs = 0
+    for start, end in pairwise([0, *(point.index for point in points), len(values)]):
+        level = measures[start:end]
+        clauses = (_red(rule, clause.asks, column, level, prior) for clause in rule.clauses)
+        red = [any(found) for found in zip(*clauses, strict=True)]
+        if 2 * sum(red) > len(red):  # a limit that most runs of a level break is not a false alarm
+            continue
+        alarms += sum(now and not before for before, now in pairwise([False, *red]))
+        runs += len(red)
+    return alarms, runs
+
+
+def _red(
+    rule: Rule,
+    asks: LimitClause | ChangeClause,
+    column: HistoryColumn,
+    level: Sequence[RunMeasure],
+    prior: tuple[float, float] | None,
+) -> Iterator[bool]:
+    """Yield for each run of a level, from the sixth on, whether a clause is red."""
+    if isinstance(asks, LimitClause):
+        reach = normal_quantile(rule.settings.confidence)
+        for run in level[RUNS_THAT_SHOW_NOISE:]:
+            value, error = run.value or 0.0, (run.value or 0.0) * math.sqrt(run.within_variance or 0.0)
+            yield value - reach * error > asks.bound.value if asks.upper else value + reach * error < asks.bound.value
+        return
+    judged = asks.reference == "baseline"
+    terms = _terms(rule, asks, column, prior) if judged else None
+    at_worst = rule.settings.at_worst
+    promise = PromiseTerms(at_worst=at_worst.relative if at_worst else None, noise_known=prior is not None)
+    for i in range(RUNS_THAT_SHOW_NOISE, len(level)):
+        base = level[max(i - _BASE_RUNS, 0) : i]
+        yield terms is not None and judge_measured_promise(base, [level[i]], terms, promise).outcome == "fail"
+
+
+def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[float, float] | None) -> ChangeTerms:
+    sides: dict[str, Better] = {"upper": "lower", "lower": "higher"}
+    return ChangeTerms(
+        statistic=column.name.statistic,
+        tolerance=asks.relative,
+        tolerance_absolute=asks.absolute.value if asks.absolute else None,
+        better=sides.get(asks.side) or rule.better or column.better,
+        two_sided=asks.side == "both",
+        confidence=rule.settings.confidence,
+        prior=prior or (0.01, 2.0),
+        exact=is_exact(column),
+        min_samples=1,
+    )
+
+
+def interval(alarms: int, runs: int) -> tuple[float, float]:
+    """Return the one-sided 95 % bounds of a rate (Clopper and Pearson 1934)."""
+    low = beta_quantile(alarms, runs - alarms + 1, 0.05) if alarms else 0.0
+    high = beta_quantile(alarms + 1, runs - alarms, 0.95) if alarms < runs else 1.0
+    return low, high
