@@ -73,6 +73,7 @@ class _RunOptions:
     build: tuple[str, ...] | None
     hook_timeout: float
     cpus: Cpus | None
+    processes: int
 
     def measuring(self) -> MeasuringOptions:
         """Return how often to measure. Raises UsageError."""
@@ -106,7 +107,9 @@ class _RunOptions:
         if bool(self.new) == bool(self.command):
             raise click.UsageError("--paired needs one new side: a command after --, or --new COMMAND")
         new = self.new or self.command
-        return PairRequest(self.base or new, new, self.base_ref, self.build or (), self.hook_timeout, format)
+        return PairRequest(
+            self.base or new, new, self.base_ref, self.build or (), self.hook_timeout, self.processes, format
+        )
 
 
 def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
@@ -168,6 +171,13 @@ def _watched(measuring: MeasuringOptions) -> MeasuringOptions:
         default="60s",
         metavar="TIME",
         help="With --paired: wait this long for the first step of a Recorder. [default: 60s]",
+    ),
+    click.option(
+        "--processes",
+        type=click.IntRange(1, 8),
+        default=8,
+        metavar="N",
+        help="With --paired: at most N processes a side in one pair, with fewer steps each. [default: 8]",
     ),
     name="asked",
     build=_RunOptions,

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfgate.measuring.programs import Program, ending
-from perfgate.recorder.turns import DONE, GO, LEAVE
+from perfgate.measuring.programs import GRACE_S, Program, ending
+from perfgate.recorder.turns import DONE, END, GO, LEAVE
 
 SIDES = ("base", "new")
 #: The fault of programs that take no turns.
@@ -44,6 +44,7 @@ def play(
     base_first: bool,
     hook_s: float = 60.0,
     silence_s: float = 600,
+    most_steps: int | None = None,
 ) -> tuple[bool, str | None]:
     """Let two programs, `base` and `new`, take turns until both have ended or there is a fault.
 
@@ -52,18 +53,21 @@ def play(
     Parameters
         hook_s: how long to wait for the first messages of both programs, in seconds.
         silence_s: how long to wait for any message, in seconds.
+        most_steps: how many steps each side takes by turns before both are told to end; None for all.
     """
     sides = {name: _SideState(name, programs[name]) for name in SIDES}
     fault, looked = None, time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
-        game = _Game(selector, listener, sides, base_first, hook_s, silence_s)
+        game = _Game(selector, listener, sides, base_first, hook_s, silence_s, most_steps)
         try:
             while fault is None and any(side.code is None for side in sides.values()):
                 for key, _ in selector.select(_LOOK_EVERY_S):
                     game.hear(key)
                 game.give_turn()
                 # To look at a process takes longer than a turn, so it is not done at every turn.
+                if game.are_told_to_end and time.monotonic() - game.heard > GRACE_S:
+                    break
                 if time.monotonic() - looked > _LOOK_EVERY_S:
                     fault, looked = game.look(), time.monotonic()
         finally:
@@ -97,12 +101,12 @@ class _SideState:
     def is_ready(self) -> bool:
         return bool(self.members) and len(self.waiting) == len(self.members) == self.size
 
-    def go(self) -> None:
-        """Let every process of the side take a step. One that has ended shows that at the next look."""
+    def go(self, answer: bytes = GO) -> None:
+        """Let every process of the side take a step, or end. One that has ended shows that at the next look."""
         self.steps += 1
         for rank in self.waiting:
             with suppress(OSError):
-                self.members[rank].sendall(GO)
+                self.members[rank].sendall(answer)
         self.waiting.clear()
 
 
@@ -114,6 +118,8 @@ class _Game:
     base_first: bool
     hook_s: float
     silence_s: float
+    most_steps: int | None = None
+    are_told_to_end: bool = False
     #: The time of the last message.
     heard: float = field(default_factory=time.monotonic)
     #: The number of turns so far; None before both sides were ready.
@@ -127,7 +133,7 @@ class _Game:
             side.code = side.program.process.poll()
             side.has_left = side.has_left or side.code is not None
         for side in sides:
-            if side.code:
+            if side.code and not self.are_told_to_end:
                 return f"the {side.name} side {ending(side.code, side.program.log)}"
         now = time.monotonic()
         silent = [side for side in sides if not side.has_joined]
@@ -183,12 +189,19 @@ class _Game:
     def give_turn(self) -> None:
         """Give the next turn if the last one is over. A side goes on alone after the other has ended."""
         sides = self.sides.values()
-        if any(side.has_left for side in sides):
+        if self.most_steps is not None and all(side.is_ready and side.steps >= self.most_steps for side in sides):
+            self.are_told_to_end = True
+            for side in sides:
+                side.go(END)
+        elif any(side.has_left for side in sides):
             for side in sides:
                 if side.is_ready:
                     side.go()
         elif all(side.is_ready for side in sides) if self.current is None else self.current.is_ready:
-            self.turn = self.turn or 0
+            if self.turn is None:
+                self.turn = 0
+                for side in sides:
+                    side.program.starting = time.monotonic() - side.program.began
             self.current = self.sides[whose(self.turn, self.base_first)]
             self.turn += 1
             self.current.go()

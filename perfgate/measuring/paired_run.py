@@ -7,11 +7,13 @@ device. Then whole runs alternate, in the order base, new, new, base, and the re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
+from typing import TYPE_CHECKING
 
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
@@ -33,6 +35,9 @@ from perfgate.recorder.turns import SIDE, TURN
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.output_files import replace_file
 
+if TYPE_CHECKING:
+    from perfgate.measuring.short_processes import Split
+
 
 @dataclass(frozen=True, slots=True)
 class PairRequest:
@@ -44,6 +49,8 @@ class PairRequest:
     build: tuple[str, ...] = ()
     #: How long both programs have for their first step, in seconds.
     hook_timeout: float = 60.0
+    #: The most processes of a side in one pair.
+    processes: int = 8
     #: How to read what the sides write; None to detect it.
     format: str | None = None
     #: How files of the team's own tools are read.
@@ -63,6 +70,10 @@ def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRu
         return until_settled(options, maker.measure, judge_runs, "pair", tell)
 
 
+#: A pair that takes this many times as long as its start is worth several starts.
+_STARTS = 2
+
+
 class NoTurns(Exception):
     """Why the two sides cannot take steps by turns."""
 
@@ -79,6 +90,8 @@ class _PairMaker:
     tell: Tell
     made: list[Path]
     by_turns: bool = True
+    #: How the pairs after the first are made of short processes; None for long ones.
+    split: Split | None = None
 
     def measure(self, number: int) -> list[Path]:
         """Make the pair of a number; return the files of all pairs so far. Raises RunFailed."""
@@ -110,9 +123,32 @@ class _PairMaker:
 
     def _steps_by_turns(self, number: int) -> dict[str, Path]:
         """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed."""
-        top, options = self.folder / f"pair-{number:03d}", self.options
-        times = self.pairs.hook_timeout, options.timeout
-        return steps_by_turns(self.listener, top, self.sides, number, options.results, times)
+        top, globs = self.folder / f"pair-{number:03d}", self.options.results
+        times = self.pairs.hook_timeout, self.options.timeout
+        if self.split is not None:
+            return self._short(top, number, times)
+        began, starts = time.monotonic(), list[float]()
+        found = steps_by_turns(self.listener, top, self.sides, number, globs, times, note_start=starts.append)
+        took, start = time.monotonic() - began, max(starts, default=0.0)
+        if number == 1 and self.pairs.processes > 1 and self.pairs.format is None and took > _STARTS * start:
+            from perfgate.measuring.short_processes import split_of
+
+            self.split = split_of(found, start, took, self.pairs.processes)
+            if self.split is not None:
+                words = f"{self.split.processes} processes of {self.split.steps} steps a side"
+                self.tell(f"further pairs have {words}, so that the memory layout averages out")
+        return found
+
+    def _short(self, top: Path, number: int, times: tuple[float, float]) -> dict[str, Path]:
+        """Make a pair of short processes. Raises RunFailed."""
+        from perfgate.measuring.short_processes import short_processes
+
+        def make(place: int, base_first: bool, steps: int) -> Mapping[str, Path]:
+            inside, globs = top / f"process-{place}", self.options.results
+            return steps_by_turns(self.listener, inside, self.sides, number, globs, times, steps, base_first)
+
+        assert self.split is not None
+        return short_processes(top, self.split, number, make)
 
     def _whole_runs(self, number: int) -> dict[str, Path]:
         """Run one side after the other; return the results of each. Raises RunFailed."""
@@ -134,6 +170,9 @@ def steps_by_turns(
     number: int,
     globs: Sequence[str],
     times: tuple[float, float],
+    most_steps: int | None = None,
+    base_first: bool | None = None,
+    note_start: Callable[[float], None] = lambda seconds: None,
 ) -> dict[str, Path]:
     """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed.
 
@@ -142,20 +181,25 @@ def steps_by_turns(
         number: the number of the pair, which says who goes first.
         globs: the files that the programs write.
         times: how long they have for their first step, and for any step, in seconds.
+        most_steps: the number of steps by turns after which the programs are ended; None for all.
+        base_first: whether base goes first in even steps; None lets the number say so.
+        note_start: gets the time of the start of both, in seconds.
     """
+    base_first = base_goes_first(str(number)) if base_first is None else base_first
     with ExitStack() as stack:
         runs = {name: stack.enter_context(new_run(top / name, side, number, globs)) for name, side in sides.items()}
         programs: dict[str, Program] = {}
         stack.callback(lambda: end_all(programs.values()))
-        for name, run in runs.items():
+        for name, run in runs.items() if base_first else reversed(runs.items()):
             programs[name] = run.start({**fair_environment(), TURN: listener.getsockname(), SIDE: name})
-        by_turns, fault = play(listener, programs, base_goes_first(str(number)), *times)
+        by_turns, fault = play(listener, programs, base_first, *times, most_steps)
         if not by_turns and fault in (None, NO_HOOK):
             raise NoTurns(NO_HOOK)
         if fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
             raise NoTurns(f"both sides do not fit into memory at once ({fault})")
         if fault is not None:
             raise RunFailed(fault)
+        note_start(max(program.starting for program in programs.values()))
         end_all(programs.values())  # processes that they started may still write
         found = {}
         for name, run in runs.items():

@@ -201,12 +201,18 @@ class Recorder:
         return self._writer.step
 
     def step(self, number: int | None = None) -> None:
-        """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number."""
+        """Begin step `number`, or the next step. The first step is 0. Raises ValueError for an invalid number.
+
+        `perfgate run --paired` ends some processes here, early: then the recording is closed, and this raises
+        SystemExit.
+        """
         if number is not None:
             check_step(number)
         self._writer.step = self._writer.step + 1 if number is None else number
         self._writer.write_if_due()
-        self._turns.pass_on()
+        if self._turns.pass_on():
+            self.close()
+            raise SystemExit(0)
 
     def step_span(self) -> TimedSpan:
         """Time a whole step as `step.time`, in nanoseconds; the step ends with the block."""

@@ -15,8 +15,8 @@ from contextlib import suppress
 
 #: The environment variables of a program that takes turns.
 TURN, SIDE = "PERFGATE_TURN", "PERFGATE_SIDE"
-#: The byte that is sent at a boundary, and the two answers: continue, or take no more turns.
-DONE, GO, LEAVE = b".", b"+", b"-"
+#: The byte that is sent at a boundary, and the answers: continue, take no more turns, or end the program.
+DONE, GO, LEAVE, END = b".", b"+", b"-", b"!"
 
 #: The processes that take turns: only the first recorder of a process does, and none of its forks.
 _taken: set[int] = set()
@@ -43,18 +43,19 @@ class Turns:
         _taken.add(self._process)
         self._connection, self.are_taken = connection, True
 
-    def pass_on(self) -> None:
-        """End a step: wait for its work on the GPU, then for the next turn."""
+    def pass_on(self) -> bool:
+        """End a step: wait for its work on the GPU, then for the next turn. Return whether the program shall end."""
         connection = self._connection
         if connection is None or os.getpid() != self._process:
-            return
+            return False
         wait_for_gpu()
-        try:
+        answer = LEAVE
+        with suppress(OSError):
             connection.sendall(DONE)
-            if connection.recv(1) != GO:
-                self.leave()
-        except OSError:
+            answer = connection.recv(1)
+        if answer != GO:
             self.leave()
+        return answer == END
 
     def leave(self) -> None:
         """Take no more turns; the other side no longer waits."""

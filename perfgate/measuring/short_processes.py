@@ -1,0 +1,148 @@
+"""Pairs of several short processes a side, in place of one long process a side.
+
+The speed of a process depends on its memory layout, which the system chooses at random when the process starts. Two
+long processes have two layouts, so that no number of steps shows the true ratio of the programs. Several short ones a
+side average over layouts, with about as many steps in total. The first pair is made of two long processes: it shows how
+long the start, the warm-up and a step take, and whether the program can be ended early.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfgate.core import Run, Series
+from perfgate.judge.measure import Method, NotAvailable
+from perfgate.judge.pairs import base_goes_first
+from perfgate.measuring.lockstep import SIDES
+from perfgate.measuring.programs import RunFailed
+from perfgate.recorder.recorder import STEP_TIME
+from perfgate.workspace.inputs import read_runs
+from perfgate.workspace.output_files import replace_file
+
+#: The most processes a side in one pair, and the fewest steps of each that count.
+MOST_PROCESSES, _FEWEST_STEPS = 8, 8
+#: A pair of short processes may take this many times as long as the first pair.
+_LONGER = 2.0
+#: The order of the processes follows from this and the number of the pair.
+SEED = 1
+
+#: Makes the n-th pair of processes, whose first side is base or not, with so many steps each; returns what they wrote.
+MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The number of processes a side, the steps of each that count, and the warm-up steps before them."""
+
+    processes: int
+    steps: int
+    warmup: int
+
+    @property
+    def turns(self) -> int:
+        """The steps that a process takes by turns, after its first one, which is free."""
+        return self.warmup + self.steps
+
+
+def split_of(found: Mapping[str, Path], start: float, seconds: float, most: int) -> Split | None:
+    """Return how to split further pairs of a program; None if long processes are better.
+
+    A program can be ended early if it records samples of steps and nothing else: single values come at its end.
+
+    Parameters
+        found: what both sides of the first pair wrote.
+        start, seconds: how long its start and the whole pair took.
+        most: the most processes a side.
+    """
+    runs = [read_runs([str(found[side])])[0] for side in SIDES]
+    times = [_step_times(run) for run in runs]
+    if not all(map(_is_of_steps, runs)) or not all(len(one) for one in times):
+        return None
+    steps, stepping = min(map(len, times)) - 1, max(seconds - start, 0.0)
+    warmup = max(map(_warmup, runs))
+    warmup += warmup % 2
+    start += warmup * stepping / max(steps, 1)
+    for processes in (8, 4, 2):
+        own = steps // processes // 2 * 2
+        is_short = processes * start + stepping <= _LONGER * seconds
+        if processes <= most and own >= max(_FEWEST_STEPS, warmup) and is_short:
+            return Split(processes, own, warmup)
+    return None
+
+
+def _step_times(run: Run) -> list[float]:
+    """Return the times of the steps of the first rank in s; empty if they are not recorded."""
+    return next((one.values.tolist() for one in run.series if one.key.metric == STEP_TIME), [])
+
+
+def _is_of_steps(run: Run) -> bool:
+    return all(one.kind == "samples" and one.steps is not None for one in run.series)
+
+
+def _warmup(run: Run) -> int:
+    """Return how many steps are warm-up."""
+    series = next(one for one in run.series if one.key.metric == STEP_TIME)
+    try:
+        return Method("median", better="lower").measure(series).dropped
+    except NotAvailable:
+        return 0
+
+
+def orders(processes: int, number: int) -> list[bool]:
+    """Return for each process of a pair whether base goes first: in half of them, in a random order."""
+    found = [place % 2 == 0 for place in range(processes)]
+    random.Random(f"{SEED}-{number}").shuffle(found)
+    return found
+
+
+def short_processes(top: Path, split: Split, number: int, make: MakeProcesses) -> dict[str, Path]:
+    """Make a pair of short processes; return one file of results for each side. Raises RunFailed.
+
+    The order is kept in `order.json`.
+    """
+    found: dict[str, list[Run]] = {side: [] for side in SIDES}
+    firsts = orders(split.processes, number)
+    for place, base_first in enumerate(firsts):
+        made = make(place, base_first, split.turns)
+        for side in SIDES:
+            found[side].append(read_runs([str(made[side])])[0])
+    order = {"seed": SEED, "first": [SIDES[not first] for first in firsts]}
+    (top / "order.json").write_text(json.dumps(order) + "\n", encoding="utf-8")
+    return {side: _joined(top / f"{side}.json", found[side], split, firsts, number) for side in SIDES}
+
+
+def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool], number: int) -> Path:
+    """Write the counted steps of all processes of a side as one run, and return its file. Raises RunFailed.
+
+    The steps are numbered so that base goes first in the even ones of pairs with odd numbers, as in other pairs.
+    """
+    rows: dict[object, dict[str, object]] = {}
+    for place, (run, base_first) in enumerate(zip(runs, firsts, strict=True)):
+        known = sorted({int(step) for one in run.series if one.steps is not None for step in one.steps})
+        counted = known[1 + split.warmup : 1 + split.turns]
+        if len(counted) < split.steps:
+            raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
+        shift = 2 * place * split.turns + (base_first != base_goes_first(str(number)))
+        places = {step: shift + 1 + split.warmup + at for at, step in enumerate(counted)}
+        for series in run.series:
+            _add(rows, series, places)
+    document = {"schema": "perfgate.results/1", "environment": dict(runs[0].environment), "series": [*rows.values()]}
+    replace_file(str(path), (json.dumps(document) + "\n").encode())
+    return path
+
+
+def _add(rows: dict[object, dict[str, object]], series: Series, places: Mapping[int, int]) -> None:
+    """Add the values of the counted steps to the row of a series."""
+    head = {"metric": series.key.metric, "labels": dict(series.key.labels), "unit": series.unit}
+    row = rows.setdefault(series.key, {**head, "values": [], "steps": []})
+    values, steps = row["values"], row["steps"]
+    assert isinstance(values, list)
+    assert isinstance(steps, list)
+    for step, value in zip(series.steps if series.steps is not None else (), series.values.tolist(), strict=False):
+        if int(step) in places:
+            values.append(value)
+            steps.append(places[int(step)])

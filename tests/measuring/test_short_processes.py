@@ -1,0 +1,91 @@
+"""Pairs of several short processes a side: how they are split, ended, joined and ordered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import steady, write_results
+from programs import hooked
+
+from perfgate.measuring.lockstep import listening
+from perfgate.measuring.paired_run import steps_by_turns
+from perfgate.measuring.programs import ProgramSide, RunFailed
+from perfgate.measuring.short_processes import Split, orders, short_processes, split_of
+
+
+def first_pair(folder: Path, count: int, warmup: int = 0, more: dict[str, object] | None = None) -> dict[str, Path]:
+    values = [0.05] * warmup + steady(0.01, n=count - warmup)
+    series = {"metric": "step.time", "unit": "s", "values": values, "steps": list(range(count))}
+    return {side: write_results(folder / f"{side}.json", series, *([more] if more else [])) for side in ("base", "new")}
+
+
+@pytest.mark.parametrize(
+    ("count", "start", "seconds", "most", "split"),
+    [
+        (201, 0.2, 4.2, 8, Split(8, 24, 2)),
+        (201, 0.2, 4.2, 4, Split(4, 50, 2)),
+        # The start takes a fourth and nearly a half of the time.
+        (201, 1.5, 6.0, 8, Split(4, 50, 2)),
+        (201, 2.5, 6.0, 8, Split(2, 100, 2)),
+        (41, 0.1, 4.1, 8, Split(4, 10, 2)),
+        (12, 0.1, 4.1, 8, None),
+    ],
+)
+def test_a_pair_is_split_within_twice_its_time(
+    tmp_path: Path, count: int, start: float, seconds: float, most: int, split: Split | None
+) -> None:
+    assert split_of(first_pair(tmp_path, count), start, seconds, most) == split
+
+
+def test_each_process_repeats_the_warm_up(tmp_path: Path) -> None:
+    found = split_of(first_pair(tmp_path, 201, warmup=11), 0.2, 4.2, 8)
+    assert found is not None
+    assert found.warmup >= 12
+    assert found.steps >= found.warmup
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"metric": "memory.peak", "unit": "B", "value": 5},
+        {"metric": "total", "unit": "s", "values": [1.0]},
+        {"metric": "forward", "unit": "s", "aggregate": {"mean": 1.0, "count": 9}},
+    ],
+)
+def test_a_program_that_ends_with_a_result_is_never_ended_early(tmp_path: Path, more: dict[str, object]) -> None:
+    assert split_of(first_pair(tmp_path, 201, more=more), 0.2, 4.2, 8) is None
+
+
+def test_each_side_goes_first_in_half_of_the_processes_in_a_random_order() -> None:
+    found = [orders(8, number) for number in range(1, 20)]
+    assert all(sum(one) == 4 for one in found)
+    assert len({tuple(one) for one in found}) > 10
+    assert found == [orders(8, number) for number in range(1, 20)]
+
+
+def test_short_processes_end_early_and_are_one_pair(tmp_path: Path) -> None:
+    side = ProgramSide(tuple(hooked(tmp_path)), tmp_path, {"STEPS": "100000"})
+    split = Split(2, 8, 2)
+    with listening() as listener:
+
+        def make(place: int, base_first: bool, steps: int) -> dict[str, Path]:
+            top = tmp_path / "pair" / str(place)
+            return steps_by_turns(listener, top, {"base": side, "new": side}, 2, (), (30, 30), steps, base_first)
+
+        found = short_processes(tmp_path / "pair", split, 2, make)
+    order = json.loads((tmp_path / "pair" / "order.json").read_text())
+    assert sorted(order["first"]) == ["base", "new"]
+    for path in found.values():
+        (series,) = json.loads(path.read_text())["series"]
+        assert (series["metric"], len(series["values"])) == ("step.time", 16)
+        # The second pair begins with new in even steps; a process that begins with base has its steps moved by one.
+        shifts = [2 * place * 10 + (first == "base") for place, first in enumerate(order["first"])]
+        assert series["steps"] == [shift + 3 + at for shift in shifts for at in range(8)]
+
+
+def test_a_process_that_ends_too_soon_is_said(tmp_path: Path) -> None:
+    made = first_pair(tmp_path, 9)
+    with pytest.raises(RunFailed, match="a short process took 9 steps instead of 11"):
+        short_processes(tmp_path, Split(2, 8, 2), 1, lambda place, base_first, steps: made)
