@@ -28,7 +28,7 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused, typed_fact, typed_path
 from perfgate.workspace.output_files import create_files
-from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
+from perfgate.workspace.rule_source import WORKING_TREE, is_mapping_file, sound_rules
 from perfgate.workspace.starter_files import rule_file, starter, workflow
 
 SUITE = "training"
@@ -146,12 +146,16 @@ def _existing() -> str:
 def _names(place: str) -> str:
     """Return the names in a folder, in words, except of the mappings; empty if there is no such folder."""
     try:
-        names = sorted(name for name in os.listdir(place) if name != MAPPING_FILE)
+        names = sorted(name for name in os.listdir(place) if not _has_mappings(Path(place) / name))
     except FileNotFoundError:
         return ""
     except OSError as error:
         return f"a folder that cannot be read ({error.strerror or error})"
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _has_mappings(path: Path) -> bool:
+    return path.name == MAPPING_FILE and path.is_file() and is_mapping_file((path.name, path.read_bytes()))
 
 
 def _refuse_blocked(found: Candidates) -> None:

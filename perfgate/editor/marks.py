@@ -31,14 +31,14 @@ class Mark:
     message: str
 
 
-def is_mapping_file(path: str) -> bool:
-    """Return whether a file has mappings, by its name."""
-    return PurePath(path).name == MAPPING_FILE
+def is_mapping_file(path: str, text: str) -> bool:
+    """Return whether a file has mappings: by its name, unless it has rules."""
+    return PurePath(path).name == MAPPING_FILE and "rules" not in _KEY.findall(text)
 
 
 def is_rule_file(path: str, text: str) -> bool:
     """Return whether a YAML text is a rule file: by its fields, or because it is in a folder `rules`."""
-    if is_mapping_file(path):
+    if is_mapping_file(path, text):
         return False
     keys = set(_KEY.findall(text))
     return {"version", "rules"} <= keys or (PurePath(path).parent.name == "rules" and keys <= _FIELDS)
@@ -54,7 +54,7 @@ def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mar
     """
     files = [(name, text.encode("utf-8", "replace"))]
     lines = text.splitlines()
-    if is_mapping_file(name):
+    if is_mapping_file(name, text):
         return [_mark(problem, lines) for problem in load_mappings(files)[1]]
     known = {metric for metrics in (stored or {}).values() for metric in metrics}
     _, problems = check_rules(files, metrics=known)

@@ -46,7 +46,7 @@ class RuleServer(LanguageServer):
         """Publish the marks of a document; with `again`, read the stored baselines first."""
         found: list[types.Diagnostic] = []
         document = self.workspace.get_text_document(uri)
-        if is_mapping_file(document.path) or self.rules(uri) is not None:
+        if is_mapping_file(document.path, document.source) or self.rules(uri) is not None:
             if again or uri not in self.stored:
                 self.stored[uri] = self.read_stored(document.path)
             known = marks(document.filename or "rules.yaml", document.source, self.stored[uri])

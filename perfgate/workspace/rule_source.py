@@ -164,6 +164,8 @@ def _rev_parse(name: str, what: str) -> str:
 
 
 RuleFiles = list[tuple[str, bytes]]
+#: The field that only a rule file has.
+_RULES = re.compile(rb"^[\"']?rules[\"']?[ \t]*:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,15 +186,15 @@ class PolicySource:
 
     def rule_files(self, paths: Sequence[str]) -> RuleFiles:
         """Return every rule file below the paths, as (name, bytes). Raises Refused, also for a folder without any."""
-        return [file for file in self.files(paths) if not _is_mapping_file(file[0])]
+        return [file for file in self.files(paths) if not is_mapping_file(file)]
 
     def has_rules(self, paths: Sequence[str]) -> bool:
         """Return whether there is a rule file below the paths. Raises Refused."""
-        return not all(_is_mapping_file(name) for name, _ in self.files(paths, needs_rules=False))
+        return not all(map(is_mapping_file, self.files(paths, needs_rules=False)))
 
     def mapping_files(self, paths: Sequence[str]) -> RuleFiles:
         """Return the files with mappings in the same folders. Raises Refused."""
-        return [file for file in self.files(paths, needs_rules=False) if _is_mapping_file(file[0])]
+        return [file for file in self.files(paths, needs_rules=False) if is_mapping_file(file)]
 
     def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
         """Return the rule files and the files with mappings. Raises Refused.
@@ -203,11 +205,11 @@ class PolicySource:
         """
         if self.commit is not None:
             return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
-        longest, files = surroundings.limits().rule_bytes, []
+        longest = surroundings.limits().rule_bytes
+        files: RuleFiles = []
         for path in paths:
             found = _below(Path(path)) if os.path.isdir(path) else _with_mappings(Path(path))
-            if needs_rules and all(file.name == MAPPING_FILE for file in found):
-                raise Refused(f"{path} has no rule file (*.yaml)")
+            before = len(files)
             for file in found:
                 name = shown_path(str(file))
                 try:
@@ -218,6 +220,10 @@ class PolicySource:
                 except OSError as error:
                     why = error.strerror or error
                     raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
+            if not os.path.isdir(path) and len(found) > 1 and not is_mapping_file(files[-1]):
+                files.pop()  # another rule file
+            if needs_rules and all(map(is_mapping_file, files[before:])):
+                raise Refused(f"{path} has no rule file (*.yaml)")
         return files
 
 
@@ -278,7 +284,7 @@ def label_names(mappings: Sequence[FileMapping]) -> tuple[str, ...]:
 
 def _loaded(files: RuleFiles, suite: str | None) -> tuple[Ruleset | None, list[Problem]]:
     """Return the rules with their mappings, and all problems; no rules if there are problems."""
-    rules = [file for file in files if Path(file[0]).name != MAPPING_FILE]
+    rules = [file for file in files if not is_mapping_file(file)]
     ruleset, problems = load_rules(rules, suite, surroundings.limits())
     if len(rules) == len(files):
         return ruleset, problems
@@ -306,8 +312,9 @@ def parse_mappings(files: RuleFiles) -> tuple[tuple[FileMapping, ...], list[Prob
     return load_mappings(dict(files).items(), surroundings.limits())
 
 
-def _is_mapping_file(name: str) -> bool:
-    return name.rpartition("/")[2] == MAPPING_FILE
+def is_mapping_file(file: tuple[str, bytes]) -> bool:
+    """Return whether a file has mappings: by its name, unless it has rules, as that of a suite `perfgate` has."""
+    return file[0].rpartition("/")[2] == MAPPING_FILE and not _RULES.search(file[1])
 
 
 def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tuple[str, bytes]]:
@@ -319,13 +326,15 @@ def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tupl
     for name, why in held.refused.items():
         raise Refused(f"{commit.ref}: {joined(name)}: {why}", 3)
     rules = sorted(name for name in held.files if name == "." or name.endswith((".yaml", ".yml")))
-    if needs_rules and all(_is_mapping_file(name) for name in rules):
+    files = [(joined(name), held.files[name]) for name in rules]
+    if needs_rules and all(map(is_mapping_file, files)):
         step = "the first rules of a repository are judged without --policy-ref"
         raise Refused(f"{commit.ref} has no rule file at {shown}: {step}", 3)
-    yield from ((joined(name), held.files[name]) for name in rules)
-    if rules == ["."] and not _is_mapping_file(shown):  # one rule file: the mappings beside it count, too
+    yield from files
+    if rules == ["."] and not is_mapping_file(files[0]):  # one rule file: the mappings beside it count, too
         beside = os.path.join(os.path.dirname(path), MAPPING_FILE)
-        yield from ((shown_path(beside), data) for data in commit.below(beside, surroundings.limits()).files.values())
+        near = commit.below(beside, surroundings.limits()).files.values()
+        yield from (file for data in near if is_mapping_file(file := (shown_path(beside), data)))
 
 
 def _with_mappings(file: Path) -> list[Path]:

@@ -104,6 +104,23 @@ def test_a_rule_takes_the_better_direction_of_a_mapping(folder: Path, perfgate: 
     assert (done.code, "-50" in done.out.replace("\u2212", "-")) == (1, True), done.said
 
 
+def test_a_suite_may_be_called_perfgate(folder: Path, perfgate: Command) -> None:
+    write_rules(folder, "forward under 15 ms", name="rules/perfgate.yaml", head="suite: perfgate\n")
+    (folder / "run.json").write_text(
+        '{"schema": "perfgate.results/1", "series": [{"metric": "forward", "unit": "s", "value": 0.005}]}'
+    )
+    assert perfgate("check", "run.json").code == 0
+    assert perfgate("rules", "check").out == "rules/perfgate.yaml: 1 rule\n"
+    write_rules(folder, "forward under 15 ms", name="rules/other.yaml")
+    alone = perfgate("check", "run.json", "--rules", "rules/other.yaml")
+    assert (alone.code, "1 passed" in alone.out) == (0, True)
+    assert "rules/ has other.yaml, perfgate.yaml" in perfgate("init", "run.json").said
+    (folder / "rules/perfgate.yaml").unlink()
+    (folder / "rules/other.yaml").unlink()
+    write_mapping(folder)
+    assert "rules has no rule file" in perfgate("check", "run.json").said
+
+
 def git(*words: str) -> None:
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
 
