@@ -128,8 +128,9 @@ def check(request: CheckRequest) -> Report:
 
 
 def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
-    """Read the new runs; traces with their calls, if anything is compared that may need a cause."""
-    compares = any(isinstance(clause.asks, ChangeClause) for rule in ruleset.rules for clause in rule.clauses)
+    """Read the new runs; traces with their calls, if they are compared with stored runs and may need a cause."""
+    asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
+    compares = any(isinstance(asks, ChangeClause) and asks.is_stored for asks in asked)
     return inputs.read_runs(
         options.runs,
         options.format,
