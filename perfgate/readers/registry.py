@@ -93,6 +93,9 @@ _SNAPSHOT = (
     rb"(?:segments|device_traces|allocator_settings|external_annotations|host_segments)"
 )
 
+#: The first plane of a profile of XLA, with its id and the beginning of its name.
+_XPLANE = rb"\x0a[\x80-\xff]{0,4}[\0-\x7f](?:\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12.(?:/[a-z]|Task Env)"
+
 FORMATS: tuple[Format, ...] = (
     Format(
         "deepspeed",
@@ -270,6 +273,7 @@ FORMATS: tuple[Format, ...] = (
         signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does"),
     ),
     Format("xprof", ".xprof_overview", outline=json_outline.xprof),
+    Format("xplane", ".xplane", signature=(_XPLANE, "as a profile of JAX or XLA does")),
     Format("wandb", ".trackers.wandb", signature=(rb":W&B\xe1\xbe", "with ':W&B'")),
     Format("mlflow", ".trackers.mlflow", hints={" ": r"\A\d{13} \S{1,40} -?\d{1,18}\n"}),
     Format(

@@ -1,0 +1,277 @@
+"""Profiles of JAX and XLA (`plugins/profile/*/*.xplane.pb`): a protocol buffer with timelines of devices and host.
+
+    XSpace: 1 planes;              XPlane: 2 name, 3 lines, 4 event_metadata, 5 stat_metadata, 6 stats
+    XLine: 2 name, 3 timestamp_ns, 4 events, 11 display_name
+    XEvent: 1 metadata_id, 2 offset_ps, 3 duration_ps, 4 stats
+    XEventMetadata: 1 id, 2 name, 4 display_name;     XStatMetadata: 1 id, 2 name
+    XStat: 1 metadata_id, 3 uint64, 4 int64, 5 text, 7 id of a stat_metadata whose name is the text
+
+Source: openxla/xla `third_party/tsl/tsl/profiler/protobuf/xplane.proto`; names of planes and lines from
+`xla/tsl/profiler/utils/xplane_schema.cc`. The plane `/host:CPU` has a line for each thread, `/device:GPU:0` one for
+each stream, `/device:TPU:0` the lines Steps, XLA Modules and XLA Ops.
+
+| metric | unit | from |
+|---|---|---|
+| `step.time` | s | the events of the host with a `step_num`: `jax.profiler.StepTraceAnnotation` |
+| `step.device_compute` | s | the time of a step in which an operation runs; one series a device |
+| `step.device_time` | s | the line Steps of a device |
+| `op.NAME` | s | each call of an operation of XLA |
+| `kernel.NAME` | s | each kernel and copy on a stream of a GPU |
+| `module.NAME` | s | each execution of a compiled program on a device |
+| `range.NAME` | s | other events of the host, such as `jax.profiler.TraceAnnotation` |
+
+Series of devices have the label `device`. A call belongs to the step in which it begins; calls outside of all steps,
+such as those of the compilation, are left out if there are steps. Events of Python functions (`$file.py:1 name`) and of
+the runtime (`Class::Function`) are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perfgate.core import Key, Run
+from perfgate.core.resource_limits import OverLimit
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.text import InputFile
+from perfgate.readers.trackers.wire import DamagedError, fields, message_of, signed, text_of
+
+NAME = "xplane"
+TITLE = "a profile of JAX or XLA (`*.xplane.pb`)"
+METRICS = (
+    "`step.time`, `step.device_compute`, `op.NAME`, `kernel.NAME`, `module.NAME`, `range.NAME`; labelled with `device`"
+)
+CHECKED = "JAX 0.10.2 on a CPU: profiles that it wrote; for GPUs and TPUs files generated from xplane.proto"
+
+_PS = 1e12
+_DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")
+#: `%fusion.3 = f32[8]{0} fusion(...)`, and `jit_step(1234567890)`.
+_HLO, _PROGRAM = re.compile(r"%?([\w.-]+) = "), re.compile(r"(.+?)\(\d+\)")
+_RUNTIME = re.compile(r"\$|end: |.*::")
+_STEP_NUM, _HLO_OP, _DEVICE_TYPE = "step_num", "hlo_op", "device_type_string"
+_LONGEST = 200
+
+
+@dataclass(slots=True)
+class _Event:
+    """One event, in ps since 1970."""
+
+    name: str
+    start: int
+    duration: int
+    step: int | None = None
+    is_op: bool = False
+
+
+@dataclass(slots=True)
+class _Plane:
+    """One plane: its name, its lines as bytes, and the names of its events and stats by their id."""
+
+    name: str = ""
+    lines: list[bytes] = field(default_factory=list)
+    events: dict[int, str] = field(default_factory=dict)
+    stats: dict[int, str] = field(default_factory=dict)
+    own_stats: list[bytes] = field(default_factory=list)
+
+
+#: A line of a plane: its name and its events.
+_Line = tuple[_Plane, str, list[_Event]]
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The steps of the host: where each begins, and its number."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    def of(self, start: int) -> int | None:
+        """Return the index of the step in which an event begins; the time until the next step belongs to a step."""
+        index = bisect_right(self.starts, start) - 1
+        is_last = index == len(self.starts) - 1
+        return None if index < 0 or (is_last and start >= self.ends[index]) else index
+
+
+def read(file: InputFile) -> tuple[Run, ...]:
+    """Return the one run of a profile."""
+    run = RunBuilder(file, NAME)
+    try:
+        planes = [_plane(message_of(value)) for number, value in fields(_whole(file)) if number == 1]
+        lines = [(plane, *_events(plane, line)) for plane in planes for line in plane.lines]
+        steps = _steps_of(run, [events for plane, _, events in lines if not _DEVICE.match(plane.name)])
+        _add_events(run, lines, steps)
+        _add_compute(run, lines, steps)
+        if not steps.starts and not any(line == "Steps" for _, line, _ in lines):
+            run.say("warning", "this profile has no steps: annotate them with jax.profiler.StepTraceAnnotation")
+        for plane in planes:
+            _add_facts(run, plane)
+    except DamagedError as damage:
+        run.say("error", f"the profile is damaged or cut off, and cannot be read: {damage}")
+    return (run.run(),)
+
+
+def _whole(file: InputFile) -> bytes:
+    data = bytearray()
+    for block in file.blocks():
+        data += block
+        if len(data) > file.limits.document_bytes:
+            message = file.limits.beyond("document_bytes", "this profile is larger")
+            raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
+    return bytes(data)
+
+
+def _plane(message: bytes) -> _Plane:
+    plane = _Plane()
+    for number, value in fields(message):
+        if number == 2:
+            plane.name = text_of(value)
+        elif number == 3:
+            plane.lines.append(message_of(value))
+        elif number in (4, 5):
+            key, name = _named(message_of(value), display=4 if number == 4 else None)
+            (plane.events if number == 4 else plane.stats)[key] = name
+        elif number == 6:
+            plane.own_stats.append(message_of(value))
+    return plane
+
+
+def _named(entry: bytes, display: int | None) -> tuple[int, str]:
+    """Return the id and the name of an entry of a map: its name for people, if there is one."""
+    key, names = 0, {2: "", display: ""}
+    for number, value in fields(entry):
+        if number == 1:
+            key = _integer(value)
+        elif number == 2:
+            names |= {one: text_of(text) for one, text in fields(message_of(value)) if one in names}
+    return key, (names.get(display) if display else "") or names[2]
+
+
+def _events(plane: _Plane, message: bytes) -> tuple[str, list[_Event]]:
+    """Return the name of a line, and its events in order of time."""
+    name, start, events = "", 0, []
+    wanted = {number for number, stat in plane.stats.items() if stat in (_STEP_NUM, _HLO_OP)}
+    for number, value in fields(message):
+        if number in (2, 11) and not name:
+            name = text_of(value)
+        elif number == 3:
+            start = _integer(value) * 1000
+        elif number == 4:
+            events.append(_event(plane, message_of(value), wanted))
+    for event in events:
+        event.start += start
+    return name, sorted(events, key=lambda event: event.start)
+
+
+def _integer(value: int | bytes | None) -> int:
+    """Return an int64 of a field; 0 if it is missing or something else."""
+    return signed(value) if isinstance(value, int) else 0
+
+
+def _event(plane: _Plane, message: bytes, wanted: set[int]) -> _Event:
+    event = _Event("", 0, 0)
+    for number, value in fields(message):
+        if number == 1:
+            event.name = plane.events.get(_integer(value), "")
+        elif number == 2:
+            event.start = _integer(value)
+        elif number == 3:
+            event.duration = _integer(value)
+        elif number == 4 and wanted:
+            stat = dict(fields(message_of(value)))
+            name = plane.stats.get(_integer(stat.get(1)))
+            if name == _STEP_NUM:
+                event.step = next((_integer(one) for at, one in stat.items() if at in (3, 4)), None)
+            event.is_op = event.is_op or name == _HLO_OP
+    return event
+
+
+def _steps_of(run: RunBuilder, lines: Sequence[Sequence[_Event]]) -> _Steps:
+    """Return the steps that the host annotated, and add their times."""
+    steps = _Steps()
+    found = sorted((one for events in lines for one in events if one.step is not None), key=lambda one: one.start)
+    for one in found:
+        if steps.starts and one.start < steps.ends[-1]:
+            continue  # an annotation inside of a step, or that of another thread
+        run.sample(Key("step.time"), "s", one.duration, None, per=_PS, step=one.step)
+        steps.starts.append(one.start)
+        steps.ends.append(one.start + one.duration)
+        steps.numbers.append(one.step or 0)
+    return steps
+
+
+def _add_events(run: RunBuilder, lines: Sequence[_Line], steps: _Steps) -> None:
+    """Add the events of all lines to the series of their names, in order of time."""
+    found: list[tuple[int, Key, int, int | None]] = []
+    for plane, line, events in lines:
+        device = _DEVICE.match(plane.name)
+        labels = {"device": device[2]} if device else {}
+        ends: dict[str, int] = {}
+        for event in events:
+            family = _family(line, event, is_device=device is not None)
+            index = steps.of(event.start) if steps.starts else None
+            is_inner = event.start < ends.get(event.name, 0)  # in a call of the same name
+            if family and not is_inner and (index is not None or not steps.starts):
+                ends[event.name] = event.start + event.duration
+                name = "step.device_time" if family == "step" else f"{family}.{_short(event.name, family)}"
+                step = None if index is None else steps.numbers[index]
+                found.append((event.start, Key.of(name, **labels), event.duration, step))
+    for _, key, duration, step in sorted(found, key=lambda one: one[0]):
+        run.sample(key, "s", duration, None, per=_PS, step=step)
+
+
+def _family(line: str, event: _Event, *, is_device: bool) -> str:
+    """Return what an event is: a step, an operation, ...; empty for one that is not read."""
+    if is_device:
+        known = {"Steps": "step", "XLA Ops": "op", "Async XLA Ops": "op", "XLA Modules": "module"}
+        return "kernel" if line.startswith("Stream #") else known.get(line, "")
+    if event.is_op:
+        return "" if event.name.startswith("end: ") else "op"
+    is_range = event.duration and event.step is None and event.name and not _RUNTIME.match(event.name)
+    return "range" if is_range else ""
+
+
+def _short(name: str, family: str) -> str:
+    if family == "op" and (found := _HLO.match(name)):
+        return found[1]
+    program = _PROGRAM.fullmatch(name) if family == "module" else None
+    return " ".join((program[1] if program else name).split())[:_LONGEST]
+
+
+def _add_compute(run: RunBuilder, lines: Sequence[_Line], steps: _Steps) -> None:
+    """Add for each step and device how long at least one operation or kernel ran; calls may overlap."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for plane, line, events in lines:
+        device = _DEVICE.match(plane.name)
+        for event in events if steps.starts else ():
+            if _family(line, event, is_device=device is not None) in ("op", "kernel"):
+                spans.setdefault(device[2] if device else "", []).append((event.start, event.start + event.duration))
+    for device_name, own in spans.items():
+        key = Key.of("step.device_compute", **({"device": device_name} if device_name else {}))
+        busy = _busy(own, steps)
+        for index, number in enumerate(steps.numbers):
+            run.sample(key, "s", busy.get(index, 0), None, per=_PS, step=number)
+
+
+def _busy(spans: Sequence[tuple[int, int]], steps: _Steps) -> Mapping[int, int]:
+    """Return the length of the union of the spans that begin in each step."""
+    found: dict[int, int] = {}
+    last = 0
+    for start, end in sorted(spans):
+        index = steps.of(start)
+        if index is not None and end > last:
+            found[index] = found.get(index, 0) + end - max(start, last)
+        last = max(last, end)
+    return found
+
+
+def _add_facts(run: RunBuilder, plane: _Plane) -> None:
+    """Keep the type of the device as the fact `gpu`."""
+    for message in plane.own_stats:
+        stat = dict(fields(message))
+        if plane.stats.get(_integer(stat.get(1))) == _DEVICE_TYPE:
+            text = text_of(stat[5]) if 5 in stat else plane.stats.get(_integer(stat.get(7)), "")
+            if text and _DEVICE.match(plane.name):
+                run.facts.setdefault("gpu", text[:_LONGEST])

@@ -1,0 +1,172 @@
+"""Profiles of JAX and XLA: one that JAX wrote (`fixtures/xplane`), and files made from the fields of xplane.proto."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading import FIXTURES, errors, run_of, said, steps_of, values_of
+
+from perfgate.core.resource_limits import parse_limits
+from perfgate.readers import Source, read
+
+FILE = FIXTURES / "xplane" / "steps.xplane.pb"
+MS = 10**9  # in ps
+Event = tuple[str, int, int] | tuple[str, int, int, dict[str, int]]
+
+
+def varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    out = b""
+    while value > 0x7F:
+        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
+    return out + bytes([value])
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def message(field: int, data: bytes | str) -> bytes:
+    data = data.encode() if isinstance(data, str) else data
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def plane(name: str, lines: dict[str, list[Event]], device_type: str = "") -> bytes:
+    """XPlane: the events of each line are (name, offset in ps, duration in ps, integer stats)."""
+    names: dict[str, int] = {}
+    stats: dict[str, int] = {}
+
+    def known(table: dict[str, int], key: str) -> int:
+        return table.setdefault(key, len(table) + 1)
+
+    body = b""
+    for title, events in lines.items():
+        line = message(2, title) + number(3, 1_000)
+        for event, offset, duration, *more in events:
+            own = number(1, known(names, event)) + number(2, offset) + number(3, duration)
+            for stat, value in (more[0] if more else {}).items():
+                own += message(4, number(1, known(stats, stat)) + number(4, value))
+            line += message(4, own)
+        body += message(3, line)
+    extra = message(6, number(1, known(stats, "device_type_string")) + message(5, device_type)) if device_type else b""
+    for field, table in ((4, names), (5, stats)):
+        for key, index in table.items():
+            body += message(field, number(1, index) + message(2, number(1, index) + message(2, key)))
+    return message(1, number(1, 7) + message(2, name) + body + extra)
+
+
+def step(index: int, start: int, duration: int) -> Event:
+    return ("train", start, duration, {"step_num": index})
+
+
+HOST = plane("/host:CPU", {"python": [step(3, 0, 10 * MS), step(4, 10 * MS, 12 * MS), ("data", 11 * MS, MS)]})
+
+
+def test_a_profile_of_jax_on_a_cpu() -> None:
+    run = run_of(FILE.read_bytes())
+    values = values_of(run)
+    assert (run.format, said(run), steps_of(run)["step.time"]) == ("xplane", [], [0, 1, 2, 3, 4])
+    assert values["step.time"][0] == pytest.approx(1344.951e-6, abs=0)
+    assert values["op.ynn_fusion.1"][0] == pytest.approx(552.382e-6, abs=0)
+    assert {name for name in values if name.startswith("op.")} == {
+        "op.ynn_fusion",
+        "op.ynn_fusion.1",
+        "op.wrapped_tanh",
+    }
+    sums = [sum(values[f"op.{name}"][at] for name in ("ynn_fusion", "ynn_fusion.1", "wrapped_tanh")) for at in range(5)]
+    assert values["step.device_compute"] == pytest.approx(sums)  # they run one after the other
+    assert len(values["range.PjitFunction(step)"]) == 5  # JAX writes each twice, one in the other
+
+
+def test_a_profile_of_gpus() -> None:
+    streams = {
+        "Stream #13(Compute)": [
+            ("gemm", 0, 4 * MS),
+            ("gemm", 2 * MS, 4 * MS),
+            ("tanh", 12 * MS, MS),
+            ("late", 90 * MS, MS),
+        ],
+        "Stream #14(MemcpyH2D)": [("MemcpyH2D", MS, 7 * MS)],
+        "Source": [("not read", 0, MS)],
+    }
+    run = run_of(HOST + plane("/device:GPU:0", streams, "NVIDIA H100") + plane("/device:GPU:1", {}))
+    assert (said(run), dict(run.environment)) == ([], {"gpu": "NVIDIA H100"})
+    assert values_of(run) == {
+        "step.time": [0.010, 0.012],
+        "range.data": [0.001],
+        'kernel.gemm{device="0"}': [0.004],
+        'kernel.tanh{device="0"}': [0.001],
+        'kernel.MemcpyH2D{device="0"}': [0.007],
+        'step.device_compute{device="0"}': [0.008, 0.001],
+    }
+    assert steps_of(run)['kernel.tanh{device="0"}'] == [4]
+
+
+def test_a_profile_of_a_tpu_without_steps_of_the_host() -> None:
+    lines: dict[str, list[Event]] = {
+        "Steps": [("0", 0, 9 * MS), ("1", 10 * MS, 11 * MS)],
+        "XLA Modules": [("jit_step(1234567)", 0, 8 * MS)],
+        "XLA Ops": [("%fusion.3 = f32[8]{0} fusion(%p)", 0, 5 * MS), ("copy.1", 5 * MS, MS)],
+    }
+    run = run_of(plane("/device:TPU:1", lines, "TPU v5 lite"))
+    assert (said(run), dict(run.environment)) == ([], {"gpu": "TPU v5 lite"})
+    assert values_of(run) == {
+        'step.device_time{device="1"}': [0.009, 0.011],
+        'module.jit_step{device="1"}': [0.008],
+        'op.fusion.3{device="1"}': [0.005],
+        'op.copy.1{device="1"}': [0.001],
+    }
+
+
+def test_a_profile_without_steps_says_so() -> None:
+    run = run_of(plane("/device:GPU:0", {"Stream #1": [("gemm", 0, MS), ("gemm", 5 * MS, MS)]}))
+    assert values_of(run) == {'kernel.gemm{device="0"}': [0.001, 0.001]}
+    assert "this profile has no steps: annotate them" in said(run)[0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**12)), min_size=1, max_size=20))
+def test_steps_that_were_written_are_read(steps: list[tuple[int, int]]) -> None:
+    at, events = 0, []
+    for index, duration in steps:
+        events.append(step(index, at, duration))
+        at += duration + 1
+    run = run_of(plane("/host:CPU", {"python": events}))
+    assert values_of(run)["step.time"] == [duration / 1e12 for _, duration in steps]
+    assert steps_of(run)["step.time"] == [index for index, _ in steps]
+
+
+def test_a_negative_duration_is_refused() -> None:
+    assert "step.time: -1000" in errors(run_of(plane("/host:CPU", {"python": [step(0, 0, -1000)]})))[0]
+
+
+def test_damaged_profiles() -> None:
+    data, chance = FILE.read_bytes(), random.Random(1)
+    assert "is damaged or cut off, and cannot be read" in errors(run_of(data[:5000]))[0]
+    for _ in range(150):
+        at = chance.randrange(40, len(data))
+        run = run_of(data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :], "xplane")
+        assert all(value >= 0 for values in values_of(run).values() for value in values)
+
+
+def test_a_profile_beyond_a_limit() -> None:
+    (run,) = read(Source("a.xplane.pb", [FILE.read_bytes()], parse_limits("document_bytes=1KiB")))
+    assert "a.xplane.pb: error: this profile is larger than the limit document_bytes=1KiB allows" in errors(run)[0]
+
+
+@pytest.mark.frameworks
+def test_what_jax_writes_now(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    script = (FILE.parent / "make.py").read_text().replace("Path(__file__).with_name(", f"Path({str(tmp_path)!r}, ")
+    subprocess.run([sys.executable, "-c", script], check=True)
+    run = run_of((tmp_path / "steps.xplane.pb").read_bytes())
+    values = values_of(run)
+    assert (run.format, errors(run), steps_of(run)["step.time"]) == ("xplane", [], [0, 1, 2, 3, 4])
+    assert all(
+        0 < compute <= time for compute, time in zip(values["step.device_compute"], values["step.time"], strict=True)
+    )
