@@ -23,7 +23,7 @@ from perfgate.cli.shared import (
 from perfgate.workspace.options import CommandOptions, Refused
 
 if TYPE_CHECKING:
-    from perfgate.commands.bisect import BisectRequest
+    from perfgate.commands.bisect_request import BisectRequest
     from perfgate.core.bisection import BisectReport
 
 
@@ -50,7 +50,10 @@ class _BisectOptions:
 
     command: tuple[str, ...]
     good: str | None
-    bad: str
+    bad: str | None
+    from_history: str | None
+    change: str | None
+    environment: str | None
     over: tuple[str, ...]
     full: bool
     rule: str | None
@@ -68,15 +71,12 @@ class _BisectOptions:
 
     def request(self, options: CommandOptions) -> BisectRequest:
         """Return the request. Raises UsageError for options that contradict each other."""
-        from perfgate.commands.bisect import BisectRequest
+        from perfgate.commands.bisect_request import BisectRequest
         from perfgate.measuring.items import ItemProgram
 
         if not self.command:
             raise click.UsageError("give the command to run after --")
-        if (self.good is None) == (not self.over):
-            raise click.UsageError("give --good REF (and --bad REF), or a list with --over ITEM...")
-        if (self.rule is None) == (self.metric is None):
-            raise click.UsageError("give the metric to measure: --rule ID, or --metric NAME")
+        self._check_range()
         if self.statistic is not None and self.rule is not None:
             raise click.UsageError("--statistic needs --metric: a rule has its own statistic")
         if self.over and self.full:
@@ -86,15 +86,37 @@ class _BisectOptions:
         )
         return BisectRequest(
             options, program, self.good, self.bad, self.over, self.full, self.rule, self.metric, self.statistic,
-            self.tolerance, self.most_runs, self.time_budget, self.keep, self.whole_runs,
+            self.tolerance, self.most_runs, self.time_budget, self.keep, self.whole_runs, self.from_history,
+            self.change, self.environment,
         )  # fmt: skip
+
+    def _check_range(self) -> None:
+        """Raise UsageError unless there is one range and one metric."""
+        if self.from_history is not None:
+            if self.over or self.rule is not None or self.metric is not None:
+                raise click.UsageError("--from-history gives metric and range: leave out --metric, --rule and --over")
+            return
+        if self.change is not None or self.environment is not None:
+            raise click.UsageError("--change and --environment need --from-history METRIC")
+        if (self.good is None) == (not self.over):
+            start = "or --from-history METRIC, or a list with --over ITEM..."
+            raise click.UsageError(f"give --good REF (and --bad REF), {start}")
+        if (self.rule is None) == (self.metric is None):
+            raise click.UsageError("give the metric to measure: --rule ID, or --metric NAME")
 
 
 @click.command(cls=OverCommand, context_settings={"allow_interspersed_args": False})
 @command_options(
     click.argument("command", nargs=-1, metavar="-- COMMAND..."),
     click.option("--good", metavar="REF", help="A commit with the old level."),
-    click.option("--bad", metavar="REF", default="HEAD", help="A later commit with the new level. [default: HEAD]"),
+    click.option("--bad", metavar="REF", help="A later commit with the new level. [default: HEAD]"),
+    click.option(
+        "--from-history", metavar="METRIC", help="Search the commits of the newest change of this metric that is worse."
+    ),
+    click.option(
+        "--change", metavar="N", help="With --from-history: the Nth change of `perfgate history METRIC`, or its commit."
+    ),
+    click.option("--environment", metavar="NAME", help="With --from-history: the environment, by its folder."),
     click.option("--over", multiple=True, metavar="ITEM...", help="Search this list instead of commits, good to bad."),
     click.option("--full", is_flag=True, help="If a merge is found, search the commits that it brought, too."),
     click.option("--rule", metavar="ID", help="Measure what this rule judges; its tolerance is the default."),
@@ -146,6 +168,10 @@ def bisect(
 
     \b
     Example: perfgate bisect --good v1.4 --bad main --metric step_time -- python bench.py
+
+    \b
+    A change that `perfgate history` shows:
+      perfgate bisect --from-history step_time -- python bench.py
 
     \b
     Package versions instead of commits:

@@ -7,29 +7,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from perfgate.baselines.repository import load_baseline
-from perfgate.baselines.stores import store_of
 from perfgate.bisect.measurements import Measurement, Model
-from perfgate.bisect.metric import MetricValue, NoMetric, prior_of, value_in_pair, value_in_run
+from perfgate.bisect.metric import MetricValue, NoMetric, value_in_pair, value_in_run
 from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
 from perfgate.bisect.search import NotMeasurable, Terms, search
 from perfgate.bisect.session import BisectFolder, StoredMeasurement, open_folder
 from perfgate.commands.bisect_answer import AnswerParts, answer
+from perfgate.commands.bisect_history import from_history
+from perfgate.commands.bisect_prior import MeasuredStart, PriorQuestion, prior_model
+from perfgate.commands.bisect_request import BisectRequest
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.core.bisection import BisectReport
-from perfgate.judge.pairs import PRIORS, split_pairs
-from perfgate.measuring.items import ItemProgram, ItemRunner, clock, item_runner
+from perfgate.judge.pairs import split_pairs
+from perfgate.measuring.items import ItemRunner, clock, item_runner
 from perfgate.measuring.keeping import claim
 from perfgate.measuring.paired_run import NoTurns
 from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
 from perfgate.measuring.until_settled import Tell
 from perfgate.rules.ruleset import Ruleset
-from perfgate.rules.syntax.sentence import ChangeClause
-from perfgate.stats.history import DEFAULT
+from perfgate.rules.syntax.cursor import SentenceError
+from perfgate.rules.syntax.grammar import parse_expression
+from perfgate.rules.syntax.sentence import ChangeClause, Selector
 from perfgate.workspace import inputs
 from perfgate.workspace.mapping_source import no_rules
-from perfgate.workspace.options import CommandOptions, Refused, acceptance
+from perfgate.workspace.options import Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 from perfgate.workspace.surroundings import git
 
@@ -37,35 +39,13 @@ from perfgate.workspace.surroundings import git
 _TOLERANCE = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class BisectRequest:
-    """A request to search a list for a change of one metric. Times are in seconds."""
-
-    options: CommandOptions
-    program: ItemProgram
-    good: str | None = None
-    bad: str = "HEAD"
-    #: The items of a list, instead of commits.
-    over: tuple[str, ...] = ()
-    #: Search inside of a merge, too.
-    full: bool = False
-    #: The id of a rule, or else a metric with its statistic.
-    rule: str | None = None
-    metric: str | None = None
-    statistic: str | None = None
-    tolerance: str | None = None
-    most_runs: int = 50
-    time_budget: float | None = None
-    keep: str = "perfgate-bisect"
-    #: Do not take steps by turns.
-    whole_runs: bool = False
-
-
 def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal (3)."""
+    if request.from_history is not None:
+        request = from_history(request, request.from_history, tell)
     ruleset, tolerance = _ruleset(request)
     request = replace(request, program=replace(request.program, mappings=ruleset.mappings))
-    items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad)
+    items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad or "HEAD")
     if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):
         tell("note: uncommitted changes are left alone and are not measured: only commits are")
     search_one = _ListSearch(request, ruleset, tolerance, tell, began=clock())
@@ -101,6 +81,8 @@ def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
     if request.metric is not None:
         clause = asked_change(request.statistic, "5%")
         rule = metric_rule(request.metric, request.statistic, clause)
+        if (labelled := _labelled(request.metric)) is not None:
+            rule = replace(rule, sentence=replace(rule.sentence, subject=labelled))
         without = no_rules("bisect", request.options.rules)
         return replace(without, rules=(rule,)), _TOLERANCE if tolerance is None else tolerance
     ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
@@ -111,6 +93,15 @@ def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
     found = [clause.asks.relative for clause in chosen[0].clauses if isinstance(clause.asks, ChangeClause)]
     own = next((value for value in found if value), _TOLERANCE)
     return replace(ruleset, rules=(chosen[0],)), own if tolerance is None else tolerance
+
+
+def _labelled(metric: str) -> Selector | None:
+    """Return a metric with labels, `forward{rank="0"}`; None for a plain name."""
+    try:
+        found = parse_expression(metric) if metric.endswith("}") else None
+    except SentenceError:
+        return None
+    return found if isinstance(found, Selector) else None
 
 
 @dataclass(slots=True)
@@ -138,12 +129,14 @@ class _ListSearch:
         with item_runner(request.program, path, items.names, items.commits) as runner:
             measurer = _ItemMeasurer(self, items, folder, runner, session=folder.session)
             fault = measurer.begin()
-            result = None
+            result, stored = None, False
             if fault is None:
                 terms = Terms(most_runs=request.most_runs)
-                result = search(measurer.model(), terms, measurer, folder.evidence(), measurer.show)
+                model = measurer.model()
+                stored = bool(model.stored)
+                result = search(model, terms, measurer, folder.evidence(), measurer.show)
                 self.tell(f"{len(folder.stored)} measurements are in {keep}")
-            return answer(AnswerParts(items, folder, result, fault, self.tolerance, measurer.facts, keep))
+            return answer(AnswerParts(items, folder, result, fault, self.tolerance, measurer.facts, keep, stored))
 
     def _question(self, items: SearchedRange) -> Mapping[str, object]:
         """Return everything that the measurements depend on, but not when the search ends."""
@@ -202,21 +195,15 @@ class _ItemMeasurer:
         return None
 
     def model(self) -> Model:
-        """Return what is known before the search: the noise of a stored baseline, or the default."""
-        request = self.search.request
+        """Return what is known before the search."""
+        assert self.facts is not None
+        search, options = self.search, self.search.request.options
         first = next(one for one in self.folder.stored if one.skipped is None)
-        s0, d0 = PRIORS["in-turn"] if self.paired else (DEFAULT.s0, DEFAULT.d0)
-        ruleset = self.search.ruleset
         path = str(self.folder.path / first.results)
-        runs = inputs.read_runs([path], request.options.format, mappings=ruleset.mappings)
-        facts, _ = inputs.merge_facts(runs, inputs.read_facts(request.options.env), ruleset.identity)
-        if request.rule is not None and Path(request.options.baselines).is_dir():
-            store = store_of(WORKING_TREE, request.options.baselines)
-            loaded = load_baseline(store, ruleset, facts, acceptance(request.options))
-            pairs = split_pairs(runs) if self.paired else None
-            run = pairs.new[0] if pairs else runs[0]
-            s0, d0 = prior_of(ruleset, run, loaded.baseline, "in-turn" if self.paired else None)
-        return Model(len(self.items.names), self.search.tolerance, s0, d0, self.paired)
+        runs = inputs.read_runs([path], options.format, mappings=search.ruleset.mappings)
+        start = MeasuredStart(runs, self.facts, self.paired)
+        asked = PriorQuestion(options, search.ruleset, search.request.rule is not None, self.items)
+        return replace(prior_model(asked, start, search.tell), tolerance=search.tolerance)
 
     def measure(self, position: int) -> Measurement:
         """Measure an item and keep the result. Raises NotMeasurable and Stopped."""

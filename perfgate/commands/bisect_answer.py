@@ -40,6 +40,8 @@ class AnswerParts:
     tolerance: float
     facts: MetricValue | None
     keep: str
+    #: Whether stored runs of the ends were known.
+    stored: bool = False
 
     @property
     def noun(self) -> str:
@@ -182,6 +184,10 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
             found.append(f"there may be another, smaller change ({_percent(posterior.another)} probability{where})")
         if posterior.model.positions > 2 and abs(math.expm1(posterior.drift)) > 0.01:
             found.append(f"the machine drifted by {format_change(math.expm1(posterior.drift))} an hour (removed)")
+    if posterior is not None and (count := sum(one.runs for one in posterior.model.stored)):
+        found.append(f"{plural(count, 'stored run')} count as measurements of the ends: new ones agree with them")
+    elif parts.stored:
+        found.append("stored runs of the ends are not used: this machine measures something else for the same commit")
     if sessions := max((one.session for one in parts.folder.stored), default=0):
         found.append(f"the search was interrupted {plural(sessions, 'time')}")
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator
 from itertools import takewhile
 from math import isnan
@@ -84,6 +85,16 @@ def sentences(change: HistoryChange, one: HistorySeries, line: CommitLine | None
     yield f"{size(change)}{kind}: {levels(change, one)} on {change.likely.time[:10]}{doubt(change)}"
     yield commits(change, line)
     yield from circumstances(change)
+
+
+def search(one: HistorySeries) -> str | None:
+    """Return the command that finds the commit of the newest open change; None if its range is one commit, or none."""
+    for number, change in reversed([*enumerate(one.changes, 1)]):
+        if is_open(change) and change.commits is not None and change.commits > 1:
+            later = any(other.point.worse for other in one.changes[number:])
+            chosen = f" --change {number}" if later else ""
+            return f"perfgate bisect --from-history {shlex.quote(str(one.name.key))}{chosen} -- COMMAND"
+    return None
 
 
 def size(change: HistoryChange) -> str:

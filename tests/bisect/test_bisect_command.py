@@ -186,7 +186,7 @@ def test_steps_are_taken_by_turns(perfgate: Command, folder: Path, monkeypatch: 
     ("words", "message"),
     [
         (("--good", "HEAD", "--metric", "x"), "give the command to run after --"),
-        (("--metric", "x", "--", "true"), "give --good REF (and --bad REF), or a list with --over ITEM..."),
+        (("--metric", "x", "--", "true"), "give --good REF (and --bad REF), or --from-history METRIC, or a list"),
         (("--good", "HEAD", "--", "true"), "give the metric to measure: --rule ID, or --metric NAME"),
         (("--over", "a", "--metric", "x", "--", "true"), "--over needs at least two items"),
         (("--over", "a", "b", "a", "--metric", "x", "--", "true"), "--over has a twice"),
