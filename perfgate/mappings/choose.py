@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping
+from perfgate.mappings.printed_tables import PRINTED, printed_cells
 from perfgate.mappings.reading import read_mapped
 from perfgate.readers import Recognition, Source, recognise
 from perfgate.readers.csv_rows import cells_of
@@ -97,7 +98,8 @@ def _has(mapping: FileMapping, file: InputFile) -> bool:
     words = {path.text for path in mapping.when}
     if mapping.kind == "lines":
         return all(word in text for word in words)
-    rows = (cells_of(line, mapping.delimiter) for line in text.split("\n")[:-1] or [text])
+    split = cells_of if mapping.delimiter not in PRINTED else printed_cells
+    rows = (split(line, mapping.delimiter) for line in text.split("\n")[:-1] or [text])
     return any(words <= {cell.strip() for cell in row} for row in rows if row)
 
 

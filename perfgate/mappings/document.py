@@ -22,7 +22,7 @@ from perfgate.rules.validate import problem_at, violation_problems
 from perfgate.schemas import FOLDER
 
 KINDS: tuple[FileKind, ...] = ("json", "jsonl", "csv", "lines")
-DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "blanks": " "}
 _SINGLE = ("metric", "value", "unit", "better")
 #: The name of a kept key that is the name of the metric.
 _METRIC = "metric"

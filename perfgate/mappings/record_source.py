@@ -12,6 +12,7 @@ from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import mark_of, matches
 from perfgate.mappings.paths import FoundValue, find
+from perfgate.mappings.printed_tables import PRINTED, printed_rows
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.csv_rows import cells_of, csv_rows
 from perfgate.readers.text import InputFile
@@ -113,7 +114,8 @@ class FileRecords:
 
         twice: set[str] = set()
         fields = frozenset[str]()
-        for number, row in csv_rows(self.whole, delimiter, is_header):
+        rows = printed_rows if delimiter in PRINTED else csv_rows
+        for number, row in rows(self.whole, delimiter, is_header):
             fields = fields or frozenset(header)
             if len(header) > len(fields) and not twice:
                 twice = {name for name in header if header.count(name) > 1}

@@ -11,6 +11,10 @@ from perfgate.readers.printed_units import Known, unit_of_name, unit_of_text
 FROM_NAME, IN_VALUE, NO_UNIT = "from-name", "in-value", "none"
 
 _IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{1,20})[)\]]\s*")
+#: The name of a statistic behind the unit: latency_ms_p99.
+_STATISTIC = re.compile(
+    r"[_. -](?:mean|avg|average|median|min|max|std|stddev|total|p\d{1,2}(?:[._]\d+)?)$", re.IGNORECASE
+)
 _QUANTITY = re.compile(rf"\s*({NUMBER.pattern})\s*(?![\d.])(\S.*?)\s*")
 #: Ends of names and their units. `gbps` is missing because it may be bits, and `min` because it may be a minimum.
 _ENDINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -52,7 +56,8 @@ def written_unit(name: str) -> str | None:
     """Return the unit that the end of a name tells, as a mapping writes it; None if it tells none."""
     if (found := _IN_BRACKETS.fullmatch(name)) and unit_of_text(found[1].strip()):
         return found[1].strip()
-    return next((unit for pattern, unit in _ENDINGS if pattern.fullmatch(name.strip())), None)
+    name = _STATISTIC.sub("", name.strip())
+    return next((unit for pattern, unit in _ENDINGS if pattern.fullmatch(name)), None)
 
 
 def unit_in_name(name: str) -> Known:

@@ -43,7 +43,10 @@ TITLE = "a profile of JAX or XLA (`*.xplane.pb`)"
 METRICS = (
     "`step.time`, `step.device_compute`, `op.NAME`, `kernel.NAME`, `module.NAME`, `range.NAME`; labelled with `device`"
 )
-CHECKED = "JAX 0.10.2 on a CPU: profiles that it wrote; for GPUs and TPUs files generated from xplane.proto"
+CHECKED = (
+    "JAX 0.10.2 on a CPU: profiles that it wrote, with the step times that XProf 2.24.2 shows; for GPUs and TPUs files"
+    " generated from xplane.proto"
+)
 
 _PS = 1e12
 _DEVICE = re.compile(r"/device:(?:CUSTOM:)?([A-Za-z_ ]+):(\d+)")

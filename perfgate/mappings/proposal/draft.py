@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.core.file_mappings import FileKind
+from perfgate.mappings.units import NO_UNIT
 
 #: Text that YAML reads as itself, in a block and inside of brackets.
 _PLAIN = re.compile(r"[A-Za-z_$][\w./$*\[\]{}-]*(?: [A-Za-z(][\w./$*()-]*)*")
 _PLAIN_IN_BRACKETS = re.compile(r"[A-Za-z_$][\w./$%*()-]*(?: [A-Za-z(][\w./$*()-]*)*|[\w/]*[A-Za-z]")
 _OTHER_VALUES = ("true", "false", "null", "yes", "no", "on", "off")
+#: Names of measurements that have a unit, even if their names do not tell it.
+_HAS_UNIT = re.compile(r"time|latency|duration|elapsed|memory|mem|throughput|bandwidth|size|power", re.IGNORECASE)
 #: The longest list that is written on one line.
 _WIDTH = 100
 
@@ -44,6 +47,7 @@ class MappingDraft:
     facts: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
     step: str = ""
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ignore: Sequence[str] = ()
 
     def lines(self, files: str) -> list[str]:
@@ -58,6 +62,9 @@ class MappingDraft:
         found += [f"facts: {_inline(self.facts)}"] if self.facts else []
         found += [f"commit: {_quoted(self.commit)}"] if self.commit else []
         found += [f"step: {_quoted(self.step)}"] if self.step else []
+        for name, values in self.where.items():
+            shown = ", ".join(_quoted(value, in_brackets=True) for value in values)
+            found.append(f"where: {{{_quoted(name, in_brackets=True)}: [{shown}]}}")
         found += _listed("ignore", self.ignore) if self.ignore else []
         return [f"  - {found[0]}", *(f"    {line}" for line in found[1:])]
 
@@ -72,7 +79,8 @@ def _metrics(metrics: Sequence[DraftMetric]) -> list[str]:
             **({"optional": "true"} if one.is_optional else {}),
         }
         text = _inline(more) if len(more) > 1 else _quoted(one.unit)
-        lines.append(f"  {_quoted(one.name)}: {text}")
+        question = "  # in which unit?" if one.unit == NO_UNIT and _HAS_UNIT.search(one.name) else ""
+        lines.append(f"  {_quoted(one.name)}: {text}{question}")
     return lines
 
 

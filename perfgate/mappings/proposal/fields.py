@@ -142,7 +142,7 @@ def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Ro
 
 def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
     whole = all(value == int(value) for value in numbers if abs(value) < 1e300)
-    if _STEPS.fullmatch(name) and whole and len(numbers) > 1 and numbers == sorted({*numbers}):
+    if _STEPS.fullmatch(name) and whole and numbers[0] < numbers[-1] and numbers == sorted(numbers):
         return "step"
     if whole and _COUNTS.fullmatch(name) is None and written_unit(name) is None:
         return "ignore" if _IGNORED.fullmatch(name) or min(numbers) > 1e9 or _STEPS.fullmatch(name) else "label"
@@ -180,6 +180,11 @@ def is_unit_field(one: FieldValues) -> bool:
     """Return whether a field is the unit of another."""
     units = ("unit", "units")
     return one.name in units and all(isinstance(value, str) and unit_of(value.strip()) for value in one.values)
+
+
+def is_kind(one: FieldValues) -> bool:
+    """Return whether a field tells kinds of records apart, such as those of training and evaluation."""
+    return one.name in ("type", "kind", "event", "phase", "split", "stage", "mode", "record") and len(one.path) == 1
 
 
 def is_gpu(name: str, value: Any) -> bool:

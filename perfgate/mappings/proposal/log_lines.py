@@ -14,13 +14,13 @@ from perfgate.readers.printed_units import unit_of_text
 
 #: How many lines are looked at, and the longest of them.
 _MOST_LINES, _LONGEST = 5000, 2000
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
+_NUMBER = re.compile(r"(?:(?<![\w.])|(?<=rank)|(?<=Rank))[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: The word before a number, and the unit behind it.
-_NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*\(?$")
+_NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
 _UNIT = re.compile(r"[ \t]?([A-Za-z%µ°$][A-Za-z%]{0,12}(?:/[A-Za-z]{1,12})?)(?![\w/])")
 _STEP = re.compile(r"(?:global_?)?(?:step|iter(?:ation)?|it)", re.I)
 _SKIPPED = re.compile(
-    r"lr|learning_?rate|epoch|ep|seed|eta|rank|pid|grad_?norm|wd|line|gpu|device|level|total|version", re.I
+    r"lr|learning_?rate|epoch|ep|seed|eta|pid|grad_?norm|wd|line|gpu|device|level|total|version", re.I
 )
 #: The name of a number that has a unit and no name.
 _NAMES = {"s": "time", "B": "memory", "B/s": "bandwidth", "1/s": "rate", "FLOP/s": "flops", "1": "share"}
@@ -107,7 +107,7 @@ def _name(before: str, word: str, written: str) -> str:
     known = unit_of_text(written) if written else None
     name = word.strip("-_./") or (_NAMES.get(known[0], "value") if known else "")
     name = re.sub(r"[^\w-]", "_", name)
-    return name if re.fullmatch(r"[A-Za-z_][\w-]{0,49}", name) and not _SKIPPED.fullmatch(name) else ""
+    return name if re.fullmatch(r"[A-Za-z_][\w-]{0,49}", name) and (written or not _SKIPPED.fullmatch(name)) else ""
 
 
 def _unit(name: str, written: str) -> str:

@@ -8,15 +8,16 @@ from perfgate.core.file_mappings import MAPPING_FILE, MappingSuggestion
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.json import load_json
 from perfgate.mappings.choose import read_with_mappings
-from perfgate.mappings.document import load_mappings
+from perfgate.mappings.document import DELIMITERS, load_mappings
+from perfgate.mappings.printed_tables import PRINTED, printed_cells
 from perfgate.mappings.proposal.draft import MappingDraft
 from perfgate.mappings.proposal.log_lines import of_lines
 from perfgate.mappings.proposal.tables import of_document, of_records
 from perfgate.readers.csv_rows import cells_of
 from perfgate.readers.text import InputFile, Source, clean, is_json
-from perfgate.readers.values import number
 
-_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+#: The name of a column, which is neither a number nor a value with its name.
+_HEADER = re.compile(r"\s*[A-Za-z#%_][^=:]*")
 #: How many lines show whether a text is a table or JSON lines.
 _FIRST_LINES = 20
 #: The share of them that must be like the others.
@@ -81,15 +82,16 @@ def _of_json_lines(lines: list[str], limits: Limits) -> MappingDraft | None:
 def _of_table(lines: list[str]) -> MappingDraft | None:
     """Return a mapping for a table with a header; None if the text is something else."""
     shown = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#")]
-    for name, delimiter in _DELIMITERS.items():
-        rows = [cells_of(line, delimiter) for line in shown[:_FIRST_LINES]]
+    for name, delimiter in DELIMITERS.items():
+        split = printed_cells if delimiter in PRINTED else cells_of
+        rows = [cells for line in shown[:_FIRST_LINES] if (cells := split(line, delimiter)) != []]
         header = rows[0] if rows else None
         if not header or len(header) < 2 or len(rows) < 2 or len({*header}) < len(header):
             continue
         whole = sum(row is not None and len(row) == len(header) for row in rows)
-        if whole < max(2, _MOSTLY * len(rows)) or any(number(cell) is not None for cell in header):
+        if whole < max(2, _MOSTLY * len(rows)) or not all(_HEADER.fullmatch(cell) for cell in header):
             continue
-        every = (cells_of(line, delimiter) for line in shown[1:])
+        every = (split(line, delimiter) for line in shown[1:])
         records = [dict(zip(header, row, strict=True)) for row in every if row and len(row) == len(header)]
         filled = [{key: cell for key, cell in row.items() if cell.strip()} for row in records]
         return of_records("csv", name, filled)

@@ -16,6 +16,7 @@ from perfgate.mappings.proposal.fields import (
     is_commit,
     is_condition,
     is_gpu,
+    is_kind,
     is_measured,
     is_unit_field,
     metric_of,
@@ -69,6 +70,7 @@ def _objects(data: Any, path: str, depth: int) -> Iterator[tuple[str, Mapping[st
 def of_records(kind: FileKind, source: str, records: Sequence[Mapping[str, Any]]) -> MappingDraft | None:
     """Return a mapping for records; None if they have no numbers."""
     records = records[:_MOST_RECORDS]
+    where, records = _with_numbers(records) if kind == "jsonl" else ({}, records)
     fields = fields_of(records)
     if (single := _one_metric(kind, source, fields)) is not None:
         return single
@@ -88,8 +90,23 @@ def of_records(kind: FileKind, source: str, records: Sequence[Mapping[str, Any]]
         facts=_facts(_path(one, kind) for one in roles.get("gpu", ())),
         commit=next((_path(one, kind) for one in roles.get("commit", ())), ""),
         step=_path(steps[0], kind) if steps else "",
+        where=where,
         ignore=[".".join(one.path) for one in others],
     )
+
+
+def _with_numbers(records: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], Sequence[Mapping[str, Any]]]:
+    """Return the kinds of records that have measurements, and these records; no kinds if all of them have."""
+    for one in fields_of(records):
+        kinds = [value for value in dict.fromkeys(one.values) if isinstance(value, str)] if is_kind(one) else []
+        measured = []
+        for value in kinds:
+            own = [record for record in records if record.get(one.name) == value]
+            if any(role_of(field) == "metric" for field in fields_of(own)):
+                measured.append(value)
+        if measured and len(measured) < len(kinds):
+            return {one.name: measured}, [record for record in records if record.get(one.name) in measured]
+    return {}, records
 
 
 def _facts(gpus: Iterable[str]) -> dict[str, str]:
@@ -219,6 +236,9 @@ def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
         return draft
     facts, commit, labels = dict(draft.facts), draft.commit, dict(draft.labels)
     for key, value in data.items():
+        for inner, name in value.items() if isinstance(value, dict) else ():
+            if is_gpu(inner, name):
+                facts.setdefault("gpu", f"$.{_key(key)}.{_key(inner)}")
         if is_gpu(key, value):
             facts["gpu"] = f"$.{_key(key)}"
         elif is_commit(key, value):
