@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -62,7 +63,7 @@ def doctor(request: DoctorRequest, tell: Tell) -> Examination:
         raise Refused(str(stopped), 3) from None
     except (RunFailed, OSError) as error:
         raise Refused(f"the examination ended early: {error}", 3) from None
-    cpus = len(allowed) or 1
+    cpus = sum(cpu >= 0 for cpu in first.busy) or os.cpu_count() or 1
     found = disturbances(request.root, (first, second), snapshot(request.root, time.monotonic()), cpus, cpu)
     needs = _needs(ruleset, loads, runs)
     return Examination(
