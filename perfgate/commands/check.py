@@ -160,18 +160,26 @@ def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[Unruled
 
 
 def with_history(
-    case: Case, runs: JudgedRuns, source: PolicySource, baselines: str, head: str | None = None
+    case: Case,
+    runs: JudgedRuns,
+    source: PolicySource,
+    baselines: str,
+    head: str | None = None,
+    since: str | None = None,
 ) -> tuple[Case, list[Problem]]:
-    """Return the case with what the history of its baseline teaches, and warnings. Pairs need no history."""
+    """Return the case with what the history of its baseline teaches, and warnings. Pairs need no history.
+
+    Later runs of the branch are those after the time `since`; None leaves them out.
+    """
     place = (case.baseline.place or "").split("/")
     if case.baseline.pairing is not None or len(place) < 2:
         return case, []
     store = history_store_of(source, baselines, *place[:2])
     if not store.paths("/".join((HISTORY, *place[:2])))[0]:
         return case, []
-    from perfgate.commands.history_noise import with_learned_noise
+    from perfgate.commands.remembered import with_remembered
 
-    return with_learned_noise(case, runs, store, source.ref, head)
+    return with_remembered(case, runs, store, source.ref, head, since)
 
 
 def _judged(
@@ -181,8 +189,10 @@ def _judged(
     if request.with_details:
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
-    case, noticed = with_history(case, runs, source, request.options.baselines, head)
     base = case.baseline
+    compared = {run.source for run in base.runs}
+    times = [one.file.time for level in loaded.history.levels.values() for one in level if one.path in compared]
+    case, noticed = with_history(case, runs, source, request.options.baselines, head, max(times, default=None))
     noticed += drifts(case, runs) if base.pairing is None else []
     if not request.with_details:
         return case, judge(case, runs), noticed, ReportDetails()

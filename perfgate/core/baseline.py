@@ -64,6 +64,41 @@ class CalibratedPrior:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberedRuns:
+    """The remembered runs of one series of a branch that are newer than the baseline and its last change point.
+
+    `values` are in base units, `variances` those of their logarithms within the run (0 if unknown), and `labels` their
+    commits, or their times. The oldest run is first.
+    """
+
+    key: Key
+    statistic: str
+    rank: str
+    branch: str
+    values: tuple[float, ...]
+    variances: tuple[float, ...]
+    labels: tuple[str, ...]
+    #: True if the measured commit is one of the branch: its runs ask the same question as the new ones.
+    is_measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PooledRuns:
+    """The remembered runs of a branch that a verdict was pooled with, or that it was compared with.
+
+    `change` is that of the branch since the baseline as `new/base - 1`, with its bounds. If it `decides`, it includes
+    the new runs, and made the verdict red.
+    """
+
+    branch: str
+    commits: tuple[str, ...]
+    change: float
+    low: float | None
+    high: float | None
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """The stored runs that new runs are compared with, oldest first."""
 
@@ -87,3 +122,5 @@ class Baseline:
     allowances: tuple[Allowance, ...] = ()
     #: Older runs, oldest first, which are only shown as history.
     past: tuple[Run, ...] = ()
+    #: What the branch of the baseline measured since, by series.
+    remembered: tuple[RememberedRuns, ...] = ()

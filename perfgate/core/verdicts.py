@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from perfgate.core.baseline import KnownNoise
+from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.next_steps import NO_STEP, NextStep
@@ -156,6 +156,8 @@ class Verdict:
     owner: str | None = None
     #: The quarantine of the rule.
     quarantine: Quarantine | None = None
+    #: The remembered runs that say more about the same question.
+    pooled: PooledRuns | None = None
 
     @property
     def is_quarantined(self) -> bool:

@@ -11,6 +11,9 @@
 | `series` | one metric in order, with its change points |
 | `renames` | metrics with a new name: joined or proposed |
 | `load` | the whole history of a store: `perfgate.load_history` |
+| `noise` | the noise between runs, for the judge |
+| `since` | what a branch measured since its baseline, for the judge |
+| `false_alarms` | how often a rule was red although nothing changed |
 | `backfill` | which commits to measure, so that a change point has one commit |
 | `imports`, `exports` | one file for each format of other tools |
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from perfgate.core import OUTCOMES, Allowance, NextStep, Outcome, Quarantine, Series
+from perfgate.core import OUTCOMES, Allowance, NextStep, Outcome, PooledRuns, Quarantine, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, Margin, judge_measured_change
 from perfgate.judge.decide_limit import LimitResult, LimitTerms, judge_steady_limit
 from perfgate.judge.decide_promise import PromiseTerms, judge_measured_promise
@@ -167,6 +167,8 @@ class ChangeDecision(_Decision):
     #: A recorded allowance that applies to this commit, and its effect.
     allowance: Allowance | None = None
     allowance_effect: Literal["none", "expired", "not-enough", "eased"] = "none"
+    #: The remembered runs that were pooled with the new ones, or that say what the branch of the baseline did.
+    pooled: PooledRuns | None = None
 
 
 Decision: TypeAlias = NotJudged | LimitDecision | RankDecision | ChangeDecision

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfgate.core import NO_STEP, Acceptance, Action, NextStep, Outcome
+from perfgate.core import NO_STEP, Acceptance, Action, NextStep, Outcome, PooledRuns
 from perfgate.core.units import format_change, format_confidence, format_number, format_value
-from perfgate.core.wording import plural
+from perfgate.core.wording import listed, plural
 from perfgate.judge.decide_change import ChangeResult
 from perfgate.judge.decide_limit import LimitResult
 from perfgate.judge.decide_promise import PromiseResult
@@ -69,6 +69,18 @@ def change_message(
     runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     change = f"{format_change(result.estimate)}{interval}"
     return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
+
+
+def pooled_note(pooled: PooledRuns) -> str:
+    """What the remembered runs of a branch say about a change from its baseline."""
+    runs, branch = plural(len(pooled.commits), "run"), pooled.branch
+    if pooled.decides:
+        return f"pooled with {runs} of {branch} since the baseline: {listed(pooled.commits)}"
+    interval = f"[{format_change(pooled.low)}, {format_change(pooled.high)}]"
+    return (
+        f"{branch} itself is {format_change(pooled.change)} {interval} since the baseline ({runs}): this is not from "
+        "this change"
+    )
 
 
 def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:

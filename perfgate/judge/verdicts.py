@@ -151,6 +151,10 @@ def _answers(inquiry: Inquiry) -> Iterator[_Answer]:
             decision: Decision = decide(compile_question(one))
             for adjustment in _ADJUSTMENTS:
                 decision = adjustment(one, decision)
+            if one.case.baseline.remembered:
+                from perfgate.judge.pooled import pool_doubt
+
+                decision = pool_doubt(one, decision)
         except CannotJudge as error:
             decision = error.decision()
         except OnlySummary as error:

@@ -201,6 +201,8 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
     else:
         next_step = messages.change_next_step(result, inquiry.case.accept, question.reference)
         notes = _change_notes(inquiry, decision)
+    if decision.pooled:
+        notes = [*notes, messages.pooled_note(decision.pooled)]
     if decision.allowance or decision.family:
         notes = _with_adjustments(decision, notes)
     # Exact values have no noise, and a note tells that of pairs.
@@ -208,6 +210,8 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
     known = inquiry.calibrated() if has_noise else None
     allowance = decision.allowance if decision.allowance_effect == "eased" else None
     message = _change_message(inquiry, decision, asks)
+    if decision.pooled and decision.pooled.decides:
+        message = f"with {plural(len(decision.pooled.commits), 'earlier run')} of {decision.pooled.branch}: {message}"
     if allowance:
         until = f"until {allowance.expires} ({allowance.reason})"
         message = f"allowed up to {100 * allowance.up_to:g}% by {allowance.by} {until}: {message}"
@@ -233,6 +237,7 @@ def _change(inquiry: Inquiry, decision: ChangeDecision) -> Verdict:
         allowed_by=allowance.by if allowance else None,
         runs=_run_estimates("base", base) + _run_estimates("new", new),
         noise=None if known is None else known.said(),
+        pooled=decision.pooled,
         explained_by=explained_by(inquiry, question, result) if decision.outcome in _EXPLAINED else (),
     )
 

@@ -30,7 +30,7 @@ _FIRST = (
     ),
 )
 #: Fields that are absent if there is nothing to say, as in older reports.
-_OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine")
+_OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled")
 _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
 
 

@@ -1,4 +1,4 @@
-"""Give the judge the noise that the history shows, for the metrics without a calibration."""
+"""Give the judge what the history shows: the noise of metrics without a calibration, and later runs of the branch."""
 
 from __future__ import annotations
 
@@ -11,28 +11,41 @@ from perfgate.core import Problem
 from perfgate.core.run_history import HistoryRun, SeriesName
 from perfgate.history.noise import learned_priors
 from perfgate.history.records import id_of_files
+from perfgate.history.since import runs_since
 from perfgate.history.store import read
 from perfgate.judge.case import Case
 from perfgate.judge.measure import default_statistic
 from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.workspace.options import Refused
+from perfgate.workspace.surroundings import git
+
+#: The measured commit is looked for among this many first parents of a branch.
+_COMMITS = 200
 
 
-def with_learned_noise(
-    case: Case, runs: JudgedRuns, store: Store, ref: str | None = None, head: str | None = None
+def with_remembered(
+    case: Case,
+    runs: JudgedRuns,
+    store: Store,
+    ref: str | None = None,
+    head: str | None = None,
+    since: str | None = None,
 ) -> tuple[Case, list[Problem]]:
-    """Return the case with the noise of its metrics, and a warning for each file of the history that cannot be used.
+    """Return the case with the noise of its metrics, and what the branch measured since the baseline; and warnings.
+
+    Each file of the history that cannot be used gives a warning.
 
     Parameters
     ----------
     store : the history of the case's baseline.
     ref : the ref that the baseline was read from; only runs of its branch count. None for the branch of most runs.
     head : the measured commit, whose runs do not count, as the runs that are judged do not.
+    since : when the newest run of the baseline was stored; None to leave out what the branch measured since.
     """
     suite, environment, *_ = (case.baseline.place or "").split("/")
-    wanted = frozenset(_compared(case, runs)) - {
-        SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None
-    }
-    names = {name.key.metric for name in wanted}
+    compared = frozenset(_compared(case, runs))
+    calibrated = {SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None}
+    names = {name.key.metric for name in compared}
     history = read(store, suite, environment, names.__contains__, NEWEST_RUNS)
     judged = (*case.new, *case.baseline.runs, *case.baseline.anchor)
     ids = {id_of_files((file.sha256 for file in run.files), run.part) for run in judged}
@@ -41,8 +54,12 @@ def with_learned_noise(
     def is_judged(run: HistoryRun) -> bool:
         return run.id in ids or run.commit in commits
 
-    learned = learned_priors(history, wanted, ref, is_judged)
-    baseline = replace(case.baseline, priors=(*case.baseline.priors, *learned))
+    def is_measured(branch: str) -> bool:
+        return head is not None and _is_of(head, ref or branch)
+
+    learned = learned_priors(history, compared - calibrated, ref, is_judged)
+    later = () if since is None else runs_since(history, compared, ref, since, is_judged, is_measured)
+    baseline = replace(case.baseline, priors=(*case.baseline.priors, *learned), remembered=later)
     return replace(case, baseline=baseline), [_warning(problem) for problem in history.problems]
 
 
@@ -53,6 +70,17 @@ def _compared(case: Case, runs: JudgedRuns) -> Iterator[SeriesName]:
         for subject in find_subjects(rule.sentence, runs) if rule.comparisons and rank != "each" else ():
             for series in subject.all_series()[:1]:
                 yield SeriesName(subject.key, rule.sentence.statistic or default_statistic(series), rank)
+
+
+def _is_of(head: str, ref: str) -> bool:
+    """Return whether a commit is one of the newest first parents of a ref: main after a merge, and no pull request."""
+    for name in (ref, f"refs/remotes/origin/{ref}"):
+        words = ("rev-list", "--first-parent", f"--max-count={_COMMITS}", "--end-of-options", name, "--")
+        try:
+            return any(one.startswith(head) for one in git(*words, what=name).decode().split())
+        except Refused:
+            continue
+    return False
 
 
 def _warning(problem: Problem) -> Problem:
