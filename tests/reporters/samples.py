@@ -8,10 +8,13 @@ from perfgate.core import (
     NO_STEP,
     Estimate,
     Key,
+    KnownNoise,
     Location,
     NextStep,
     Policy,
+    PooledRuns,
     Problem,
+    Quarantine,
     RelativeChange,
     Report,
     RunEstimate,
@@ -424,8 +427,41 @@ WITH_CAUSES = replace(
     ),
 )
 
+NOISE = KnownNoise(0.014, 43, "history", "main")
+_POOLED = PooledRuns("main", ("12f6784632", "e6f895e19e"), 0.068, 0.039, 0.098, decides=True)
+LEARNED = replace(
+    EVERY_OUTCOME,
+    verdicts=(
+        replace(
+            FAILED_CHANGE,
+            message=f"with 2 earlier runs of main: {FAILED_CHANGE.message}",
+            notes=("pooled with 2 runs of main since the baseline: 12f6784632, e6f895e19e",),
+            noise=NOISE,
+            owner="@team/kernels",
+            pooled=_POOLED,
+        ),
+        replace(
+            FAILED_LIMIT,
+            exit_code=0,
+            message="quarantined until 2026-12-22 (6 of 80 unchanged runs of main were red): " + FAILED_LIMIT.message,
+            owner="kim@example.org",
+            quarantine=Quarantine("2026-12-22", "6 of 80 unchanged runs of main were red", ended=False),
+        ),
+        replace(
+            SUSPECT,
+            message="the quarantine ended on 2026-10-22 (odd nights): " + SUSPECT.message,
+            notes=("main itself is +4.1% [+3.0%, +5.2%] since the baseline (6 runs): this is not from this change",),
+            noise=replace(NOISE, deviation=0.0062, runs=39),
+            quarantine=Quarantine("2026-10-22", "odd nights", ended=True),
+            pooled=replace(_POOLED, change=0.041, low=0.03, high=0.052, decides=False),
+        ),
+    ),
+    problems=(),
+)
+
 REPORTS = {
     "every_outcome": EVERY_OUTCOME,
+    "learned": LEARNED,
     "all_pass": ALL_PASS,
     "warnings_only": WARNINGS_ONLY,
     "nothing_judged": NOTHING_JUDGED,

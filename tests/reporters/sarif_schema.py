@@ -50,6 +50,7 @@ RESULT = {
         "message": TEXT,
         "locations": {"type": "array", "minItems": 1, "maxItems": 1, "items": LOCATION},
         "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}},
+        "properties": {"type": "object"},  # a property bag
     },
     "additionalProperties": False,
 }
