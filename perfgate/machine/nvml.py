@@ -7,7 +7,9 @@ times in ns. A violation time counts how long a policy held the clocks down, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from perfgate.machine.channels import NAN, Channel
@@ -18,20 +20,35 @@ _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
 _LINKS, _LINK_ERRORS = 18, 4
 #: A GPU draws less than this: mJ in a second.
 _MOST_POWER = 5e6
+#: A counter that takes longer to ask than this is asked once a second, in s.
+_LONG = 2e-4
 
 Ask = Callable[[], float]
 
 
 class NvmlDevice:
-    """One GPU. What a board does not support is left out; a GPU that is lost later has no readings."""
+    """One GPU. What a board does not support is left out; a GPU that is lost later has no readings.
 
-    def __init__(self, nvml: Any, index: int, *, is_slow: bool) -> None:
-        self.is_slow = is_slow
+    A fast device has what is asked ten times a second, its slow `companion` the rest: what changes slowly, and counters
+    that take long to ask, because the driver asks the firmware of the GPU. On an H100 the energy takes 3.9 ms and each
+    violation time 0.7 ms; everything else takes 1 to 3 µs. Counters miss nothing between two readings.
+    """
+
+    def __init__(self, nvml: Any, index: int) -> None:
+        self.is_slow = False
         self._nvml = nvml
         self._labels = {"device": str(index)}
         self._device = nvml.nvmlDeviceGetHandleByIndex(index)
-        offered = self._slow() if is_slow else self._fast()
-        self._asked = [(channel, ask) for channel, ask in offered if self._try(ask) is not None]
+        fast, slow = ([one for one in found if self._try(one[1]) is not None] for found in (self._fast(), self._slow()))
+        costly = [one for one in fast if one[0].kind == "total" and self._takes_long(one[1])]
+        self._asked = [one for one in fast if one not in costly]
+        self.companion = copy(self)
+        self.companion.is_slow, self.companion._asked = True, [*costly, *slow]
+
+    def _takes_long(self, ask: Ask) -> bool:
+        began = perf_counter()
+        self._try(ask)
+        return perf_counter() - began > _LONG
 
     def _try(self, ask: Ask) -> float | None:
         try:
@@ -131,7 +148,7 @@ def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
     try:
         nvml.nvmlInit()
         count = nvml.nvmlDeviceGetCount()
-        devices = [NvmlDevice(nvml, i, is_slow=is_slow) for i in range(count) for is_slow in (False, True)]
+        devices = [own for i in range(count) for fast in [NvmlDevice(nvml, i)] for own in (fast, fast.companion)]
     except nvml.NVMLError as error:
         return [], f"NVML failed: {error}"
     return devices, None

@@ -10,7 +10,7 @@ import time
 import pytest
 from cards import Card, ReplayedNvml
 
-from perfgate.machine.nvml import nvml_sensors
+from perfgate.machine.nvml import NvmlDevice, nvml_sensors
 from perfgate.machine.sampler import WINDOWS, Sampler
 from perfgate.machine.sidecar import sampled, sidecar_of
 from perfgate.recorder.recorder import Recorder
@@ -44,6 +44,20 @@ def test_a_throttle_of_200_ms_is_never_missed(tmp_path):
     assert max(lost) == pytest.approx(100)
     assert found["machine.energy"] == pytest.approx(600 * 6)
     assert set(found["clock.sm"]) == {1980}
+
+
+def test_counters_that_take_long_to_ask_miss_nothing_once_a_second(tmp_path, monkeypatch):
+    monkeypatch.setattr(NvmlDevice, "_takes_long", lambda self, ask: True)
+
+    def play(card, now):
+        card.run(0.1, throttled=0.1 if 3.0 <= now < 3.15 else 0.0)
+
+    found = replayed(tmp_path, 6, play)
+    lost = found["machine.gpu.throttled.thermal"]
+    assert len(lost) < 10
+    assert sum(lost) / 100 * 1.0 == pytest.approx(0.2, rel=0.15)  # % of windows of 1 s
+    assert found["machine.energy"] == pytest.approx(600 * 6)
+    assert len(found["clock.sm"]) > 50
 
 
 def test_a_driver_that_is_loaded_again_invents_nothing(tmp_path):
