@@ -198,7 +198,9 @@ def _judged(
         return case, judge(case, runs), noticed, ReportDetails()
     verdicts, found = judge_with_details(case, runs)
     metrics = {name for rule in case.ruleset.rules for name in component_names(rule.sentence.subject, runs.metrics)}
-    return case, verdicts, noticed, collected(verdicts, found, base.runs, case.new, levels(loaded), metrics)
+    lost_time = min((rule.settings.lost_time for rule in case.ruleset.rules), default=1.0)
+    shown = collected(verdicts, found, base.runs, case.new, levels(loaded), metrics, lost_time)
+    return case, verdicts, noticed, shown
 
 
 def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:

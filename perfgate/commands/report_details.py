@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from perfgate.baselines.repository import LoadedBaseline
 from perfgate.core import Fact, Run, Verdict, fact_text
-from perfgate.core.details import LevelDetails, ReportDetails, VerdictDetails
+from perfgate.core.details import LevelDetails, MachineChannel, ReportDetails, VerdictDetails
+from perfgate.core.wording import is_machine_metric
 from perfgate.judge.breakdown import breakdown, movers
 from perfgate.judge.details import within_budget
 from perfgate.judge.sweeps import sweep_curves
@@ -22,17 +23,29 @@ def collected(
     new: Sequence[Run],
     history: Sequence[LevelDetails] = (),
     metrics: Collection[str] = (),
+    lost_time: float = 1.0,
 ) -> ReportDetails:
     """Return the details of a report, within its size limit.
 
     Parameters
     ----------
     metrics: the metrics whose curves are kept, if the runs are a load sweep.
+    lost_time: the smallest share of lost time that a rule doubts.
     """
     kept, left_out = within_budget(verdicts, found)
     facts = merged_facts(run.environment for run in base)
     curves = sweep_curves(metrics, base, new)
-    return ReportDetails(kept, left_out, tuple(history), facts, breakdown(base, new), movers(base, new), curves)
+    parts, moved = breakdown(base, new), movers(base, new)
+    machine = _machine(base, new, lost_time)
+    return ReportDetails(kept, left_out, tuple(history), facts, parts, moved, curves, machine)
+
+
+def _machine(base: Sequence[Run], new: Sequence[Run], lost_time: float) -> tuple[MachineChannel, ...]:
+    if not any(is_machine_metric(series.key.metric) for run in new for series in run.series):
+        return ()
+    from perfgate.judge.machine_channels import machine_channels
+
+    return machine_channels(base, new, lost_time)
 
 
 def merged_facts(environments: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:

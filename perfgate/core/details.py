@@ -98,6 +98,37 @@ class SweepCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineTrace:
+    """What one run shows of a channel of the machine: values and their times in s since the sampler began.
+
+    `steps` are the places of the same values among the steps; empty if the run does not tell when its steps began. A
+    stored run of which only the mean is known has no values.
+    """
+
+    run: str
+    standing: Standing
+    #: The mean of all values, also of those that are not kept.
+    mean: float
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+    steps: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MachineChannel:
+    """A quantity of the machine that moved, such as the clock of a GPU, in the runs of both sides."""
+
+    metric: str
+    #: The labels of the device.
+    labels: Mapping[str, str]
+    #: The base unit of the values.
+    unit: str
+    runs: tuple[MachineTrace, ...]
+    #: The number of devices that have it; the one that moved most is kept.
+    devices: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class ReportDetails:
     """The runs behind a report's verdicts and their context; empty in a report without runs."""
 
@@ -114,3 +145,5 @@ class ReportDetails:
     movers: tuple[Part, ...] = ()
     #: The curves of the metrics that rules name, if the runs are a load sweep.
     sweeps: tuple[SweepCurve, ...] = ()
+    #: What the machine did during the runs, as far as it moved.
+    machine: tuple[MachineChannel, ...] = ()

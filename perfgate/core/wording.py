@@ -187,6 +187,8 @@ def synonyms(name: str) -> tuple[str, ...]:
 
 #: The energy of all devices over the number of steps, and the energy of one device during the run, in J.
 ENERGY_OF_STEP, ENERGY = "energy.step", "machine.energy"
+#: The time in s from the first reading of the machine to the beginning of a step, for some of the steps.
+ELAPSED = "machine.elapsed"
 #: The metrics of a whole command begin with this: its time, CPU time, instructions and cycles.
 COMMAND = "command."
 #: The ends of the names of metrics that a slower machine changes less than it changes the wall time.

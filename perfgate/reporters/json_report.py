@@ -31,6 +31,8 @@ _FIRST = (
 )
 #: Fields that are absent if there is nothing to say, as in older reports.
 _OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled")
+#: Details that are absent if there are none, as in older reports.
+_RARE = ("sweeps", "machine")
 _VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
 
 
@@ -71,8 +73,8 @@ def render(report: Report) -> str:
 
 
 def _evidence(details: ReportDetails) -> dict[str, Any]:
-    """Return the details; only a report about a load sweep has curves."""
-    names = (field.name for field in fields(details) if field.name != "sweeps" or details.sweeps)
+    """Return the details; only a report about a load sweep has curves, and few have metrics of the machine."""
+    names = (field.name for field in fields(details) if field.name not in _RARE or getattr(details, field.name))
     return {name: getattr(details, name) for name in names}
 
 

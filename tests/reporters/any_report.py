@@ -24,7 +24,17 @@ from perfgate.core import (
     Verdict,
 )
 from perfgate.core.causes import Cause, CauseKind, CauseReport, PlaceTime, RankTime
-from perfgate.core.details import QUANTILES, LevelDetails, Part, ReportDetails, RunDetails, SweepCurve, VerdictDetails
+from perfgate.core.details import (
+    QUANTILES,
+    LevelDetails,
+    MachineChannel,
+    MachineTrace,
+    Part,
+    ReportDetails,
+    RunDetails,
+    SweepCurve,
+    VerdictDetails,
+)
 from perfgate.core.verdicts import verdict_ids
 
 #: Reports have so many fields that making one takes longer than rendering it.
@@ -127,10 +137,11 @@ problems = st.builds(
 )
 places = st.integers(0, 3)
 four_numbers = st.lists(number, min_size=4, max_size=4).map(tuple)
+standings = st.sampled_from(["past", "base", "new"])
 run_evidences = st.builds(
     RunDetails,
     run=text,
-    standing=st.sampled_from(["past", "base", "new"]),
+    standing=standings,
     judged=st.booleans(),
     estimate=maybe_number,
     member=labels,
@@ -147,6 +158,7 @@ run_lists = st.lists(run_evidences, max_size=2).map(
     lambda runs: (RunDetails("x", "new", judged=True, estimate=1.0), *runs)
 )
 points = st.lists(st.tuples(number, number), max_size=3).map(tuple)
+numbers = st.lists(number, max_size=4).map(tuple)
 parts = st.lists(st.builds(Part, text, labels, maybe_number, maybe_number), max_size=2).map(tuple)
 evidences = st.builds(
     ReportDetails,
@@ -170,6 +182,19 @@ evidences = st.builds(
             unit=st.sampled_from(("s", "B", "1/s", "1")),
             base=points,
             new=points,
+        ),
+        max_size=2,
+    ).map(tuple),
+    machine=st.lists(
+        st.builds(
+            MachineChannel,
+            metric=text | st.sampled_from(("clock.sm", "machine.cpu.steal", "machine.gpu.throttled.thermal")),
+            labels=st.dictionaries(text, text, max_size=2),
+            unit=st.sampled_from(("1/s", "W", "°C", "1")),
+            runs=st.lists(st.builds(MachineTrace, text, standings, number, numbers, numbers, numbers), max_size=2).map(
+                tuple
+            ),
+            devices=counts,
         ),
         max_size=2,
     ).map(tuple),

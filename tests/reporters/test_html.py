@@ -40,6 +40,7 @@ ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "h1", "h2", "p", "ul"),
     *("li", "a", "span", "strong", "code", "pre", "i", "b", "details", "summary", "dl", "div", "dt", "dd", "figure"),
     *("figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "path", "text", "rect", "tspan"),
+    *("g", "line", "title", "desc"),
 }
 ATTRIBUTES = {
     *(
@@ -57,6 +58,7 @@ ATTRIBUTES = {
         "tabindex",
     ),
     *("viewbox", "d", "style", "x", "y", "transform", "width", "height", "preserveaspectratio", "text-anchor"),
+    *("x2", "y1", "y2", "role"),
 }
 STYLES = re.compile(
     r"((fill|stroke|stroke-[a-z]+|font-size|text-anchor|opacity|fill-opacity|padding-left): ?[-\w.(), ]+;? ?)*"

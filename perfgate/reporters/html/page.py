@@ -32,6 +32,7 @@ def render(report: Report) -> str:
         groups=sections.groups(verdicts),
         steps=sections.steps(report),
         sweeps=sweeps(report),
+        machine=sections.machine_alone(report, verdicts),
         cause_groups=cause_phrases.groups(report),
         places={id(verdict): place for place, verdict in enumerate(report.verdicts)},
     )

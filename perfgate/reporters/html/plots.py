@@ -101,7 +101,7 @@ def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range
     """
     drawn = [run for run in runs if run.values and run.standing != "past"]
     ends = _ends([*_extent(drawn, scale), *_scaled(allowed, scale)])
-    steps = _ends([step for run in drawn for step in (run.steps[0], run.steps[-1])], room=0.02)
+    steps = step_ends(runs)
     if ends is None or steps is None:
         return ""
     new_runs = [run for run in drawn if run.standing == "new"]
@@ -116,6 +116,12 @@ def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range
             _draw_steps(on, run, scale, ends)
 
     return canvas(220).picture(draw)
+
+
+def step_ends(runs: Iterable[RunDetails]) -> Point | None:
+    """Return the ends of the x axis of `timeline`, or None without values."""
+    drawn = (run for run in runs if run.values and run.standing != "past")
+    return _ends([step for run in drawn for step in (run.steps[0], run.steps[-1])], room=0.02)
 
 
 def _draw_steps(on: Canvas, run: RunDetails, scale: float, ends: Point) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from perfgate.core import OUTCOMES, Fact, Report, Verdict
-from perfgate.core.details import LevelDetails, Part, RunDetails, VerdictDetails
+from perfgate.core.details import LevelDetails, MachineChannel, Part, RunDetails, VerdictDetails
 from perfgate.core.units import Unit, display_unit, format_value
-from perfgate.core.wording import member_name
+from perfgate.core.wording import is_machine_metric, member_name
 from perfgate.reporters import cause_phrases, phrases
 from perfgate.reporters.html import plots
+
+if TYPE_CHECKING:
+    from perfgate.reporters.html.machine_strips import MachinePlots
 
 #: The largest number of verdicts with pictures, the worst first; more would take minutes to draw.
 MOST_DRAWN = 60
@@ -19,6 +23,8 @@ MOST_DRAWN = 60
 MOST_NAMED = 5
 #: The largest number of verdicts that are unfolded, the worst first.
 MOST_OPEN = 10
+#: The largest number of verdicts with plots of the machine under their step plot, the worst first.
+MOST_WITH_MACHINE = 3
 #: The largest number of rules in the overview.
 MOST_RULES = 50
 #: A rule with this many verdicts is a group that can be folded: a glob, or a rule for each rank.
@@ -35,6 +41,8 @@ class VerdictSection:
     interval: str = ""
     runs: str = ""
     timeline: str = ""
+    #: What the machine did, on the axis of the step plot.
+    machine: MachinePlots | None = None
     #: True if the picture of the runs marks where one level ends and another begins.
     has_breaks: bool = False
     #: True if the section is unfolded: the worst verdicts that need attention and follow from no cause.
@@ -144,7 +152,36 @@ def verdicts(report: Report) -> list[VerdictSection]:
     ]
     sections.sort(key=lambda section: _importance(section.verdict))
     drawn = [_drawn(section, report.details.levels) for section in sections[:MOST_DRAWN]]
-    return [*_opened(drawn), *sections[MOST_DRAWN:]]
+    return [*_with_machine(_opened(drawn), report.details.machine), *sections[MOST_DRAWN:]]
+
+
+def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChannel]) -> list[VerdictSection]:
+    """The sections, the first of those with a step plot with what the machine did, on the same axis."""
+    chosen = [one.index for one in sections if one.timeline and one.details and not _is_of_machine(one)]
+    if not channels or not chosen:
+        return sections
+    from perfgate.reporters.html.machine_strips import machine_plots
+
+    return [
+        replace(one, machine=machine_plots(channels, plots.step_ends(one.details.runs)))
+        if one.details and one.index in chosen[:MOST_WITH_MACHINE]
+        else one
+        for one in sections
+    ]
+
+
+def _is_of_machine(section: VerdictSection) -> bool:
+    """True if the steps of a verdict are those of the sampler, in ms."""
+    return is_machine_metric(section.verdict.metric or "")
+
+
+def machine_alone(report: Report, sections: Iterable[VerdictSection]) -> MachinePlots | None:
+    """Return what the machine did, if no verdict shows it."""
+    if not report.details.machine or any(one.machine for one in sections):
+        return None
+    from perfgate.reporters.html.machine_strips import machine_plots
+
+    return machine_plots(report.details.machine)
 
 
 def _opened(sections: Sequence[VerdictSection]) -> list[VerdictSection]:

@@ -1,0 +1,152 @@
+"""What the machine did during the runs, as a report draws it: only what moved, in at most a few hundred points.
+
+`perfgate.machine` records the time of each value since it began. Where a run tells when its steps began
+(`machine.elapsed`), each value has a place among the steps, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.core import Run, Series
+from perfgate.core.details import MachineChannel, MachineTrace, Standing
+from perfgate.core.wording import ELAPSED
+from perfgate.stats.steady import kept_for_drawing
+
+FloatArray = npt.NDArray[np.float64]
+
+#: The most points of a channel, and the most runs of a side: the newest.
+MOST_POINTS, MOST_RUNS = 300, 3
+#: Clocks and power that differ by this share have moved, temperatures that differ by these degrees, and lost time that
+#: differs by this share of the time.
+_CLOCK, _POWER, _DEGREES, _LOST = 0.01, 0.05, 3.0, 0.01
+#: A clock has moved within a run if the middle 90 % of its values span this share.
+_WITHIN = 0.03
+#: Lost time has also moved if it reached this share for a moment in one side only.
+_BURST = 0.1
+#: These are shown with a GPU that lost clock, because they tell why.
+_EXPLAIN = ("power", "machine.gpu.temperature")
+_CLOCKS = ("clock.sm",)
+_LOSSES = ("machine.gpu.throttled.", "machine.cpu.steal", "machine.pressure.", "machine.cgroup.throttled")
+#: The order on a page.
+_ORDER = (*_CLOCKS, *_EXPLAIN, *_LOSSES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """One channel of one device in the runs of both sides."""
+
+    series: tuple[tuple[Run, Standing, Series], ...]
+
+    @property
+    def metric(self) -> str:
+        return self.series[0][2].key.metric
+
+    def means(self, standing: Standing) -> list[float]:
+        return [_mean(one) for _, side, one in self.series if side == standing]
+
+    def peaks(self, standing: Standing) -> list[float]:
+        known = (one for _, side, one in self.series if side == standing)
+        return [float(one.values.max()) if len(one.values) else _mean(one) for one in known]
+
+
+def machine_channels(base: Sequence[Run], new: Sequence[Run], lost_time: float = _LOST) -> tuple[MachineChannel, ...]:
+    """Return the channels of the machine that moved, of each metric the device that moved most.
+
+    Parameters
+    ----------
+    lost_time : the smallest share of lost time that a rule doubts.
+    """
+    least = min(lost_time, _LOST)
+    groups: dict[str, list[_Candidate]] = {}
+    for candidate in _candidates(base, new):
+        groups.setdefault(candidate.metric, []).append(candidate)
+    largest = {name: max(group, key=_moved) for name, group in groups.items()}
+    moved = {name for name, one in largest.items() if _moved(one) >= _threshold(name, least)}
+    if any(name in _CLOCKS or name.startswith(_LOSSES[0]) for name in moved):
+        moved |= {name for name in _EXPLAIN if name in largest}
+    return tuple(_channel(largest[name], len(groups[name])) for name in sorted(moved, key=_place))
+
+
+def _place(metric: str) -> tuple[int, str]:
+    return next(i for i, name in enumerate(_ORDER) if metric.startswith(name)), metric
+
+
+def _candidates(base: Sequence[Run], new: Sequence[Run]) -> Iterator[_Candidate]:
+    found: dict[object, list[tuple[Run, Standing, Series]]] = {}
+    sides: tuple[tuple[Standing, Sequence[Run]], ...] = (("base", base), ("new", new))
+    for standing, runs in sides:
+        for run in runs[-MOST_RUNS:]:
+            for one in run.series:
+                is_drawn = one.key.metric in (*_CLOCKS, *_EXPLAIN) or one.key.metric.startswith(_LOSSES)
+                if is_drawn and math.isfinite(_mean(one)):
+                    found.setdefault(one.key, []).append((run, standing, one))
+    yield from (_Candidate(tuple(series)) for series in found.values())
+
+
+def _threshold(metric: str, lost_time: float) -> float:
+    known = {"clock.sm": _CLOCK, "power": _POWER, "machine.gpu.temperature": _DEGREES}
+    return known.get(metric, lost_time)
+
+
+def _moved(one: _Candidate) -> float:
+    """Return how far the two sides differ, or a run from itself: relative, in degrees, or as a share of the time."""
+    means = [fmean(side) for side in (one.means("base"), one.means("new")) if side]
+    apart = max(means) - min(means) if len(means) == 2 else 0.0
+    if one.metric == "machine.gpu.temperature":
+        return apart
+    if one.metric not in (*_CLOCKS, "power"):
+        peaks = [max(side) for side in (one.peaks("base"), one.peaks("new")) if side]
+        is_burst = max(peaks) >= _BURST and (len(peaks) == 1 or min(peaks) < _BURST)
+        return max(apart, means[0] if len(means) == 1 else 0.0, _LOST if is_burst else 0.0)
+    level = max(*means, 1e-12)
+    every = [series.values for _, _, series in one.series if len(series.values)]
+    spans = [float(np.ptp(np.quantile(values, (0.05, 0.95)))) / level for values in every]
+    within = max(spans, default=0.0) if one.metric in _CLOCKS else 0.0
+    return max(apart / level, within if within >= _WITHIN else 0.0)
+
+
+def _channel(one: _Candidate, devices: int) -> MachineChannel:
+    key, drawn = one.series[0][2].key, sum(bool(len(series.values)) for _, _, series in one.series)
+    most = max(MOST_POINTS // max(drawn, 1), 2)
+    traces = tuple(_trace(run, standing, series, most) for run, standing, series in one.series)
+    return MachineChannel(key.metric, dict(key.labels), one.series[0][2].unit, traces, devices)
+
+
+def _trace(run: Run, standing: Standing, series: Series, most: int) -> MachineTrace:
+    mean = float(f"{_mean(series):.5g}")
+    if series.steps is None or not len(series.values):  # a baseline keeps the mean of what no rule names
+        return MachineTrace(run.name, standing, mean, (), ())
+    kept = kept_for_drawing(series.values, most)
+    times = series.steps[kept] / 1000  # the sampler writes the time in ms as the number of the step
+    marks = _marks(run)
+    at = np.full(len(kept), np.nan) if marks is None else np.interp(times, *marks, left=np.nan, right=np.nan)
+    is_placed = np.isfinite(at)
+    if marks is not None and is_placed.sum() > 1:
+        kept, times, at = kept[is_placed], times[is_placed], at[is_placed]
+    else:
+        at = at[:0]
+    return MachineTrace(run.name, standing, mean, _rounded(times), _rounded(series.values[kept]), _rounded(at))
+
+
+def _mean(series: Series) -> float:
+    return float(series.values.mean()) if len(series.values) else series.aggregate.get("mean", math.nan)
+
+
+def _marks(run: Run) -> tuple[FloatArray, FloatArray] | None:
+    """Return the times in s at which steps began, ascending, and the numbers of the steps; None if they are unknown."""
+    found = next((one for one in run.series if one.key.metric == ELAPSED and one.steps is not None), None)
+    if found is None or found.steps is None or len(found.values) < 2:
+        return None
+    is_sorted = bool((np.diff(found.values) > 0).all() and (np.diff(found.steps) >= 0).all())
+    return (found.values, found.steps.astype(np.float64)) if is_sorted else None
+
+
+def _rounded(values: FloatArray) -> tuple[float, ...]:
+    return tuple(float(f"{value:.5g}") for value in values)

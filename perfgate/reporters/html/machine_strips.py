@@ -1,0 +1,188 @@
+"""What the machine did during the runs: one low plot for each quantity that moved, on the x axis of the step plot.
+
+A quantity has its name and the mean of both sides as text of the page, which stays readable on a phone, and a picture
+of lines alone. If no run tells when its steps began, the x axis is the time since the sampler began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import fmean
+
+from perfgate.core.details import MachineChannel, MachineTrace
+from perfgate.core.units import UNITS, Unit, display_unit, format_number
+from perfgate.reporters.svg import paths, scales, ticks
+from perfgate.reporters.svg.axes import grid
+from perfgate.reporters.svg.elements import SafeText, element, joined
+from perfgate.reporters.svg.scales import PictureScale
+
+Range = tuple[float, float]
+
+#: The sizes of a picture: those of the step plot above it (`plots.timeline`), so that both have the same x axis.
+_WIDTH, _LEFT, _RIGHT = 420, 54, 410
+_TOP, _BOTTOM, _BELOW = 5.0, 45.0, 20
+#: The words for a quantity, and the unit that its values are shown in; None is a suitable one.
+_NAMES = {
+    "clock.sm": ("SM clock", "MHz"),
+    "power": ("power", "W"),
+    "machine.gpu.temperature": ("temperature", None),
+    "machine.gpu.throttled.": ("GPU throttled: {}", "%"),
+    "machine.cpu.steal": ("CPU time stolen by the hypervisor", "%"),
+    "machine.pressure.": ("tasks waited for {}", "%"),
+    "machine.cgroup.throttled": ("held by the CPU limit", "%"),
+}
+_RESOURCES = {"cpu": "a CPU", "memory": "memory", "io": "input and output"}
+_SIDES = ("base", "new")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineStrip:
+    """One quantity: its name, its device, the mean of both sides, and its picture."""
+
+    name: str
+    device: str
+    means: tuple[tuple[str, str], ...]
+    picture: SafeText
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePlots:
+    """The quantities that moved. `is_by_step` is True if they lie on the axis of the steps."""
+
+    strips: tuple[MachineStrip, ...]
+    is_by_step: bool
+    #: True if some lines are only the mean of a run.
+    has_levels: bool
+
+
+def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None) -> MachinePlots | None:
+    """Return a plot of each quantity, or None without any.
+
+    Parameters
+    ----------
+    steps : the ends of the step plot above; None puts everything on the axis of the time.
+    """
+    drawn = [one for one in channels if any(trace.values for trace in one.runs)]
+    traces = [trace for one in drawn for trace in one.runs if trace.values]
+    by_step = steps is not None and bool(traces) and all(trace.steps for trace in traces)
+    x_of = _steps if by_step else _times
+    sides = steps if by_step else scales.ends([x for trace in traces for x in x_of(trace)], room=0.02)
+    if sides is None or not sides[1] > sides[0]:
+        return None
+    x = scales.scale(*sides, _LEFT, _RIGHT)
+    label = "step" if by_step else "seconds since the start"
+    strips = []
+    for one in drawn:
+        strip = _strip(one, x, sides, x_of, label if one is drawn[-1] else "")
+        strips += [strip] if strip is not None else []
+    has_levels = any(not trace.values for one in drawn for trace in one.runs)
+    return MachinePlots(tuple(strips), by_step, has_levels) if strips else None
+
+
+def _steps(trace: MachineTrace) -> tuple[float, ...]:
+    return trace.steps
+
+
+def _times(trace: MachineTrace) -> tuple[float, ...]:
+    return trace.times
+
+
+def _strip(
+    one: MachineChannel, x: PictureScale, sides: Range, x_of: Callable[[MachineTrace], tuple[float, ...]], label: str
+) -> MachineStrip | None:
+    """Return the plot of a quantity, or None if no axis can show its values."""
+    values = [value for trace in one.runs for value in (*trace.values, trace.mean) if isfinite(value)]
+    is_share = one.unit == "1"
+    ends = scales.ends(values, also=(0.0,) if is_share else ())
+    if ends is None:
+        return None
+    low, high = (0.0, max(ends[1], 0.01)) if is_share else ends
+    y = scales.scale(low, high, _BOTTOM, _TOP)
+    unit = _unit(one, max(map(abs, values), default=0.0))
+    name, device = _name(one.metric), _device(one)
+    means = tuple(_means(one, unit))
+    rows = grid(ticks.value_ticks(low, high, _bare(unit), 3), y, _RIGHT - _LEFT)
+    shapes = [element("g", rows, transform=f"translate({_LEFT} 0)"), *_verticals(sides, x, label)]
+    for side in _SIDES:
+        for trace in one.runs:
+            points = [(x.place(at), y.place(value)) for at, value in zip(x_of(trace), trace.values, strict=False)]
+            if trace.standing == side and points:
+                shapes += _line(points, side, is_share=is_share)
+            elif trace.standing == side and isfinite(trace.mean):
+                level = paths.polyline([(_LEFT, y.place(trace.mean)), (_RIGHT, y.place(trace.mean))])
+                shapes.append(element("path", d=level, class_=f"{side} level"))
+    words = f"{one.metric}: " + ", ".join(f"{text} in the {side} runs" for side, text in means)
+    height = _BOTTOM + (_BELOW + 14 if label else 4)
+    picture = element(
+        "svg",
+        element("title", f"{name}{', ' + device if device else ''}"),
+        element("desc", f"The mean of {words}."),
+        *shapes,
+        viewBox=f"0 0 {_WIDTH} {height:g}",
+        role="img",
+        class_="strip",
+    )
+    return MachineStrip(name, device, means, picture)
+
+
+def _line(points: Sequence[tuple[float, float]], side: str, *, is_share: bool) -> list[SafeText]:
+    """Return a line; lost time has its area filled, too."""
+    shape = paths.polyline(points)
+    line = element("path", d=shape, class_=side)
+    if not is_share:
+        return [line]
+    area = SafeText(f"{shape}V{_BOTTOM:g}H{points[0][0]:.2f}Z")
+    return [element("path", d=area, class_=f"{side} area"), line]
+
+
+def _verticals(sides: Range, x: PictureScale, label: str) -> list[SafeText]:
+    """Return the grid of the x axis; below the last picture, its numbers and its label, too."""
+    places = [(x.place(number), number) for number in ticks.round_numbers(*sides, 7)]
+    found = [element("path", d=paths.verticals((at for at, _ in places), _TOP, _BOTTOM), class_="grid")]
+    if label:
+        texts = [
+            element("text", format_number(n, 6), x=at, y=_BOTTOM + 15, class_="place", text_anchor="middle")
+            for at, n in places
+        ]
+        middle = (_LEFT + _RIGHT) / 2
+        named = element("text", label, x=middle, y=_BOTTOM + 31, class_="place", text_anchor="middle")
+        found += [joined(texts, ""), named]
+    return found
+
+
+def _name(metric: str) -> str:
+    """Return the words for a quantity."""
+    prefix = next((known for known in _NAMES if metric.startswith(known)), None)
+    if prefix is None:
+        return metric
+    rest = metric[len(prefix) :]
+    return _NAMES[prefix][0].format(_RESOURCES.get(rest, rest.replace("_", " ")))
+
+
+def _device(one: MachineChannel) -> str:
+    of = f" of {one.devices}" if one.devices > 1 else ""
+    return ", ".join(f"{name} {value}" for name, value in one.labels.items()) + (of if one.labels else "")
+
+
+def _unit(one: MachineChannel, largest: float) -> Unit:
+    shown = next((shown for known, (_, shown) in _NAMES.items() if one.metric.startswith(known)), None)
+    unit = UNITS.get(shown or "")
+    return unit if unit is not None and unit.base == one.unit else display_unit(largest, one.unit)
+
+
+def _bare(unit: Unit) -> Unit:
+    """The unit without its symbol, which only the percent sign keeps: the margin has room for four digits."""
+    return unit if unit.symbol == "%" else Unit("", unit.base, unit.factor)
+
+
+def _means(one: MachineChannel, unit: Unit) -> list[tuple[str, str]]:
+    """Return the mean of each side in words."""
+    found = []
+    for side in _SIDES:
+        known = [trace.mean for trace in one.runs if trace.standing == side and isfinite(trace.mean)]
+        if known:
+            number = format_number(fmean(known) / unit.factor, 3 if unit.symbol in ("%", "°C") else 4)
+            found.append((side, number + (unit.symbol if unit.symbol in ("%", "") else f" {unit.symbol}")))
+    return found
