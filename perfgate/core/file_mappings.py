@@ -53,11 +53,8 @@ class FieldText:
     text: str
     #: Words, and fields between them.
     parts: tuple[str | FieldPath, ...]
-
-    @property
-    def fields(self) -> tuple[FieldPath, ...]:
-        """The fields in it."""
-        return tuple(part for part in self.parts if isinstance(part, FieldPath))
+    #: The fields among the parts.
+    fields: tuple[FieldPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

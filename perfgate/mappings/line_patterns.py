@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from perfgate.core.file_mappings import LinePattern
 from perfgate.mappings.paths import PathError
@@ -21,8 +22,8 @@ LONGEST_LINE = 1 << 16
 _MOST_STARTS = 100
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][\w-]{0,49}")
-#: The characters of a field; a comma belongs to it if a digit follows, so that 1,234 is never read as 1.
-_WORD = re.compile(r"(?:[^\s,;|()\[\]{}\"']|,(?=\d))+")
+#: The characters of a field, at most 200; a comma belongs to it if a digit follows, so that 1,234 is never read as 1.
+_WORD = re.compile(r"(?:[^\s,;|()\[\]{}\"']|,(?=\d)){1,200}")
 _BLANKS = re.compile(r"[ \t]+")
 
 
@@ -122,9 +123,14 @@ def _match(pattern: LinePattern, line: str, at: int) -> LineMatch | None:
     return LineMatch(fields, columns, max(place, at + 1))
 
 
+@cache
+def _split(words: str) -> list[str]:
+    return words.split(" ")
+
+
 def _after(words: str, line: str, at: int) -> int | None:
     """Return the place behind words, if they are at a place; one blank of the words matches any blanks."""
-    for number, word in enumerate(words.split(" ")):
+    for number, word in enumerate(_split(words)):
         if number:
             blanks = _BLANKS.match(line, at)
             if blanks is None and (word or at < len(line)):

@@ -114,7 +114,8 @@ def parse_text(text: str, *, is_flat: bool) -> FieldText:
     rest = text[at:]
     if brace := re.search(r"[{}]", rest):
         raise PathError("this brace has no partner", at + brace.start(), at + brace.end())
-    return FieldText(text, (*parts, rest) if rest else tuple(parts))
+    fields = tuple(part for part in parts if isinstance(part, FieldPath))
+    return FieldText(text, (*parts, rest) if rest else tuple(parts), fields)
 
 
 def column(name: str) -> FieldPath:

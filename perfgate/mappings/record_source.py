@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,6 +19,7 @@ from perfgate.readers.text import InputFile
 
 #: How many names a message lists.
 _NAMES_SHOWN = 8
+_NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -37,6 +38,12 @@ class Record:
     json: JsonSource | None = None
     #: The fields that this kind of record can have; None if each record may have others.
     fields: frozenset[str] | None = None
+    #: The line on which its document begins.
+    line: int = 1
+
+    def is_elsewhere(self, path: FieldPath) -> bool:
+        """Return whether only other patterns of lines have this field."""
+        return self.fields is not None and path.steps[0] not in self.data
 
     def find(self, path: FieldPath | None) -> list[FoundValue]:
         """Return each value that a path leads to; None is the record itself."""
@@ -46,6 +53,9 @@ class Record:
             return list(find(self.top, path.steps))
         if len(path.steps) == 1 and path.steps[0] in self.kept:
             return [FoundValue(self.path, self.kept[str(path.steps[0])], {})]
+        first = path.steps[0]
+        if len(path.steps) == 1 and isinstance(self.data, dict) and first in self.data:  # the usual case, and fast
+            return [FoundValue((*self.path, first), self.data[first], _NOTHING)]  # type: ignore[arg-type]
         return list(find(self.data, path.steps, self.path))
 
 
@@ -57,8 +67,6 @@ class FileRecords:
     mapping: FileMapping
     #: Gets the problems that belong to no record.
     whole: RunBuilder
-    #: True if the file could be read so far that missing records are its own fault.
-    readable: bool = field(default=True)
 
     def read(self) -> Iterator[Record]:
         """Yield the records in the order of the file."""
@@ -68,7 +76,6 @@ class FileRecords:
     def _json(self) -> Iterator[Record]:
         text = self.file.whole()
         if text is None:
-            self.readable = False
             return
         yield from self._of_document(load_json(text.removeprefix("\ufeff"), self.file.name, self.file.limits), 1)
 
@@ -86,7 +93,6 @@ class FileRecords:
         self.whole.json = json
         self.whole.report_json_faults()
         if loaded.faults and loaded.data is None:
-            self.readable = False
             return
         records = self.mapping.records
         steps = records.steps if records else ()
@@ -96,7 +102,7 @@ class FileRecords:
                 message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
                 self.whole.say("error", message, one.path)
             else:
-                yield Record(one.value, loaded.data, one.path, one.kept, lambda path: path, json)
+                yield Record(one.value, loaded.data, one.path, one.kept, _same, json, line=line)
         json.report_waiting()
 
     def _rows(self) -> Iterator[Record]:
@@ -120,14 +126,15 @@ class FileRecords:
             if len(header) > len(fields) and not twice:
                 twice = {name for name in header if header.count(name) > 1}
                 self.whole.say("error", f"the column {sorted(twice)[0]!r} occurs twice in the header", number)
-            yield Record(row, row, (), {}, _cell_place(self.file.name, number, row, delimiter), fields=fields)
+            yield Record(
+                row, row, (), {}, _cell_place(self.file.name, number, row, delimiter), fields=fields, line=number
+            )
         if not header:
             missing = sorted(needed - {*seen})
             near = get_close_matches(missing[0], seen, n=1) if missing else []
             hint = f"did you mean {near[0]!r}?" if near else f"the first row has {_listed(seen)}"
             what = ", ".join(map(repr, missing or sorted(needed)))
             self.whole.say("error", f"{self.mapping.title}: no line has the columns {what}; {hint}")
-            self.readable = False
 
     def _lines(self) -> Iterator[Record]:
         patterns = self.mapping.patterns
@@ -139,7 +146,11 @@ class FileRecords:
                         self.whole.say("warning", "the last record is cut off; left out", number)
                     else:
                         place = _field_place(self.file.name, number, found.columns)
-                        yield Record(found.fields, found.fields, (), {}, place, fields=fields)
+                        yield Record(found.fields, found.fields, (), {}, place, fields=fields, line=number)
+
+
+def _same(path: Path) -> Place:
+    return path
 
 
 def _paths(mapping: FileMapping) -> Iterator[FieldPath]:

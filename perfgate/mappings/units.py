@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from perfgate.core.units import NUMBER
 from perfgate.readers.printed_units import Known, unit_of_name, unit_of_text
@@ -47,6 +48,7 @@ _ENDINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
+@cache
 def unit_of(text: str) -> Known | None:
     """Return the base unit of a written unit, and how many of it are one base unit; None for an unknown one."""
     return ("1", 1.0) if text in (NO_UNIT, "1") else unit_of_text(text)
@@ -60,6 +62,7 @@ def written_unit(name: str) -> str | None:
     return next((unit for pattern, unit in _ENDINGS if pattern.fullmatch(name)), None)
 
 
+@cache
 def unit_in_name(name: str) -> Known:
     """Return the unit that the end of a name tells, or none."""
     written = written_unit(name)

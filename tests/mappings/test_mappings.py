@@ -7,6 +7,7 @@ A case is a `perfgate.yaml`, data files, and `expected.txt`, which has what was 
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,27 @@ def test_what_a_mapping_reads(folder: Path) -> None:
     if os.environ.get("UPDATE_GOLDEN") == "1":
         expected.write_text(text, encoding="utf-8")
     assert text == expected.read_text(encoding="utf-8"), f"{expected} differs; UPDATE_GOLDEN=1 writes it anew"
+
+
+def changed(data: bytes, chance: random.Random) -> bytes:
+    """The data with a piece taken out, put in or replaced."""
+    at, length = chance.randrange(len(data) + 1), chance.randrange(9)
+    piece = chance.choice(
+        [b"", b"\0", b"\n", b"[", b"}", b'"', b"null", b"1e999", b"NaN", b"-1", b",", b"\xff", b"9" * 400]
+    )
+    return data[:at] + piece + data[at + length :]
+
+
+@pytest.mark.parametrize("folder", CASES, ids=lambda path: path.name)
+def test_damaged_files_and_mappings_are_errors_or_have_values(folder: Path) -> None:
+    chance, mapping = random.Random(1), (folder / MAPPING_FILE).read_bytes()
+    files = [path for path in folder.iterdir() if path.name not in (MAPPING_FILE, "expected.txt")]
+    for number in range(20):
+        mappings, problems = load_mappings([(MAPPING_FILE, changed(mapping, chance) if number % 2 else mapping)])
+        assert mappings or problems
+        for path in files if mappings else ():
+            runs = read_with_mappings(Source(path.name, [changed(path.read_bytes(), chance)]), mappings)
+            assert all(run.series or any(one.severity == "error" for one in run.problems) for run in runs)
 
 
 def shown(run: Run) -> list[str]:

@@ -112,7 +112,7 @@ def is_measured(value: Any) -> bool:
 def role_of(one: FieldValues) -> Role:
     """Return what a field probably is."""
     name = one.name
-    values = [value for value in one.values if not isinstance(value, str) or value.strip().lower() not in _MISSING]
+    values = [value for value in one.values if _is_given(value)]
     texts = [value for value in values if isinstance(value, str) and number(value) is None]
     if texts and (is_text := _role_of_texts(name, values, texts)):
         return is_text
@@ -123,6 +123,13 @@ def role_of(one: FieldValues) -> Role:
     if texts or any(is_samples(value) for value in values):
         return "metric"
     return _role_of_numbers(name, [float(value) for value in values])
+
+
+def _is_given(value: Any) -> bool:
+    """Return whether a value is a scalar or a list of numbers, and not a word for a missing one."""
+    if isinstance(value, str):
+        return value.strip().lower() not in _MISSING
+    return isinstance(value, int | float) or is_samples(value)
 
 
 def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Role | None:

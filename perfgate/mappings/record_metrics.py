@@ -1,0 +1,151 @@
+"""The metrics of records: their names, units and labels, and the values that their paths lead to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from perfgate.core import Key, fact_text
+from perfgate.core.conditions import Labels
+from perfgate.core.file_mappings import FieldPath, FieldText, MappedMetric
+from perfgate.documents.json import Path
+from perfgate.mappings.paths import FoundValue
+from perfgate.mappings.record_source import Record
+from perfgate.mappings.units import FROM_NAME, IN_VALUE, split_value, unit_in_name, unit_of
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.printed_units import Known
+from perfgate.readers.values import shown
+
+#: The longest text of a label, and how many series are remembered.
+LONGEST = 200
+_MOST_KNOWN = 100_000
+
+
+class MissingField(Exception):
+    """A record lacks a field that it needs: the message, and the place."""
+
+    def __init__(self, message: str, path: Path) -> None:
+        super().__init__(message)
+        self.message, self.path = message, path
+
+
+@dataclass(slots=True)
+class RecordMetrics:
+    """Finds the series in records. What is missing is reported to `whole`, and what was found is counted."""
+
+    whole: RunBuilder
+    found: Counter[str]
+    #: The key and the unit of a metric under labels, if no field of the record is in them.
+    known: dict[tuple[object, ...], tuple[Key, Known]] = field(default_factory=dict)
+
+    def series(
+        self, record: Record, metric: MappedMetric, labels: Labels
+    ) -> Iterator[tuple[Key, Known, list[FoundValue]]]:
+        """Yield the key, the unit and the values of each series in a record; what is missing is a problem."""
+        groups: dict[tuple[tuple[str, str], ...], list[FoundValue]] = {}
+        for one in record.find(metric.value):
+            if one.missing:
+                self.missing(record, metric, one, labels)
+            elif not (metric.is_optional and one.value in (None, "")):
+                groups.setdefault(tuple(one.kept.items()), []).append(one)
+        for kept, values in groups.items():
+            place = (id(metric), labels, kept) if _is_fixed(metric) else None
+            known = self.known.get(place) if place else None
+            try:
+                known = known or self.key_and_unit(record, metric, {**record.kept, **dict(kept)}, labels, values)
+            except MissingField as missing:
+                self.whole.json = record.json
+                self.whole.say("error", missing.message, record.place(missing.path))
+                continue
+            if place and len(self.known) < _MOST_KNOWN:
+                self.known[place] = known
+            self.found[f"metric {metric.name.text}"] += 1
+            yield *known, values
+
+    def key_and_unit(
+        self, record: Record, metric: MappedMetric, kept: Mapping[str, str], labels: Labels, values: list[FoundValue]
+    ) -> tuple[Key, Known]:
+        """Return the key and the unit of a series. Raises MissingField."""
+        own = {name: text for name, text in kept.items() if name != "metric"}
+        key = Key.of(self.text(record, metric.name, kept), **{**dict(labels), **own})
+        return key, self.unit(record, metric, key, kept, values)
+
+    def missing(self, record: Record, metric: MappedMetric, one: FoundValue, labels: Labels) -> None:
+        """Report that a record lacks a metric, unless it may."""
+        if metric.is_optional or (metric.value and record.is_elsewhere(metric.value)):
+            return
+        self.whole.json = record.json
+        text = metric.value.text if metric.value else ""
+        hint = self.near(record, one, text)
+        key = Key.of(metric.name.text, **dict(labels))
+        self.whole.refuse(key, f"this record has no {one.missing}{hint}", record.place(one.path))
+
+    def near(self, record: Record, one: FoundValue, text: str) -> str:
+        """Return a hint for a name that a record lacks."""
+        here: Any = record.top
+        for part in one.path:
+            here = here[part]
+        names = [*here] if isinstance(here, dict) else []
+        if text in names and text != one.missing:
+            return f"; it has {text!r}, with a dot in its name: write it in double quotes"
+        close = get_close_matches((one.missing or "").strip("'"), names, n=1)
+        return f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(names[:8])}" if names else ""
+
+    def text(self, record: Record, text: FieldText, kept: Mapping[str, str]) -> str:
+        """Return a text with its fields filled in. Raises MissingField."""
+        if not text.fields:
+            return text.text
+        filled = []
+        for part in text.parts:
+            if isinstance(part, FieldPath):
+                name = part.steps[0] if len(part.steps) == 1 else None
+                found = [FoundValue((), kept[name], {})] if name in kept else record.find(part)  # type: ignore[index]
+                if len(found) != 1 or found[0].missing or (one := scalar_text(found[0].value)) is None:
+                    path = found[0].path if found else record.path
+                    raise MissingField(f"`{text.text}` needs one text at `{part.text}`; the value is left out", path)
+                filled.append(" ".join(one.split()))
+            else:
+                filled.append(part)
+        return "".join(filled)[: self.whole.file.limits.name_bytes]
+
+    def unit(
+        self, record: Record, metric: MappedMetric, key: Key, kept: Mapping[str, str], values: list[FoundValue]
+    ) -> Known:
+        """Return the unit of a series. Raises MissingField."""
+        written = self.text(record, metric.unit, kept)
+        if written == FROM_NAME:
+            return unit_in_name(key.metric)
+        if written == IN_VALUE:
+            path, value = next(flat(values), (values[0].path, None))
+            quantity = split_value(value) if isinstance(value, str) else None
+            if quantity is None:
+                what = f"{shown(value)} is not a number with a unit, such as 12.3 ms"
+                raise MissingField(f"{key}: {what}; left out", path)
+            return quantity[1]
+        if (found := unit_of(written.strip())) is None:
+            raise MissingField(f"{key}: {written[:40]!r} is not a unit that perfgate knows; left out", record.path)
+        return found
+
+
+def _is_fixed(metric: MappedMetric) -> bool:
+    """Return whether the name and the unit of a metric are the same in every record, except for kept keys."""
+    return not metric.unit.fields and metric.unit.text != IN_VALUE and not metric.name.fields
+
+
+def scalar_text(value: object) -> str | None:
+    """Return a scalar as text; None for anything else."""
+    if value is None or not isinstance(value, str | int | float):
+        return None
+    return " ".join(fact_text(value).split())[:LONGEST]
+
+
+def flat(values: list[FoundValue]) -> Iterator[tuple[Path, Any]]:
+    """Yield each value, and each item of a list, with its path."""
+    for one in values:
+        if isinstance(one.value, list):
+            yield from (((*one.path, index), item) for index, item in enumerate(one.value))
+        else:
+            yield one.path, one.value
