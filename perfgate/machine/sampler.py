@@ -60,7 +60,7 @@ class Sampler:
             if is_slow_due or not sensor.is_slow:
                 for window, reading in zip(windows, sensor.read(), strict=True):
                     window.add(now, reading)
-        if now >= self._closes:
+        if now >= self._closes - self._interval / 4:  # a process may wake a little too early
             self._close_window(now)
 
     def _close_window(self, now: float) -> None:
@@ -70,7 +70,8 @@ class Sampler:
             if math.isfinite(value):
                 add(value, step)
         self._windows += 1
-        self._closes = now + self._interval * 2 ** (self._windows // WINDOWS)
+        length = self._interval * 2 ** (self._windows // WINDOWS)
+        self._closes = max(self._closes + length, now + length / 2)
 
     def finish(self, now: float) -> None:
         """Take the last readings, and record the growth of totals in the whole run."""

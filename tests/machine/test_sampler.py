@@ -71,6 +71,14 @@ def test_a_driver_that_is_loaded_again_invents_nothing(tmp_path):
     assert found["machine.energy"] == pytest.approx(600 * 3.9)
 
 
+def test_a_process_that_wakes_a_little_early_or_late_has_ten_windows_a_second(tmp_path):
+    with Recorder(tmp_path / "r.machine") as recorder:
+        sampler = Sampler(nvml_sensors(ReplayedNvml(Card()))[0][:1], recorder)
+        for tick in range(101):
+            sampler.sample(tick / 10 + (0.004, -0.004, 0.009)[tick % 3])
+    assert len(recorded(tmp_path / "r.machine")["clock.sm"]) == 100
+
+
 def test_a_long_run_is_bounded(tmp_path):
     with Recorder(tmp_path / "r.machine") as recorder:
         sampler = Sampler(nvml_sensors(ReplayedNvml(Card()))[0][:1], recorder, interval=1.0)
