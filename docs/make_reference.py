@@ -21,6 +21,7 @@ import yaml
 from perfgate.cli.entry import main
 from perfgate.core import resource_limits as limits
 from perfgate.core.conditions import TABLE
+from perfgate.core.peaks import CARDS, DTYPES
 from perfgate.core.units import BASE_UNITS, UNITS
 from perfgate.core.wording import STATISTICS
 from perfgate.judge.measure import BETTER_BY_UNIT
@@ -269,6 +270,16 @@ def reading_limits() -> str:
     return table(["limit", "default", "meaning"], rows)
 
 
+def peaks() -> str:
+    """Return the table of the peak FLOP/s of GPUs, with the source of each."""
+    dtypes = [name for name in DTYPES if any(name in card.tflops for card in CARDS)]
+    rows = []
+    for card in CARDS:
+        figures = [f"{card.tflops[name]:g}" if name in card.tflops else "" for name in dtypes]
+        rows.append([card.title, *figures, card.source])
+    return table(["GPU, TFLOP/s", *dtypes, "source"], rows)
+
+
 # --- measured rates --------------------------------------------------------------------------------------------
 
 
@@ -310,6 +321,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "conditions": measurement_conditions,
     "signs": signs,
     "limits": reading_limits,
+    "peaks": peaks,
     "score": score,
     "promise": promise,
 }

@@ -20,6 +20,7 @@ from perfgate.core import (
     NO_STEP,
     Acceptance,
     Baseline,
+    Fact,
     Key,
     Location,
     MissingBaseline,
@@ -75,8 +76,7 @@ def check(request: CheckRequest) -> Report:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
         found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
         return with_outcome(found, at_least=2)
-    runs = _read(options, ruleset)
-    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    runs, facts, clashes = _read(options, ruleset)
     accept = _acceptance(options, source.ref, head)
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
     refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
@@ -127,11 +127,14 @@ def check(request: CheckRequest) -> Report:
     return with_outcome(found)
 
 
-def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
-    """Read the new runs; traces with their calls, if they are compared with stored runs and may need a cause."""
+def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[tuple[Run, ...], dict[str, Fact], list[Problem]]:
+    """Read the new runs; return them, the facts of their machine, and the facts that contradict each other.
+
+    Traces are read with their calls, if they are compared with stored runs and may need a cause.
+    """
     asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
     compares = any(isinstance(asks, ChangeClause) and asks.is_stored for asks in asked)
-    return inputs.read_runs(
+    runs = inputs.read_runs(
         options.runs,
         options.format,
         options.trace_mode,
@@ -139,6 +142,12 @@ def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
         with_calls=compares,
         mappings=ruleset.mappings,
     )
+    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    if ruleset.model is not None:
+        from perfgate.judge.utilization import with_utilization
+
+        runs = with_utilization(runs, ruleset.model, facts)
+    return runs, facts, clashes
 
 
 def _acceptance(options: CommandOptions, ref: str | None, head: str | None) -> Acceptance:

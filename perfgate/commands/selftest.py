@@ -44,6 +44,10 @@ def selftest(options: CommandOptions) -> SelfTest:
         mappings=ruleset.mappings,
     )
     facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    if ruleset.model is not None:
+        from perfgate.judge.utilization import with_utilization
+
+        runs = with_utilization(runs, ruleset.model, facts)
     found = [problem for run in runs for problem in run.problems] + clashes
     wrong = [problem for problem in found if problem.severity == "error"]
     if wrong:

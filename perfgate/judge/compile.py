@@ -71,8 +71,9 @@ def check_presence(inquiry: Inquiry) -> None:
             if not stored and (unlike := unlike_run(inquiry, view)):
                 raise unlike
             where = "the baseline has it" if stored else "other runs have it"
-            message = f"{view.run.name} has no metric {subject.key}; {where}"
-            raise CannotJudge("metric-absent", message, "find out why it is no longer written, or change the rule")
+            step = "find out why it is no longer written, or change the rule"
+            why, step = inquiry.runs.why_absent(subject.key.metric) or (where, step)
+            raise CannotJudge("metric-absent", f"{view.run.name} has no metric {subject.key}; {why}", step)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if gone := sorted((stored | seen) - members.keys()):
             names = listed([member_name(member) or "the series without rank" for member in gone])

@@ -31,7 +31,7 @@ from perfgate.rules.syntax.sentence import Clause, LargestLoad, LimitClause, Ran
 from perfgate.stats.history import DEFAULT
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
-_HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu")
+_HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
 
 
 class CannotJudge(Exception):

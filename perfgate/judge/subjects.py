@@ -86,6 +86,14 @@ class JudgedRuns:
             self._by_means[id(view)] = RunView(view.run, self.metrics, by_means=True)
         return self._by_means[id(view)]
 
+    def why_absent(self, metric: str) -> tuple[str, str] | None:
+        """Return why reading left a metric out, and what to do; None if it did not. hfu follows from mfu."""
+        found = self.left_out.get(metric) or (self.left_out.get("mfu") if metric == "hfu" else None)
+        if not found:
+            return None
+        message, _, step = found[0].message.partition("; ")
+        return message, step or "fix that first"
+
     def keys(self, metric: str) -> list[Key]:
         """The name and labels of every series of a metric in the new runs."""
         return [key for view in self.new for key in view.select(Selector(metric, quoted=True))]

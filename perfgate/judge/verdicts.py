@@ -204,14 +204,16 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
         problems = [problem for run in case.new for problem in run.problems if problem.severity == "error"]
         why = f": {problems[0].at}: {problems[0].message}" if problems else ""
         return _error("no-data", f"not judged, because the runs have no metrics{why}", "fix that first")
+    if known := runs.why_absent(name):
+        return _error("metric-absent", f"no run has {name}: {known[0]}", known[1])
     if name in runs.names or runs.keys(name):
         labels = listed(sorted({show_labels(key.labels) for key in runs.keys(name)}))
         message = f"no run has {name} with these labels; it has {labels}"
         return _error("metric-absent", message, "correct the labels")
     near = runs.nearest(name)
-    known = f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
+    names = f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
     step = "correct the name, or list the metrics of a run with `perfgate inspect`"
-    return _error("metric-absent", f"no run has {name}: {known}", step)
+    return _error("metric-absent", f"no run has {name}: {names}", step)
 
 
 def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[Sequence[Subject], list[str]]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from perfgate.core import ChangeKind, Location, PolicyChange
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
+
+if TYPE_CHECKING:
+    from perfgate.core.trained_model import TrainedModel
 
 #: One difference between two rules: its effect, and words for it.
 Detail = tuple[ChangeKind, str]
@@ -53,6 +58,9 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
         found.append(PolicyChange(kind, None, None, message, at))
     if old.mappings != new.mappings:
         found.append(_of_mappings(old, new, at))
+    if _described(old) != _described(new):
+        message = "changes the model that mfu and hfu are computed for"
+        found.append(PolicyChange("changes", None, None, message, new.model.at if new.model else at))
     return sorted(found, key=lambda change: _ORDER.index(change.kind))
 
 
@@ -62,6 +70,11 @@ def _of_mappings(old: Ruleset, new: Ruleset, at: Location) -> PolicyChange:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     place = next((one.at for one in new.mappings if one.name in names), at)
     return PolicyChange("changes", None, None, f"changes how files are read: the mapping {', '.join(names)}", place)
+
+
+def _described(ruleset: Ruleset) -> TrainedModel | None:
+    """Return the model of a ruleset without its place in a file."""
+    return None if ruleset.model is None else replace(ruleset.model, at=Location(""))
 
 
 def _shown(rule: Rule) -> str:

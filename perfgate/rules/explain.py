@@ -45,6 +45,10 @@ def _subject(rule: Rule, ruleset: Ruleset) -> str:
     words = words or "the median (the mean of an aggregate; a single value as it is)"
     names = [selector.pattern for selector in selectors(sentence.subject)]
     derived = [f"{name} = {ruleset.metrics[name].text}" for name in names if name in ruleset.metrics]
+    if ruleset.model is not None and not {"mfu", "hfu"}.isdisjoint(names):
+        from perfgate.rules.model_section import in_words
+
+        derived += in_words(ruleset.model, names)
     where = f", where {'; '.join(derived)}, step by step" if derived else ""
     is_glob = isinstance(sentence.subject, Selector) and sentence.subject.is_glob
     each = " for every metric that matches" if is_glob else ""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -33,12 +33,16 @@ from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
 
+if TYPE_CHECKING:
+    from perfgate.core.trained_model import TrainedModel
+
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")
 #: The longest chain of derived metrics that use one another; the chain is computed by recursion.
 MAX_CHAIN = 10
 #: How many circles of definitions are reported for one file.
 _MOST_CIRCLES = 20
+_TWO_MODELS = "the suite has another `model` at {}: keep one of them"
 
 
 def load_rules(
@@ -118,6 +122,8 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
             if first.text != metric.text:
                 message = f"{metric.name!r} has another definition at {first.at}: keep one of them"
                 problems.append(Problem("error", message, metric.at))
+    models = [loader.model for loader in loaders if loader.model is not None]
+    problems += [Problem("error", _TWO_MODELS.format(models[0].at), one.at) for one in models[1:]]
     identities = [(loader.document, loader.identity) for loader in loaders if loader.identity]
     choices = [(loader.document, loader.pairs) for loader in loaders if loader.pairs]
     given: Sequence[tuple[YamlDocument, object]]
@@ -129,7 +135,9 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     files = tuple(loader.document.name for loader in loaders)
     conditions = tuple(dict.fromkeys(name for loader in loaders for name in loader.measured_under))
     renames = {old: new for loader in loaders for old, new in loader.renames.items()}
-    return Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs, conditions, renames), problems
+    model = models[0] if models else None
+    found = Ruleset(loaders[0].suite, tuple(rules), metrics, identity, files, pairs, conditions, renames, model=model)
+    return found, problems
 
 
 @dataclass
@@ -145,6 +153,7 @@ class _FileLoader:
     pairs: PairsChoice | None = None
     measured_under: tuple[str, ...] = ()
     renames: dict[str, str] = field(default_factory=dict)
+    model: TrainedModel | None = None
     rules: list[Rule] = field(default_factory=list)
     metrics: dict[str, DerivedMetric] = field(default_factory=dict)
 
@@ -166,6 +175,10 @@ class _FileLoader:
             self.suite = data["suite"]
         if isinstance(data.get("metrics"), dict):
             self.load_metrics(data["metrics"])
+        if isinstance(data.get("model"), dict):
+            from perfgate.rules.model_section import load_model
+
+            self.model = load_model(self.document, data["model"], self.fail)
         if isinstance(data.get("rules"), list):
             defaults = data.get("defaults")
             base = self.settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))

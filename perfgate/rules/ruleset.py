@@ -7,12 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.units import NUMBER, Quantity
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, LimitClause, Sentence, glob_matches
+
+if TYPE_CHECKING:
+    from perfgate.core.trained_model import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]
 
@@ -197,3 +200,5 @@ class Ruleset:
     renames: Mapping[str, str] = field(default_factory=dict)
     #: How the files of the team's own tools are read, from `perfgate.yaml`.
     mappings: tuple[FileMapping, ...] = ()
+    #: The trained model, from which `mfu` and `hfu` are computed.
+    model: TrainedModel | None = None

@@ -37,6 +37,8 @@ def _read(expression: Expression, ruleset: Ruleset, depth: int = 10) -> Iterator
         derived = ruleset.metrics.get(selector.pattern)
         if derived is not None and depth:
             yield from _read(derived.expression, ruleset, depth - 1)
+        elif ruleset.model is not None and selector.pattern in ("mfu", "hfu"):
+            continue  # computed by `check`
         elif not selector.pattern.startswith("warmup.") and not (
             selector.is_glob and _matches_derived(selector, ruleset)
         ):

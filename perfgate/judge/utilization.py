@@ -1,0 +1,176 @@
+"""`mfu` and `hfu` of runs, by the field `model` of a rule file: shares of the peak FLOP/s of the GPUs.
+
+| the run has | mfu |
+|---|---|
+| a time of steps, and the model `tokens_per_step` | FLOP of a token x tokens_per_step / (time x GPUs x peak) |
+| `tokens_per_second_per_gpu` | FLOP of a token x tokens per second / peak |
+| `tokens_per_second` | FLOP of a token x tokens per second / (GPUs x peak) |
+| `throughput_per_gpu` in FLOP/s, if the model has no `parameters` | throughput / peak |
+
+`hfu` is `mfu` times the hardware FLOP of a model FLOP (`TrainedModel.recomputation`). Of a run without parameters it is
+left out. A computed `mfu` replaces a printed one: nanoGPT divides by the peak of an A100 whatever the GPU is, and
+torchtitan does so for GPUs that it does not know. Sources: PaLM (2022), appendix B; karpathy/nanoGPT `model.py`;
+pytorch/torchtitan `torchtitan/tools/utils.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfgate.core import Fact, Key, Problem, Run, Series, read_only
+from perfgate.core.peaks import UnknownPeak, peak_flops
+from perfgate.core.trained_model import HFU, MFU, TrainedModel
+from perfgate.core.units import format_number
+from perfgate.core.wording import listed
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Values
+
+#: The usual names of the time of a whole step; the first that a run has counts.
+STEP_TIMES = ("step.time", "step_time", "iteration_time", "train_batch", "run_training_batch", "batch_time")
+_GIVE_PEAK = "write the dense FLOP/s of one GPU in `model` of the rule file, as `peak: 989 TFLOP/s`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A metric from which mfu follows: `of` computes it from values in base units."""
+
+    metric: str
+    of: Callable[[Values], Values]
+    has_model: bool = True
+
+
+class _CannotCompute(Exception):
+    """A reason why the runs have no mfu, with what to do."""
+
+
+def with_utilization(runs: Sequence[Run], model: TrainedModel, facts: Mapping[str, Fact]) -> tuple[Run, ...]:
+    """Return the runs with `mfu` and, if the model has parameters, `hfu`.
+
+    A run that lacks what is needed has neither, and a problem that says why: the peak or the number of GPUs is unknown,
+    the run has no time of steps and no rate, or the share is above 1, which only a mistake explains.
+
+    Parameters
+    ----------
+    facts: those of the check, `--env` included: `gpu`, `world_size`, `gpu_count`.
+    """
+    return tuple(_of_run(run, model, facts) for run in runs)
+
+
+def _of_run(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> Run:
+    try:
+        part = _part(run, model, facts)
+    except _CannotCompute as error:
+        return _without(run, f"{MFU} cannot be computed: {error}", model)
+    if part is None:
+        return _without(run, _nothing(run, model), model)
+    found = [_series(one, part) for one in run.series if one.key.metric == part.metric]
+    mfu = [one for one in found if one is not None]
+    if too_much := next((one for one in mfu if np.median(one.values) > 1), None):
+        share = format_number(100 * float(np.median(too_much.values)))
+        why = "check tokens_per_step (of all GPUs together), parameters, gpus and peak"
+        return _without(run, f"{MFU} is {share}%, more than the peak; {why}", model)
+    added = [*mfu, *(_hardware(one, model.recomputation) for one in mfu if part.has_model)]
+    names = {one.key.metric for one in added}
+    return replace(run, series=(*(one for one in run.series if one.key.metric not in names), *added))
+
+
+def _part(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> _Part | None:
+    """Return the metric of a run from which mfu follows; None if it has none. Raises _CannotCompute."""
+    names = {(one.key.metric, one.unit) for one in run.series}
+    flop, tokens = model.flop_per_token, model.tokens_per_step
+    time = _first(names, "s", (model.step_time,) if model.step_time else STEP_TIMES)
+    if flop is None:
+        if ("throughput_per_gpu", "FLOP/s") not in names:
+            return None
+        peak = _peak(model, facts)
+        return _Part("throughput_per_gpu", lambda rate: rate / peak, has_model=False)
+    if tokens is not None and time is not None:
+        whole, step = _peak(model, facts) * _gpus(model, facts), flop * tokens
+        return _Part(time, lambda seconds: step / (seconds * whole))
+    rate = _first(names, "1/s", ("tokens_per_second_per_gpu", "tokens_per_second"))
+    if rate is None:
+        return None
+    whole = _peak(model, facts) * (1 if rate.endswith("_per_gpu") else _gpus(model, facts))
+    return _Part(rate, lambda rates: flop * rates / whole)
+
+
+def _first(names: Collection[tuple[str, str]], unit: str, wanted: Iterable[str]) -> str | None:
+    return next((name for name in wanted if (name, unit) in names), None)
+
+
+def _nothing(run: Run, model: TrainedModel) -> str:
+    """Return why a run has no mfu, and what would give it one."""
+    lacks = f"{MFU} cannot be computed: {run.name} has no"
+    if model.parameters is None:
+        return f"{lacks} throughput_per_gpu; give `model` parameters and tokens_per_step"
+    if model.tokens_per_step is None:
+        return f"{lacks} tokens_per_second or tokens_per_second_per_gpu; give `model` tokens_per_step"
+    if model.step_time is not None:
+        return f"{lacks} time {model.step_time}, the `step_time` of `model`; correct the name"
+    return (
+        f"{lacks} {listed(STEP_TIMES)} or tokens_per_second; give `model` the `step_time`: the metric of a step's time"
+    )
+
+
+def _peak(model: TrainedModel, facts: Mapping[str, Fact]) -> float:
+    """Return the peak of one GPU, FLOP/s. Raises _CannotCompute."""
+    if model.peak is not None:
+        return model.peak
+    gpu = facts.get("gpu")
+    if gpu is None:
+        raise _CannotCompute(f"the GPU of the run is unknown; give --env gpu=NAME, or {_GIVE_PEAK}")
+    try:
+        return peak_flops(str(gpu), model.dtype or "")
+    except UnknownPeak as why:
+        raise _CannotCompute(f"{why}; {_GIVE_PEAK}") from None
+
+
+def _gpus(model: TrainedModel, facts: Mapping[str, Fact]) -> int:
+    """Return the number of GPUs of the job: each process has one. Raises _CannotCompute."""
+    if model.gpus is not None:
+        return model.gpus
+    counts = [_count(facts.get(name)) for name in ("world_size", "gpu_count")]
+    world, visible = counts
+    if world is None and visible is None:
+        raise _CannotCompute("the number of GPUs is unknown; write `gpus: 8` in `model` of the rule file")
+    if world is not None and visible is not None and world < visible:
+        why = f"the run has {world} processes and sees {visible} GPUs, so it is unclear how many work"
+        raise _CannotCompute(f"{why}; write `gpus: {world}` (or {visible}) in `model` of the rule file")
+    return world or visible or 1
+
+
+def _count(fact: Fact | None) -> int | None:
+    return fact if isinstance(fact, int) and not isinstance(fact, bool) and fact > 0 else None
+
+
+def _series(source: Series, part: _Part) -> Series | None:
+    """Return mfu for each value of a series; for an aggregate that of its mean; None without either."""
+    values = source.values
+    if source.kind not in ("samples", "value"):
+        if "mean" not in source.aggregate:
+            return None
+        values = np.array([source.aggregate["mean"]])
+    with np.errstate(all="ignore"):  # a time of zero gives infinity, which no rule passes
+        shares = read_only(np.asarray(part.of(values), dtype=np.float64))
+    is_samples = source.kind == "samples"
+    key = Key(MFU, source.key.labels)
+    return Series(key, "1", "samples" if is_samples else "value", shares, source.steps if is_samples else None)
+
+
+def _hardware(mfu: Series, factor: float) -> Series:
+    return replace(mfu, key=Key(HFU, mfu.key.labels), values=read_only(mfu.values * factor))
+
+
+def _without(run: Run, why: str, model: TrainedModel) -> Run:
+    """Return a run without mfu and with the reason: a printed mfu is not what the rule file asks to compute."""
+    problem = Problem("error", why, model.at, Key(MFU))
+    return replace(
+        run,
+        series=tuple(one for one in run.series if one.key.metric not in (MFU, HFU)),
+        problems=(*run.problems, problem),
+    )

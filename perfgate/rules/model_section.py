@@ -1,0 +1,79 @@
+"""The field `model` of a rule file: what perfgate needs to compute `mfu` and `hfu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from perfgate.core.peaks import DTYPES, canonical_dtype
+from perfgate.core.trained_model import HFU, MFU, Attention, TrainedModel
+from perfgate.core.units import NUMBER, UNITS, format_value
+from perfgate.documents.yaml import Path, YamlDocument
+
+_SIZES = ("layers", "heads", "head_dim", "sequence_length")
+
+#: Reports a mistake at a path of the file.
+Fail = Callable[[str, Path], None]
+
+
+def load_model(document: YamlDocument, data: Mapping[str, Any], fail: Fail) -> TrainedModel | None:
+    """Return the description of a model; None if a mistake was reported. The schema reports wrong types."""
+    peak = _peak(data.get("peak"), fail)
+    dtype = _dtype(data.get("dtype"), fail)
+    if "dtype" not in data and "peak" not in data:
+        fail("`model` needs `dtype: bf16` (or fp16, ...), or `peak`: the dense FLOP/s of one GPU", ("model",))
+    sizes = [data.get(name) for name in _SIZES]
+    absent = [name for name in _SIZES if name not in data]
+    if 0 < len(absent) < len(_SIZES):
+        fail(f"`model` lacks {', '.join(absent)}: give {', '.join(_SIZES)}, or none of them", ("model",))
+    if "tokens_per_step" in data and "parameters" not in data:
+        fail("`model` lacks parameters, which `tokens_per_step` needs", ("model",))
+    if not all(isinstance(size, int) for size in sizes if size is not None) or (dtype is None and peak is None):
+        return None
+    parameters, tokens = data.get("parameters"), data.get("tokens_per_step")
+    if any(value is not None and not isinstance(value, (int, float)) for value in (parameters, tokens)):
+        return None
+    return TrainedModel(
+        document.location(("model",), key=True),
+        dtype,
+        peak,
+        None if parameters is None else float(parameters),
+        None if absent else Attention(*(int(size) for size in sizes if size is not None)),
+        None if tokens is None else float(tokens),
+        recomputes=data.get("activation_recomputation") == "full",
+        gpus=data.get("gpus"),
+        step_time=data.get("step_time"),
+    )
+
+
+def _peak(text: Any, fail: Fail) -> float | None:
+    if not isinstance(text, str):
+        return None
+    found = NUMBER.match(text.strip())
+    unit = UNITS.get(text.strip()[found.end() :].strip()) if found else None
+    if found is None or unit is None or unit.base != "FLOP/s" or not float(found[0]) > 0:
+        fail(f"peak {text!r} is not a rate of one GPU: write `989 TFLOP/s`", ("model", "peak"))
+        return None
+    return float(found[0]) * unit.factor
+
+
+def _dtype(text: Any, fail: Fail) -> str | None:
+    if not isinstance(text, str):
+        return None
+    dtype = canonical_dtype(text)
+    if dtype is None:
+        fail(f"unknown dtype {text!r}: write one of {', '.join(DTYPES)}", ("model", "dtype"))
+    return dtype
+
+
+def in_words(model: TrainedModel, names: Collection[str]) -> list[str]:
+    """Return how `mfu` and `hfu`, if named, are computed from the description of a model."""
+    peak = f"{model.peak / 1e12:g} TFLOP/s" if model.peak is not None else f"the {model.dtype} peak of the GPU"
+    if model.flop_per_token is None:
+        return [f"mfu = throughput_per_gpu / {peak}"] if MFU in names else []
+    flop = f"{format_value(model.flop_per_token, 'FLOP')} of each token"
+    part = f"{model.tokens_per_step:,.0f} tokens per step / the time of a step"
+    rate = "tokens per second" if model.tokens_per_step is None else part
+    found = [f"mfu = {flop} × {rate} / ({peak} × the GPUs)"] if MFU in names else []
+    times = "4/3 × mfu, because all activations are recomputed" if model.recomputes else "mfu, as nothing is recomputed"
+    return [*found, *([f"hfu = {times}"] if HFU in names else [])]
