@@ -85,13 +85,25 @@ def test_a_mistake_is_named_with_its_place(perfgate: Command, folder: Path, fiel
     assert "rules/rules.yaml:3:" in done.said
 
 
-def test_a_pull_request_cannot_quarantine_its_own_rule(repository: Repository, folder: Path, perfgate: Command) -> None:
-    repository.git("checkout", "-q", "-b", "feature")
-    write_rule(folder, quarantine("2027-01-01"), "forward within 5% of baseline")
-    slower = write_run(folder / "slower.json", forward=120, seed=7)
+def commit_rules(folder: Path) -> None:
+    (folder / "baselines").mkdir()
+    Repository(folder).commit("rules")
+
+
+def test_a_pull_request_cannot_quarantine_its_own_rule(folder: Path, perfgate: Command) -> None:
+    write_rule(folder, "id: fast")
+    commit_rules(folder)
+    write_rule(folder, "id: fast, " + quarantine("2027-01-01"))
+    slower = write_run(folder / "slower.json", forward=120)
     done = perfgate("check", slower, "--policy-ref", "main")
     assert done.code == 1
     assert "quarantined until never → 2027-01-01" in " ".join(done.out.split())
+
+
+def test_a_selftest_says_that_a_quarantined_rule_does_not_block(perfgate: Command, folder: Path) -> None:
+    write_rule(folder, quarantine("2026-01-01"), "forward under 200 ms")
+    done = perfgate("selftest", write_run(folder / "new.json"))
+    assert f"quarantined until 2026-01-01 ({REASON})" in " ".join(done.out.split())
 
 
 # --- owner ------------------------------------------------------------------------------------------------------------
@@ -126,10 +138,10 @@ def test_the_owner_of_a_rule_comes_before_that_of_the_file(perfgate: Command, fo
     ],
 )
 def test_a_comment_mentions_owners_that_the_base_names(
-    repository: Repository, folder: Path, perfgate: Command, owner: str, policy: str | None, mentioned: bool
+    folder: Path, perfgate: Command, owner: str, policy: str | None, mentioned: bool
 ) -> None:
     write_rule(folder, f"owner: '{owner}'")
-    repository.commit("owner")
+    commit_rules(folder)
     words = ("--policy-ref", policy) if policy else ()
     slower = write_run(folder / "slower.json", forward=120)
     perfgate("check", slower, *words, "--comment", "c.md", "--json", "r.json")

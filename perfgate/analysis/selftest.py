@@ -143,6 +143,8 @@ class _RuleTest:
         proof = replace(proof, fails_at=_moved(failing), misses=self.notices_absence)
         if not failing.exit_code:
             reason = "severity: warning: a failure is reported but does not block"
+            if failing.quarantine and failing.is_quarantined:
+                reason = f"quarantined until {failing.quarantine.until} ({failing.quarantine.reason})"
             return replace(proof, state="by-choice", reason=reason)
         if not proof.misses:
             on_missing = self.rule.settings.on_missing

@@ -150,12 +150,12 @@ def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
     `main`, `origin/main` and `refs/remotes/origin/main~1` mean `main`. The hash of a commit, HEAD and None mean the
     branch of most runs; it is `""` if no run tells its branch.
     """
-    known = Counter(run.ref or "" for run in runs)
+    known = Counter(run.ref for run in runs if run.ref) or Counter("" for _ in runs)
     name = re.split(r"[~^]|@\{", ref or "")[0]
     if set(known) <= {""} or name in ("", "@", "HEAD") or re.fullmatch("[0-9a-f]{7,64}", name):
         return known.most_common(1)[0][0] if known else None
-    name = re.sub(r"^refs/(heads/|remotes/)?", "", name)
-    return next((one for one in (name, name.partition("/")[2]) if one and one in known), None)
+    short = re.sub(r"^(refs/heads/|refs/remotes/[^/]+/|refs/)", "", name)
+    return next((one for one in (short, re.sub("^(origin|upstream)/", "", short)) if one in known), None)
 
 
 def is_exact(column: HistoryColumn) -> bool:

@@ -111,8 +111,10 @@ def test_the_variance_is_unbiased() -> None:
         ("main~3", ["main", "fix", "fix"], "main"),
         (sha(1), ["main", "main", "fix"], "main"),
         ("HEAD", ["main", "main", "fix"], "main"),
-        ("release/2", ["main", "2.0"], None),
+        ("release/2", ["main", "2"], None),
+        ("hotfix/main", ["main", "main"], None),
         ("main", [None, None], ""),
+        (None, [None, None, "main"], "main"),
         ("main", [], None),
     ],
 )
