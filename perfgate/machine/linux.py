@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 from perfgate.machine.channels import NAN, Channel
 
@@ -19,7 +19,7 @@ _CLOCKS_ASKED = 8
 #: Most files are smaller than the first size. A larger buffer costs more to allocate than the file costs to read.
 _FEW_BYTES, _MOST_BYTES = 1 << 12, 1 << 20
 _LONGEST_NUMBER = 40
-#: A file that takes longer to read than this is read once a second: /proc/stat of many processors does, in s.
+#: A file that takes more CPU time than this is read once a second: /proc/stat of many processors does, in s.
 _LONG_READ = 3e-4
 
 Readings = Mapping[str, float]
@@ -87,9 +87,9 @@ class KernelFile:
         self._path, self._parse, self._file, self._size = path, parse, -1, _FEW_BYTES
         found = self._ask()
         self._channels = {name: channel for name, channel in channels.items() if name in found}
-        began = perf_counter()
+        began = thread_time()
         self._ask()
-        self.is_slow = is_slow or perf_counter() - began > _LONG_READ
+        self.is_slow = is_slow or thread_time() - began > _LONG_READ
 
     def _ask(self) -> Readings:
         try:
