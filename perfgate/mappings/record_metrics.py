@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from hashlib import sha256
 from typing import Any
 
 from perfgate.core import Key, fact_text
@@ -136,10 +137,13 @@ def _is_fixed(metric: MappedMetric) -> bool:
 
 
 def scalar_text(value: object) -> str | None:
-    """Return a scalar as text; None for anything else."""
+    """Return a scalar as text; None for anything else. A long text ends with its hash, so that no two are equal."""
     if value is None or not isinstance(value, str | int | float):
         return None
-    return " ".join(fact_text(value).split())[:LONGEST]
+    text = " ".join(fact_text(value).split())
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 9]}~{sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def flat(values: list[FoundValue]) -> Iterator[tuple[Path, Any]]:

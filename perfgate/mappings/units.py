@@ -14,7 +14,7 @@ FROM_NAME, IN_VALUE, NO_UNIT = "from-name", "in-value", "none"
 _IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{1,20})[)\]]\s*")
 #: The name of a statistic behind the unit: latency_ms_p99.
 _STATISTIC = re.compile(
-    r"[_. -](?:mean|avg|average|median|min|max|std|stddev|total|p\d{1,2}(?:[._]\d+)?)$", re.IGNORECASE
+    r"[_. -](?:mean|avg|average|median|min|max|std|stddev|sum|total|p\d{1,2}(?:[._]\d+)?)$", re.IGNORECASE
 )
 _QUANTITY = re.compile(rf"\s*({NUMBER.pattern})\s*(?![\d.])(\S.*?)\s*")
 #: Ends of names and their units. `gbps` is missing because it may be bits, and `min` because it may be a minimum.

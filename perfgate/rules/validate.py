@@ -27,6 +27,7 @@ _LIMITS = {
     "minLength": "have at least {} character(s)",
     "maxLength": "have at most {} characters",
     "minProperties": "have at least {} field(s)",
+    "maxProperties": "have at most {} fields",
     "minimum": "be at least {}",
     "maximum": "be at most {}",
     "exclusiveMinimum": "be over {}",

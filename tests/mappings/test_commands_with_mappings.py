@@ -11,6 +11,7 @@ import pytest
 from conftest import Done, write_rules
 
 Command = Callable[..., Done]
+MANY = ", ".join(f"a{number}: b" for number in range(60))
 MAPPING = "mappings:\n  - files: 'bench*.json'\n    json: $.{metric}\n    unit: ms\n"
 
 
@@ -71,6 +72,10 @@ def test_approve_stores_mapped_runs_and_init_proposes_rules_for_them(folder: Pat
         ("mappings: [{files: a.json, json: $, metrics: {x: furlong}}]\n", "'furlong' is not a unit"),
         ("mappings:\n- {fils: a.json}\n", "did you mean 'files'?"),
         ("", "the file is empty"),
+        (
+            f"mappings: [{{files: a.json, json: $, metrics: {{x: ms}}, facts: {{{MANY}}}}}]",
+            "facts must have at most 50 fields",
+        ),
         ("mappings: *x\n", "rules/perfgate.yaml:1:11"),
     ],
 )

@@ -14,8 +14,8 @@ from perfgate.readers.values import number
 
 #: How deep, and how many fields of a record are looked at.
 _DEEPEST, _MOST = 3, 100
-#: The longest text that is a label.
-_LONGEST = 80
+#: Longer texts are messages, and no labels.
+_LONGEST = 2000
 
 Role = Literal["metric", "label", "step", "commit", "gpu", "ignore"]
 #: Words for a value that is missing.

@@ -14,6 +14,8 @@ from perfgate.readers.printed_units import unit_of_text
 
 #: How many lines are looked at, and the longest of them.
 _MOST_LINES, _LONGEST = 5000, 2000
+#: A pattern has at least so many letters outside of its fields.
+_LEAST_LETTERS = 3
 _NUMBER = re.compile(r"(?:(?<![\w.])|(?<=rank)|(?<=Rank))[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: The word before a number, and the unit behind it.
 _NAME = re.compile(r"([A-Za-z][\w./-]{0,40}?)[ \t]*[\])]?[ \t]*[:=]?[ \t]*[(\[]?$")
@@ -70,6 +72,8 @@ def _draft(line: str) -> MappingDraft | None:
             pattern += line[at : one.start] + (f"{{{one.name}}}" if one.name else "{}")
             at = one.end
     pattern += line[at : named[-1].last]
+    if len(re.findall(r"[A-Za-z]", re.sub(r"\{[^}]*\}", "", pattern))) < _LEAST_LETTERS:
+        return None  # many other lines would be like it
     step = next((one.name for one in named if _STEP.fullmatch(one.name)), "")
     found = [
         DraftMetric(one.name, one.unit, "", better_of(one.name) if one.unit == NO_UNIT else None) for one in metrics
@@ -96,7 +100,7 @@ def _numbers(line: str) -> list[_NumberInLine]:
         first = last + word.start() if word and name else start
         behind = unit.end() if written and unit else end
         found.append(_NumberInLine(start, end, name, _unit(name, written), first, behind))
-        last = end
+        last = behind
     return found
 
 

@@ -18,6 +18,8 @@ from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: The name of a column, which is neither a number nor a value with its name.
 _HEADER = re.compile(r"\s*[A-Za-z#%_][^=:]*")
+#: Records with more labels are no measurements.
+_MOST_LABELS = 20
 #: How many lines show whether a text is a table or JSON lines.
 _FIRST_LINES = 20
 #: The share of them that must be like the others.
@@ -35,7 +37,7 @@ def suggest(name: str, data: bytes, limits: Limits = DEFAULT) -> MappingSuggesti
     file = InputFile(Source(name, [data], limits))
     text = file.whole()
     draft = _draft(clean(text.removeprefix("\ufeff")), limits) if text else None
-    if draft is None:
+    if draft is None or len(draft.labels) > _MOST_LABELS:
         return None
     lines = draft.lines(glob_of(name))
     document = "\n".join(["mappings:", *lines, ""]).encode()
