@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perfgate.machine.sidecar import sampled, sidecar_of
+from perfgate.machine.sidecar import sampled
 from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.programs import Program, RunFailed, end_all, stopped_by_signals
+from perfgate.recorder.sampler_process import sidecar_of
 from perfgate.workspace.options import Refused, shown_path
 
 

@@ -45,8 +45,9 @@ class RecordingCallback:
         environment: Mapping[str, Fact] | None = None,
         commit: str | None = None,
         counters: bool = False,
+        machine: bool = False,
     ) -> None:
-        self._path, self._counters = os.fspath(path), counters
+        self._path, self._counters, self._machine = os.fspath(path), counters, machine
         self._environment, self._commit = dict(environment or {}), commit
         check_facts(self._environment, commit)
         self._start_idle()
@@ -92,6 +93,7 @@ class RecordingCallback:
                 environment=self._environment,
                 commit=self._commit,
                 counters=self._counters,
+                machine=self._machine,
             )
         except RecorderError as error:
             if not self._has_warned:

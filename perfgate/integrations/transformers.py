@@ -42,7 +42,7 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
     The callback never raises while training; a problem is one RecorderWarning. After an exception the recording stays
     unclosed, and reading warns; another training then replaces it. One callback records one training: a later one is
     not recorded, and the recording says so. A training that is resumed is recorded from its step on, and the recording
-    says so. A copy in another process has its own recording. `path`, `environment` and `commit` are those of
+    says so. A copy in another process has its own recording. `path` and the other parameters are those of
     `perfgate.Recorder`; `recorder` is for your own spans and values, and drops them outside a recorded training.
 
     Raises ValueError for an invalid fact or commit.

@@ -25,6 +25,7 @@ class IdleRecorder(Recorder):
         self._writer = _IdleWriter()
         self._turns = Turns(None, None, join=False)
         self._counters = None
+        self._watch = None
 
 
 class _IdleWriter(Writer):

@@ -9,6 +9,7 @@ from functools import partial, wraps
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
 from perfgate.core.runs import Fact
+from perfgate.core.wording import ELAPSED
 from perfgate.recorder.counters import COUNTED, ProcessCounters
 from perfgate.recorder.journal import RECORDING
 from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
@@ -24,6 +25,7 @@ from perfgate.recorder.recorded_series import (
 )
 from perfgate.recorder.spans import CountedSpan, CudaSpan, StepSpan, TimedSpan
 from perfgate.recorder.turns import Turns
+from perfgate.recorder.watch import watch
 from perfgate.recorder.writer import Writer, warn
 
 Arguments = ParamSpec("Arguments")
@@ -60,6 +62,8 @@ class Recorder:
     commit : of the measured code.
     counters : record the CPU time of every span and step, too, and its instructions and cycles if the machine counts
         them: `forward.cpu_time`, `step.instructions`, ... of all threads of this process. A span then takes 4 µs more.
+    machine : watch the machine meanwhile, in a process of its own that writes `results.json.machine` for
+        `results.json`: clocks, power, throttling, steal, ... One process of a host does so. It takes 0.2 s to start.
 
     Raises
     ------
@@ -76,6 +80,7 @@ class Recorder:
         environment: Mapping[str, Fact] | None = None,
         commit: str | None = None,
         counters: bool = False,
+        machine: bool = False,
     ) -> None:
         self.rank, self.world_size = place_in_job(rank, world_size)
         self._given = dict(environment or {})
@@ -89,6 +94,7 @@ class Recorder:
         self.path = path_of_rank(os.fspath(path), label)
         self._writer = Writer(self.path, {"schema": RECORDING, "environment": self._written, "commit": commit})
         self._turns = Turns(self.rank, self.world_size)
+        self._watch = watch(self.path, self.rank, self._add_mark, warn, starts=machine)
         self._counters = ProcessCounters() if counters else None
         self._counted: dict[RecordedSeries, tuple[RecordedSeries, ...]] = {}
         if self._counters is not None and self._counters.refusal:
@@ -97,6 +103,9 @@ class Recorder:
     def _facts(self) -> dict[str, Fact]:
         size = {} if self.world_size is None else {"world_size": self.world_size}
         return {**size, **known_facts(), **self._given}
+
+    def _add_mark(self, elapsed: float, step: int) -> None:
+        self._writer.add(self._series.find(ELAPSED, "s", None), elapsed, step)
 
     def span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
         """Time a `with` block on the host's monotonic clock, as a value of `metric` in nanoseconds.
@@ -209,6 +218,8 @@ class Recorder:
         if number is not None:
             check_step(number)
         self._writer.step = self._writer.step + 1 if number is None else number
+        if self._watch is not None:
+            self._watch.mark(self._writer.step)
         self._writer.write_if_due()
         if self._turns.pass_on():
             self.close()
@@ -225,21 +236,35 @@ class Recorder:
         """
         self._turns.leave()
         self._end_counters()
-        if self._writer.is_open:
-            if not self._series.all:
-                warn(f"{self.path}: nothing was recorded")
-            facts = self._facts()
-            self._writer.finish(facts if facts != self._written else {})
+        self._mark_last()
+        try:
+            if self._writer.is_open:
+                if not self._series.all:
+                    warn(f"{self.path}: nothing was recorded")
+                facts = self._facts()
+                self._writer.finish(facts if facts != self._written else {})
+        finally:
+            self._end_watch()
 
     def abort(self) -> None:
         """End without closing: the file keeps all values, and readers warn that the program ended early."""
         self._turns.leave()
         self._end_counters()
+        self._mark_last()
         self._writer.abort()
+        self._end_watch()
 
     def _end_counters(self) -> None:
         if self._counters is not None:
             self._counters.close()
+
+    def _mark_last(self) -> None:
+        if self._watch is not None and self._writer.is_open:
+            self._watch.mark_last()
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.end()
 
     def __enter__(self) -> Recorder:
         self._writer.check_open()

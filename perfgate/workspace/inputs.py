@@ -116,11 +116,21 @@ def read_runs(
 def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]:
     """Return runs with what the machine did, if there is a file with it beside the results."""
     beside = path.rstrip("/") + MACHINE_FILE
-    if path == "-" or not os.path.isfile(beside):
+    if path == "-":
         return runs
-    from perfgate.workspace.sidecars import with_machine
+    found = [beside] if os.path.isfile(beside) else []
+    if os.path.isdir(path):  # a Recorder in each host writes beside the results of its rank
+        found += [str(one) for one in sorted(Path(path).rglob("*" + MACHINE_FILE)) if _is_inside(one, Path(path))]
+    if not found:
+        return runs
+    from perfgate.workspace.sidecars import merged, with_machine
 
-    return with_machine(runs, _read_file(replace(options, format=None, mappings=()), beside, shown_path(beside))[0])
+    own = replace(options, format=None, mappings=())
+    return with_machine(runs, merged([_read_file(own, one, shown_path(one))[0] for one in found]))
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve()) and not path.name.startswith(".")
 
 
 def refuse_twice(paths: Sequence[str]) -> None:
@@ -248,6 +258,8 @@ def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
     real = folder.resolve()
     parts: list[tuple[str, str] | Run] = []
     for path in (path for path in found if path.is_symlink() or not path.is_dir()):
+        if path.name.endswith(MACHINE_FILE):  # of the machine: see `_with_machine`
+            continue
         shown = f"{name}/{path.relative_to(folder).as_posix()}"
         if not path.resolve().is_relative_to(real):
             parts.append(_unreadable(shown, "is a link that leads out of the folder"))

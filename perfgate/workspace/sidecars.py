@@ -36,6 +36,27 @@ def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
     ]
 
 
+def merged(machines: Sequence[Run]) -> Run:
+    """Return the files of several hosts of one job as one; their series get the label `host`."""
+    first, *others = machines
+    if not others:
+        return first
+    series: dict[Key, Series] = {}
+    for number, machine in enumerate(machines):
+        host = str(machine.environment.get("host", number))
+        for one in machine.series:
+            key = Key.of(one.key.metric, **{**dict(one.key.labels), "host": host})
+            series.setdefault(key, replace(one, key=key))
+    hosts = ", ".join(sorted({str(one.environment["host"]) for one in machines if "host" in one.environment}))
+    return replace(
+        first,
+        series=tuple(series.values()),
+        problems=tuple(problem for one in machines for problem in one.problems),
+        environment={"host": hosts} if hosts else {},
+        files=tuple(file for one in machines for file in one.files),
+    )
+
+
 def _belongs(metric: str) -> bool:
     return is_machine_metric(metric) or metric.startswith(COMMAND)
 

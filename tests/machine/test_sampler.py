@@ -12,8 +12,9 @@ from cards import Card, ReplayedNvml
 
 from perfgate.machine.nvml import NvmlDevice, nvml_sensors
 from perfgate.machine.sampler import WINDOWS, Sampler
-from perfgate.machine.sidecar import sampled, sidecar_of
+from perfgate.machine.sidecar import sampled
 from perfgate.recorder.recorder import Recorder
+from perfgate.recorder.sampler_process import sidecar_of
 
 
 def recorded(path):

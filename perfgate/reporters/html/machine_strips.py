@@ -7,7 +7,7 @@ of lines alone. If no run tells when its steps began, the x axis is the time sin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from statistics import fmean
 
@@ -64,9 +64,12 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
     ----------
     steps : the ends of the step plot above; None puts everything on the axis of the time.
     """
+    traces = [trace for one in channels for trace in one.runs if trace.values]
+    by_step = steps is not None and any(trace.steps for trace in traces)
+    if by_step:  # a run that does not tell when its steps began is a line at its mean
+        channels = [replace(one, runs=tuple(map(_placed, one.runs))) for one in channels]
+        traces = [trace for one in channels for trace in one.runs if trace.values]
     drawn = [one for one in channels if any(trace.values for trace in one.runs)]
-    traces = [trace for one in drawn for trace in one.runs if trace.values]
-    by_step = steps is not None and bool(traces) and all(trace.steps for trace in traces)
     x_of = _steps if by_step else _times
     sides = steps if by_step else scales.ends([x for trace in traces for x in x_of(trace)], room=0.02)
     if sides is None or not sides[1] > sides[0]:
@@ -79,6 +82,10 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
         strips += [strip] if strip is not None else []
     has_levels = any(not trace.values for one in drawn for trace in one.runs)
     return MachinePlots(tuple(strips), by_step, has_levels) if strips else None
+
+
+def _placed(trace: MachineTrace) -> MachineTrace:
+    return trace if trace.steps else replace(trace, times=(), values=())
 
 
 def _steps(trace: MachineTrace) -> tuple[float, ...]:
