@@ -207,7 +207,7 @@ def test_rules_explain_says_what_a_rule_means(perfgate: Command, folder: Path) -
     assert "5% worse" in done.out
 
 
-@pytest.mark.parametrize("name", ["rules", "results", "baseline", "report"])
+@pytest.mark.parametrize("name", ["rules", "results", "baseline", "report", "bisect"])
 def test_schema_prints_a_json_schema(perfgate: Command, name: str) -> None:
     assert json.loads(perfgate("schema", name).out)["$schema"].startswith("http://json-schema.org/draft-07")
 

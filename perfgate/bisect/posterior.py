@@ -37,7 +37,7 @@ _LARGEST = 3.0
 #: The standard deviation of a second change, relative to the largest one.
 _OTHER_SPREAD = 0.5
 #: The prior probability that nothing changed, and that something else changed if something did.
-_NOTHING, _ANOTHER = 0.15, 0.3
+_NOTHING, _ANOTHER = 0.15, 0.15
 #: How often the weights of the measurements are computed.
 _ROUNDS = 2
 _TINY = 1e-300
@@ -67,9 +67,9 @@ class Posterior:
     log_density: float
 
     def gap_probabilities(self) -> FloatArray:
-        """Return the probability of a change at each gap, (n - 1,); index 0 is the gap before position 1."""
+        """Return the probability of the largest change at each gap, (n - 1,); index 0 is the gap before position 1."""
         widths = np.diff(self.edges)
-        return np.repeat(self.changed / widths, widths)
+        return np.repeat(self.cells / widths, widths)
 
     def change(self, cell: int, confidence: float = 0.95) -> tuple[float, float, float]:
         """Return the logarithm of the change in a cell, if it is the largest, with its two-sided interval."""

@@ -26,17 +26,16 @@ _REPRODUCED = 0.6
 _ENDS = 0.5
 #: A change is excluded if a difference of the ends beyond the tolerance is less probable than this, and their interval
 #: excludes twice the tolerance, as `at_worst` does.
-_EXCLUDED = 0.01
+_EXCLUDED = 0.004
+#: Before that, each end is measured this often if the noise is unknown.
+_FEWEST_ENDS = 4
 #: The probability of no change that may be left, as a part of the doubt: ends that differ by chance start a search.
-_THERE = 0.4
+_THERE = 0.6
 #: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
 #: tell which is larger, and both are answers.
 _LARGEST = 0.9
-#: The doubt that may be left if the noise is unknown, as a part of what is allowed: the noise of few runs often looks
-#: too small, which makes the posterior a little too sure.
-_SURER = 0.5
 #: From so many degrees of freedom the noise is known. Otherwise the answer and its parent are measured so often.
-_KNOWN, _VERIFIED = 8.0, 2
+_KNOWN, _VERIFIED = 14.0, 2
 #: How many positions the answer lists.
 _MOST_SUSPECTS = 100
 
@@ -135,8 +134,7 @@ def search(
                 return SearchResult(
                     "undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, why
                 )
-            ended: BisectOutcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
-            return _result(ended, found, terms, evidence)
+            return _result(_last_outcome(found, terms, evidence), found, terms, evidence)
         position = _unverified(found, terms, evidence) if found else None
         if position is None:
             position = _next(found, model, measurer, evidence)
@@ -167,29 +165,39 @@ def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: E
 def _outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcome | None:
     """Return the outcome if the evidence is enough, or None."""
     bound = math.log1p(found.model.tolerance)
-    if found.exceeds(bound) <= _EXCLUDED and max(map(abs, _ends(found, terms, evidence)[1:])) < 2 * bound:
+    counts = Counter(one.position for one in evidence.measurements)
+    ends = {found.model.positions - 1} if found.model.paired else {0, found.model.positions - 1}
+    is_enough = found.model.d0 + len(evidence.measurements) >= _KNOWN or all(
+        counts[end] >= _FEWEST_ENDS for end in ends
+    )
+    if is_enough and found.exceeds(bound) <= _EXCLUDED and max(map(abs, _ends(found, terms, evidence)[1:])) < 2 * bound:
         return "not-reproduced"
-    ends = {0, found.model.positions - 1}
-    only_ends = all(one.position in ends for one in evidence.measurements)
+    only_ends = counts.keys() <= ends
     if only_ends and found.nothing > 1 - _REPRODUCED and len(evidence.measurements) >= _ENDS * terms.most_runs:
         return "not-reproduced"
     return "found" if _is_found(found, terms, evidence) and _unverified(found, terms, evidence) is None else None
 
 
-def _is_found(found: Posterior, terms: Terms, evidence: Evidence) -> bool:
+def _last_outcome(found: Posterior, terms: Terms, evidence: Evidence) -> BisectOutcome:
+    """Return the outcome if no more can be measured. Of two certain changes, the one that seems larger is named."""
+    if _is_found(found, terms, evidence, largest=0.5):
+        return "found"
+    return "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
+
+
+def _is_found(found: Posterior, terms: Terms, evidence: Evidence, largest: float = _LARGEST) -> bool:
     """Return whether one change is probable enough, and nothing between its two neighbours can be measured."""
     cell, doubt = int(found.cells.argmax()), 1 - terms.confidence
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
     is_last = all(position in evidence.skipped for position in range(low + 1, high))
-    is_there = found.nothing <= _THERE * doubt and found.cells[cell] >= _LARGEST
-    known = min(1.0, found.model.d0 / _KNOWN)
-    needed = (1 - (_SURER + (1 - _SURER) * known) * doubt) * (1 - found.nothing)
-    return is_last and is_there and bool(found.changed[cell] >= needed)
+    is_there = found.nothing <= _THERE * doubt and found.cells[cell] >= largest
+    return is_last and is_there and bool(found.changed[cell] >= (1 - doubt) * (1 - found.nothing))
 
 
 def _unverified(found: Posterior, terms: Terms, evidence: Evidence) -> int | None:
     """Return the neighbour of the answer to measure once more: few runs make the noise look too small by chance."""
-    if found.model.d0 >= _KNOWN or not _is_found(found, terms, evidence):
+    freedom = found.model.d0 + len(evidence.measurements)
+    if freedom >= _KNOWN or not _is_found(found, terms, evidence):
         return None
     cell = int(found.cells.argmax())
     counts = Counter(one.position for one in evidence.measurements)
@@ -199,14 +207,17 @@ def _unverified(found: Posterior, terms: Terms, evidence: Evidence) -> int | Non
 
 
 def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Evidence) -> SearchResult:
+    cell = int(found.cells.argmax())
+    blamed: tuple[int, ...] = ()
+    if outcome == "found":
+        blamed = tuple(range(int(found.edges[cell]) + 1, int(found.edges[cell + 1]) + 1))
     gaps = found.gap_probabilities()
+    if outcome == "found":  # that it changed is certain enough, even if another change may be larger
+        gaps[blamed[0] - 1 : blamed[-1]] = found.changed[cell] / len(blamed)
     order = sorted(range(len(gaps)), key=lambda gap: (-gaps[gap], gap))
     suspects = tuple(Suspect(gap + 1, float(gaps[gap])) for gap in order[:_MOST_SUSPECTS] if gaps[gap] >= 0.001)
-    blamed: tuple[int, ...] = ()
     change, more = _ends(found, terms, evidence), None
     if outcome == "found":
-        cell = int(found.cells.argmax())
-        blamed = tuple(range(int(found.edges[cell]) + 1, int(found.edges[cell + 1]) + 1))
         change = found.change(cell, terms.confidence)
     elif outcome == "undecided":
         more = _more_runs(found, evidence.skipped)

@@ -8,7 +8,7 @@ from perfgate.cli.printing import write_document
 
 
 @click.command()
-@click.argument("name", type=click.Choice(["rules", "mappings", "results", "baseline", "report"]))
+@click.argument("name", type=click.Choice(["rules", "mappings", "results", "baseline", "report", "bisect"]))
 def schema(name: str) -> int:
     """Print the JSON Schema of a document that perfgate reads or writes.
 

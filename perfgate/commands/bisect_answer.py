@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -27,6 +26,8 @@ _CONFIDENCE = 0.95
 _MOST_NAMED = 5
 #: A commit with a smaller probability is not listed beside the one that was found.
 _LEAST_NAMED = 0.02
+#: A second change that is more probable than this is told.
+_ANOTHER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def answer(parts: AnswerParts) -> BisectReport:
     measured = _estimates(parts, posterior)
     by_position = {one.position: one for one in measured}
     named = result.suspects[: max(_MOST_NAMED, len(result.blamed))] if result else ()
+    named = () if result and result.outcome == "not-reproduced" else named
     if result and result.outcome == "found":
         named = tuple(one for one in named if one.probability >= _LEAST_NAMED or one.position in result.blamed)
     suspects = tuple(
@@ -137,18 +139,15 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
     first, last = parts.name(0), parts.name(len(parts.items.names) - 1)
     tolerance = format_change(parts.tolerance).lstrip("+")
     if result.outcome == "not-reproduced":
-        message = f"not reproduced: {metric} of {last} differs from {first} by {size}, and the tolerance is {tolerance}"
+        message = f"not reproduced: {first} and {last} do not differ in {metric}: {size}, tolerance {tolerance}"
         if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:
+            message = message.replace("do not differ", "may not differ")
             return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
-        return (
-            message,
-            f"look for another difference: machine, data or settings; or give a larger range of {parts.noun}s",
-        )
+        return message, f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
     if result.outcome == "undecided":
-        so_far = f"{parts.name(suspects[0].position)} has {_percent(suspects[0].probability)}" if suspects else "none"
-        message = (
-            f"undecided after {plural(result.runs, 'run')}: {so_far}; {metric} of {last} differs from {first} by {size}"
-        )
+        best = f"most probable is {parts.name(suspects[0].position)}, {_percent(suspects[0].probability)}; "
+        message = f"undecided after {plural(result.runs, 'run')}: {best if suspects else ''}"
+        message += f"from {first} to {last}, {metric} changed by {size}"
         more = result.more_runs or 1
         most = result.runs + 2 * more
         step = f"about {plural(more, 'more run')} would do: repeat the same command with --max-runs {most}"
@@ -160,12 +159,14 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
         message = f"{blamed[0]} changed {metric} by {size}, with {probability} probability" + (
             f": {subject}" if subject else ""
         )
-        return (
-            message,
-            f"look at what it changed: git show {blamed[0]}" if parts.items.commits else "look at what it changed",
-        )
+        before = parts.name(result.blamed[0] - 1)
+        step = f"git show {blamed[0]}" if parts.items.commits else f"compare it with {before}, for example by a profile"
+        return message, f"look at what it changed: {step}"
     message = f"{listed(blamed[:-1])} or {blamed[-1]} changed {metric} by {size}, with {probability} probability"
-    return message, f"those that cannot be measured share the blame: make {blamed[0]} run, then repeat the command"
+    step = "some of them cannot be measured, so they share the blame: look at what they changed"
+    return message, step + (
+        f": git diff {parts.name(result.blamed[0] - 1)} {blamed[-1]}" if parts.items.commits else ""
+    )
 
 
 def _percent(probability: float) -> str:
@@ -178,7 +179,7 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
     skipped = {one.position: one.skipped for one in parts.folder.stored if one.skipped is not None}
     found += [f"{parts.name(position)} was skipped: {why}" for position, why in sorted(skipped.items())][:10]
     if posterior is not None and parts.result is not None and parts.result.outcome == "found":
-        if posterior.another > 0.2:
+        if posterior.another > _ANOTHER:
             others = [one for one in parts.result.suspects if one.position not in parts.result.blamed][:1]
             where = f", perhaps {parts.name(others[0].position)}" if others else ""
             found.append(f"there may be another, smaller change ({_percent(posterior.another)} probability{where})")
@@ -198,20 +199,25 @@ def _causes(parts: AnswerParts) -> CauseReport | None:
     result = parts.result
     if result is None or result.outcome != "found":
         return None
-    base, new = (_runs(parts, position) for position in (result.blamed[0] - 1, result.blamed[-1]))
-    return causes_of(base, new) if base and new else None
+    good, bad = result.blamed[0] - 1, result.blamed[-1]
+    paired = any(one.paired for one in parts.folder.stored)
+    is_alone = result.posterior is not None and result.posterior.another < _ANOTHER
+    # Both sides of a pair saw the same machine, so the first item is the better base if nothing else changed.
+    base = _runs(parts, bad, "base") if paired and (is_alone or good == 0) else _runs(parts, good, "new")
+    new = _runs(parts, bad, "new")
+    found = causes_of(base, new) if base and new else None
+    return found if found and found.causes else None
 
 
-def _runs(parts: AnswerParts, position: int) -> list[Run]:
-    """Return the runs of an item, and for pairs those of the side that is the item."""
-    by_side: Mapping[bool, str] = {True: "base", False: "new"}
+def _runs(parts: AnswerParts, position: int, side: str) -> list[Run]:
+    """Return the runs of an item, and of its pairs one side."""
     found: list[Run] = []
     for one in parts.folder.stored:
         path = parts.folder.path / one.results
-        if one.skipped is not None or (one.position != position and not (one.paired and position == 0)):
+        if one.skipped is not None or one.position != position:
             continue
         if one.paired:
-            path = path.parent / by_side[position == 0]
+            path = path.parent / side
         try:
             found += inputs.read_runs([str(path)])
         except Refused:

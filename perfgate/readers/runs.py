@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from perfgate.core import Fact, Key, Location, Problem, Run, Series
+from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import rank_in_name
 
@@ -117,8 +117,13 @@ def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
         for series in run.series:
             named = _ranked(series, run.source) if times[series.key] > 1 else series
             if named.key in joined:
-                message = f"{named.key} is in both {joined[named.key][1]} and {run.source}; using the first"
-                problems.append(Problem("error", message, Location(run.source), named.key))
+                other = joined[named.key][1]
+                traces = {one.source for one in runs if one.format == "torch-trace"}  # these are the last ones
+                is_profiled = run.source in traces and other not in traces  # a profiler slows what it measures
+                used = f"{other}, which is not profiled" if is_profiled else "the first"
+                message = f"{named.key} is in both {other} and {run.source}; using {used}"
+                severity: Severity = "warning" if is_profiled else "error"
+                problems.append(Problem(severity, message, Location(run.source), named.key))
             else:
                 joined[named.key] = (named, run.source)
     return tuple(series for series, _ in joined.values())

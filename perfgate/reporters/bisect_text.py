@@ -21,6 +21,8 @@ _MARKS = {
 #: The most measured items on a screen.
 _MOST_ROWS = 30
 _BAR = 20
+#: The letters of the reason why an item was skipped; a note has all of it.
+_REASON = 40
 
 
 def short(name: str) -> str:
@@ -97,16 +99,15 @@ def _about(one: ItemSuspect) -> str:
 
 def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
     name = f"{row.position:>{len(str(report.positions))}}  {short(row.name):<14}"
+    blamed = f"  {'<' if ascii_only else '←'} " if row.position in report.blamed else ""
     if row.value is None:
-        return f"{name} skipped: {row.skipped}"
+        why = row.skipped or ""
+        return f"{name} skipped: {why if len(why) <= _REASON else why[:_REASON] + '...'}{blamed}".rstrip()
     values = [one.value for one in report.measured if one.value is not None]
     low, high = min(values), max(values)
     length = 1 + round((_BAR - 1) * (row.value - low) / (high - low)) if high > low else 1
     interval = f"({value(report, row.low)} to {value(report, row.high)})"
     bar = ("#" if ascii_only else "█") * length
-    blamed = "  ← " if row.position in report.blamed else "    "
-    if ascii_only:
-        blamed = blamed.replace("←", "<")
     return f"{name}{value(report, row.value):>10} {interval:<28} {plural(row.runs, 'run'):<8} {bar}{blamed}".rstrip()
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-NAMES = ("rules", "mappings", "results", "baseline", "report")
+NAMES = ("rules", "mappings", "results", "baseline", "report", "bisect")
 
 
 FOLDER = files("perfgate.schemas")

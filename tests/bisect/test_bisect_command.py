@@ -85,8 +85,8 @@ def test_a_change_that_is_not_there_is_not_reproduced(perfgate: Command, folder:
     _, commits = history(folder, [0.1] * 3)
     done = perfgate("bisect", "--good", commits[0], "--tolerance", "5%", *RUN)
     assert done.code == 3
-    assert "? not reproduced: step_time of" in done.out
-    assert "and the tolerance is 5.0%" in said(done)
+    assert "? not reproduced: " in done.out
+    assert "tolerance 5.0%" in said(done)
 
 
 def test_runs_that_are_used_up_can_be_continued(perfgate: Command, folder: Path) -> None:

@@ -79,7 +79,7 @@ def test_it_is_the_mixture_of_all_hypotheses(kind: str, monkeypatch: pytest.Monk
     first = np.bincount(found.hypotheses.cells[1:, 0], found.hypotheses.weight[1:])
     assert first == pytest.approx(largest, rel=1e-6)
     assert found.changed == pytest.approx(changed, rel=1e-6)
-    assert found.gap_probabilities() == pytest.approx(changed, rel=1e-6)
+    assert found.gap_probabilities() == pytest.approx(found.cells, rel=1e-6)
     assert found.cells.sum() + found.nothing == pytest.approx(1)
 
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from reading import errors, runs_of, said, values_of
 
@@ -29,6 +31,21 @@ def test_ranks_in_the_text_count_more_than_names():
     assert errors(joined) == [
         'dir/rank1.log: error: forward{rank="5"} is in both dir/rank0.log and dir/rank1.log; using the first'
     ]
+
+
+def test_times_of_a_recorder_count_more_than_those_of_a_trace_beside_it():
+    series = [{"metric": "step.time", "unit": "s", "values": [0.1, 0.1]}]
+    text = json.dumps({"schema": "perfgate.results/1", "series": series})
+    steps = [{"ph": "X", "name": f"ProfilerStep#{i}", "ts": i * 3e5, "dur": 3e5, "pid": 1, "tid": 1} for i in range(4)]
+    steps.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 9, "pid": 1, "tid": 1})
+    for one in steps[:-1]:
+        one["cat"] = "user_annotation"
+    trace = json.dumps({"schemaVersion": 1, "traceEvents": steps})
+    joined = join_runs("dir", [*runs_of(trace, name="dir/a.json"), *runs_of(text, name="dir/results.json")])
+    assert values_of(joined)["step.time"] == [0.1, 0.1]
+    assert errors(joined) == []
+    message = "step.time is in both dir/results.json and dir/a.json; using dir/results.json, which is not profiled"
+    assert message in [problem.message for problem in joined.problems]
 
 
 @pytest.mark.parametrize(

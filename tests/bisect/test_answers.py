@@ -1,0 +1,59 @@
+"""What each kind of answer looks like: golden files of text, Markdown and page, and the schema of the JSON.
+
+`UPDATE_GOLDEN=1 pytest tests/bisect` writes the files anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from answers import ANSWERS
+from jsonschema import Draft7Validator
+
+from perfgate.core.bisection import BisectReport
+from perfgate.reporters import bisect_text
+from perfgate.reporters.html.bisect_page import render
+from perfgate.schemas import schema
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare with a golden file; UPDATE_GOLDEN=1 writes it instead."""
+    path = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it anew"
+
+
+@pytest.fixture(scope="module", params=sorted(ANSWERS))
+def made(request: pytest.FixtureRequest) -> tuple[str, BisectReport]:
+    return request.param, ANSWERS[request.param]()
+
+
+def test_text_and_markdown(made: tuple[str, BisectReport]) -> None:
+    name, report = made
+    check_golden(f"{name}.txt", bisect_text.terminal(report, width=100))
+    check_golden(f"{name}.md", bisect_text.markdown(report))
+
+
+def test_the_page(made: tuple[str, BisectReport]) -> None:
+    name, report = made
+    page = re.sub(r"<style>.*?</style>", "<style>...</style>", render(report), flags=re.DOTALL)
+    check_golden(f"{name}.html", re.sub(r"<svg.*?</svg>", "<svg>...</svg>", page, flags=re.DOTALL))
+
+
+def test_the_json_is_what_its_schema_says(made: tuple[str, BisectReport]) -> None:
+    name, report = made
+    document = json.loads(bisect_text.json(report))
+    assert [error.message for error in Draft7Validator(schema("bisect")).iter_errors(document)] == []
+    assert document["outcome"] == {"found-two-items": "found", "shared-blame": "found", "broken-end": "undecided"}.get(
+        name, name
+    )
+    changed = {**document, "outcome": "maybe", "runs": -1}
+    assert len(list(Draft7Validator(schema("bisect")).iter_errors(changed))) == 2
