@@ -118,16 +118,21 @@ def short_processes(top: Path, split: Split, number: int, make: MakeProcesses) -
 def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool], number: int) -> Path:
     """Write the counted steps of all processes of a side as one run, and return its file. Raises RunFailed.
 
-    The steps are numbered so that base goes first in the even ones of pairs with odd numbers, as in other pairs.
+    The steps are numbered so that base goes first in the even ones of pairs with odd numbers, as in other pairs. So a
+    number is left out where the order changes, and no more: gaps would look like steps that were not recorded.
     """
     rows: dict[object, dict[str, object]] = {}
-    for place, (run, base_first) in enumerate(zip(runs, firsts, strict=True)):
+    first = 1 + split.warmup  # of a process, and the next free number
+    free = first
+    for run, base_first in zip(runs, firsts, strict=True):
         known = sorted({int(step) for one in run.series if one.steps is not None for step in one.steps})
-        counted = known[1 + split.warmup : 1 + split.turns]
+        counted = known[first : 1 + split.turns]
         if len(counted) < split.steps:
             raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
-        shift = 2 * place * split.turns + (base_first != base_goes_first(str(number)))
-        places = {step: shift + 1 + split.warmup + at for at, step in enumerate(counted)}
+        is_moved = base_first != base_goes_first(str(number))
+        free += (free - first - is_moved) % 2
+        places = {step: free + at for at, step in enumerate(counted)}
+        free += split.steps
         for series in run.series:
             _add(rows, series, places)
     document = {"schema": "perfgate.results/1", "environment": dict(runs[0].environment), "series": [*rows.values()]}

@@ -80,9 +80,9 @@ def test_short_processes_end_early_and_are_one_pair(tmp_path: Path) -> None:
     for path in found.values():
         (series,) = json.loads(path.read_text())["series"]
         assert (series["metric"], len(series["values"])) == ("step.time", 16)
-        # The second pair begins with new in even steps; a process that begins with base has its steps moved by one.
-        shifts = [2 * place * 10 + (first == "base") for place, first in enumerate(order["first"])]
-        assert series["steps"] == [shift + 3 + at for shift in shifts for at in range(8)]
+        # The second pair has new first in even steps; a process that begins with base has its steps moved by one.
+        one, other = (3, 12) if order["first"] == ["new", "base"] else (4, 13)
+        assert series["steps"] == [*range(one, one + 8), *range(other, other + 8)]
 
 
 def test_a_process_that_ends_too_soon_is_said(tmp_path: Path) -> None:
