@@ -8,6 +8,7 @@ three new runs, and stops at exit 0 or 1; other tools are asked once, about one 
     python benchmarks/detection/promise.py --command        through `perfgate check`, 1,000 draws a cell
     python benchmarks/detection/promise.py --history 30     with the noise that 30 remembered runs show
     python benchmarks/detection/promise.py --history 30 --quieter 2     the history was half as noisy as today
+    python benchmarks/detection/promise.py --kit FOLDER     real histories (see benchmarks/history.py), with and without
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import runpy
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -162,6 +164,25 @@ def peer_cells(seed: int, count: int) -> dict[str, dict[str, float]]:
     return found
 
 
+def real(kit: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for real noise, for each change: how verdicts end if the hundred runs before the base show it."""
+    rng = np.random.default_rng(1)
+    ends: dict[tuple[str, float, bool], list[int]] = {}
+    for case in kit["cases"]():
+        values = np.array(case["values"])
+        for base_runs in (3, 10) if case["at"] is None else ():
+            for at in rng.integers(60 + base_runs, len(values) - LOOKS, 12):
+                begin = at - base_runs
+                for change in CHANGES:
+                    sides = values[begin:at][None], values[at : at + LOOKS][None] * (1 + change)
+                    for remembered in (None, values[max(begin - 100, 0) : begin][None]):
+                        row = "noise < 3 %" if case["noise"] < 0.03 else "noise >= 3 %", change, remembered is not None
+                        ends.setdefault(row, []).extend(by_function(*sides, remembered)[0])
+    for (band, change, known), codes in sorted(ends.items()):
+        shares = ", ".join(f"exit {code} {100 * codes.count(code) / len(codes):.1f} %" for code in (0, 1, 3))
+        yield f"{band}, change {100 * change:g} %, {'with' if known else 'without'} history: {shares} of {len(codes)}"
+
+
 def score(seed: int, count: int) -> dict[str, dict[str, dict[str, float]]]:
     """The cells of perfgate and of the peers."""
     return {"cells": cells(seed, count, by_function), "peers": peer_cells(seed, count)}
@@ -181,7 +202,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--history", type=int, default=0, help="how many remembered runs show the noise")
     parser.add_argument("--quieter", type=float, default=1.0, help="the noise of today, divided by that of the history")
+    parser.add_argument("--kit", type=Path, help="the folder with score.py and real histories")
     options = parser.parse_args()
+    if options.kit:
+        print(*real(runpy.run_path(str(options.kit / "score.py"))), sep="\n")
+        return
     if options.command and options.history:
         parser.error("--history is not for --command")
     asked, count = (by_command, 1000) if options.command else (by_function, 2000)
