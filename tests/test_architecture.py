@@ -88,7 +88,7 @@ HOMES = {
     "pyarrow": {"history.exports.parquet"},
     "mlflow": {"history.exports.mlflow"},
     "wandb": {"history.exports.wandb"},
-    "fsspec": {"baselines.bucket"},
+    "fsspec": {"workspace.remote"},
     "pygls": {"editor.server"},
     "lsprotocol": {"editor.server"},
     "pynvml": {"workspace.surroundings", "machine.nvml"},

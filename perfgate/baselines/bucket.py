@@ -10,29 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice, repeat
-from typing import Any
 
 from perfgate.baselines.places import FileOrError, UnsafeName, check_path
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
-
-_INSTALL = "buckets need fsspec and the package of their kind: pip install fsspec s3fs (or gcsfs)"
+from perfgate.workspace.remote import filesystem
 
 #: The number of objects that are asked for together.
 _AT_ONCE = 64
 
 
 class BucketStore:
-    """Baselines below a URL. Raises ImportError if a package is missing, ValueError for an unknown kind of URL."""
+    """Baselines below a URL. Raises OSError if a package is missing, ValueError for an unknown kind of URL."""
 
     def __init__(self, url: str, limits: Limits = DEFAULT) -> None:
-        try:
-            from fsspec.core import url_to_fs
-
-            self._files: Any
-            self._files, self._root = url_to_fs(url.rstrip("/"), use_listings_cache=False)
-        except ImportError as error:
-            raise ImportError(f"{_INSTALL} ({error})") from None
+        self._files, self._root = filesystem(url)
         if hasattr(self._files, "auto_mkdir"):  # of `file://`; object stores have no folders
             self._files.auto_mkdir = True
         self.shown = url.rstrip("/")

@@ -26,6 +26,7 @@ from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, Sentence, selectors
 from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
 
@@ -248,7 +249,7 @@ def read_measured(
     runs = inputs.read_runs(
         options.runs, options.format, options.trace_mode, conditions=ruleset.conditions, mappings=ruleset.mappings
     )
-    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
         from perfgate.judge.utilization import with_utilization
 

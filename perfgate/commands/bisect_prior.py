@@ -23,7 +23,7 @@ from perfgate.judge.pairs import PRIORS, split_pairs
 from perfgate.measuring.until_settled import Tell
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import DEFAULT
-from perfgate.workspace import inputs
+from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE
 
@@ -57,7 +57,7 @@ def prior_model(asked: PriorQuestion, start: MeasuredStart, tell: Tell) -> Model
     model = Model(len(items.names), s0=known[0], d0=known[1], paired=start.paired)
     if not Path(options.baselines).is_dir():
         return model
-    facts, _ = inputs.merge_facts(list(start.runs), inputs.read_facts(options.env), ruleset.identity)
+    facts, _ = merge_facts(list(start.runs), read_facts(options.env), ruleset.identity)
     baseline = _baseline(options, ruleset, facts) if asked.by_rule else Baseline()
     pairs = split_pairs(start.runs) if start.paired else None
     run = pairs.new[0] if pairs else start.runs[0]

@@ -20,7 +20,8 @@ from perfgate.judge.case import Case
 from perfgate.reporters.stored_baselines import prior_line
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
-from perfgate.workspace import inputs, surroundings
+from perfgate.workspace import surroundings
+from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
@@ -67,7 +68,7 @@ def _calibrate_stored(options: CommandOptions) -> list[str]:
     store = open_store(options.baselines)
     names, problems = environments(store, ruleset.suite)
     if options.env:
-        identity = identity_of(inputs.read_facts(options.env), ruleset.identity)
+        identity = identity_of(read_facts(options.env), ruleset.identity)
         names = [name for name in names if name == find_environment(store, ruleset.suite, identity)[0]]
     stored: dict[str, list[StoredRun]] = {}
     for name in names:

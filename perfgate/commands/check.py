@@ -44,6 +44,7 @@ from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
 from perfgate.workspace.rule_source import PolicySource, policy_source, read_rules
 
@@ -142,7 +143,7 @@ def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[tuple[Run, ...], d
         with_calls=compares,
         mappings=ruleset.mappings,
     )
-    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
         from perfgate.judge.utilization import with_utilization
 

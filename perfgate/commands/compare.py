@@ -21,6 +21,7 @@ from perfgate.rules.ruleset import DEFAULT_IDENTITY, Rule, Ruleset
 from perfgate.rules.syntax.cursor import Cursor, SentenceError
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Selector, Sentence
 from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.env_facts import merge_facts
 from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import Refused
 
@@ -90,7 +91,7 @@ def _compared(
     unlike, refused = _unlike(base_runs, new_runs, CONDITIONS.union(ruleset.conditions))
     shared = sorted((_metrics(base_runs) & _metrics(new_runs)) - unlike)
     rules = tuple(metric_rule(name, statistic, asks) for name in shared)
-    facts, problems = inputs.merge_facts(new_runs, {}, DEFAULT_IDENTITY)
+    facts, problems = merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = replace(ruleset, rules=rules), surroundings.limits()
     case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
     verdicts, found = judge_with_details(case)

@@ -20,7 +20,8 @@ from perfgate.history.remember import rules_or_none
 from perfgate.history.store import known_ids
 from perfgate.history.times import utc_time
 from perfgate.rules.ruleset import Ruleset
-from perfgate.workspace import inputs, surroundings
+from perfgate.workspace import surroundings
+from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.surroundings import git
 
@@ -46,7 +47,7 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
     A fault in a file is a problem, and its other runs are imported. Known runs are not added again.
     """
     ruleset = rules_or_none(options)
-    facts = inputs.read_facts(options.env)
+    facts = read_facts(options.env)
     problems: list[Problem] = []
     found: list[tuple[str, ImportedRun]] = []
     for path in options.runs:

@@ -13,7 +13,8 @@ from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.rules.ruleset import Ruleset
-from perfgate.workspace import inputs, surroundings
+from perfgate.workspace import surroundings
+from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
@@ -38,7 +39,7 @@ def plan(options: CommandOptions) -> tuple[list[Plan], list[Problem]]:
 
 def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
     """Yield the stored runs of every environment that fits the given facts, without new runs, and their problems."""
-    store, given = open_store(options.baselines), inputs.read_facts(options.env)
+    store, given = open_store(options.baselines), read_facts(options.env)
     names, problems = environments(store, ruleset.suite)
     for environment in names:
         facts, wrong = _facts(store, ruleset, environment)

@@ -12,6 +12,7 @@ from perfgate.commands.check import with_pairs
 from perfgate.core import Baseline, Problem, Proof
 from perfgate.judge.case import Case
 from perfgate.workspace import inputs, surroundings
+from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import policy_source, read_ruleset
 
@@ -43,7 +44,7 @@ def selftest(options: CommandOptions) -> SelfTest:
         with_calls=False,
         mappings=ruleset.mappings,
     )
-    facts, clashes = inputs.merge_facts(runs, inputs.read_facts(options.env), ruleset.identity)
+    facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
         from perfgate.judge.utilization import with_utilization
 

@@ -1,14 +1,13 @@
-"""Reading runs from files, folders and standard input, and environment facts from `--env`."""
+"""Reading runs from files, folders, URLs and standard input."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -17,11 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from perfgate.core import Fact, Location, Problem, Run, SourceFile, fact_text
+from perfgate.core import Location, Problem, Run, SourceFile
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
-from perfgate.core.runs import MACHINE_FILE, THROTTLE
-from perfgate.documents.json import load_json
+from perfgate.core.runs import MACHINE_FILE
 from perfgate.readers import join_runs, read, with_missing_ranks
 from perfgate.readers.outside_formats import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
@@ -30,15 +28,8 @@ from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import PATIENCE_S
 
 CHUNK = 1 << 18
-#: The largest file of `--env`, in characters.
-LONGEST_FACTS = 1 << 20
 #: How many names of a folder are compared with one that does not exist.
 _MOST_NAMES = 1000
-_DIFFERENT = "the runs are of different environments: {} is {}"
-_CONTRADICTED = (
-    "--env and the run contradict each other: {} is {}; the run is judged with --env: leave it out if it is wrong"
-)
-
 #: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
 Watcher = Callable[[str, int, int], None]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -97,7 +88,7 @@ def read_runs(
         faults = "".join(f"; {fault}" for fault in plugins().faults)
         raise Refused(f"--format {format}: no such format; {hint}{faults}")
     options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
-    named = [(path, path if as_given else shown_path(path)) for path in paths]
+    named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in paths]
     found = [
         [with_missing_ranks(run) if "torch-trace" in run.format else run for run in own]
         for own in _read_all(named, options)
@@ -118,7 +109,7 @@ def _with_machine(path: str, runs: list[Run], options: ReadOptions) -> list[Run]
     beside = path.rstrip("/") + MACHINE_FILE
     if path == "-":
         return runs
-    found = [beside] if os.path.isfile(beside) else []
+    found = [beside] if _is_file(beside) else []
     if os.path.isdir(path):  # a Recorder in each host writes beside the results of its rank
         found += [str(one) for one in sorted(Path(path).rglob("*" + MACHINE_FILE)) if _is_inside(one, Path(path))]
     if not found:
@@ -133,11 +124,19 @@ def _is_inside(path: Path, folder: Path) -> bool:
     return path.is_file() and path.resolve().is_relative_to(folder.resolve()) and not path.name.startswith(".")
 
 
+def _is_file(path: str) -> bool:
+    if "://" not in path:
+        return os.path.isfile(path)
+    from perfgate.workspace.remote import is_file
+
+    return not path.startswith("http") and is_file(path)
+
+
 def refuse_twice(paths: Sequence[str]) -> None:
     """Raise Refused if a file is named twice, by whatever names."""
     seen: dict[str, str] = {}
     for path in paths:
-        real = path if path == "-" else os.path.realpath(path)
+        real = path.rstrip("/") if path == "-" or "://" in path else os.path.realpath(path)
         if real in seen:
             raise Refused(f"{path} is given twice: one run may count once only")
         seen[real] = path
@@ -145,7 +144,7 @@ def refuse_twice(paths: Sequence[str]) -> None:
 
 def _read_all(named: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tuple[Run, ...]]:
     """Yield the runs at each path with a name: of a file, or the one run of a folder."""
-    folders = {path: _files_of(Path(path), name) for path, name in named if path != "-" and os.path.isdir(path)}
+    folders = {path: parts for path, name in named if (parts := _parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
     if len(readable) > 1:
@@ -173,7 +172,6 @@ def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
     digest = hashlib.sha256()
 
     def chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
-        size = os.fstat(file.fileno()).st_size if path != "-" else 0
         watcher, count = _watcher.get(), 0
         while chunk := (file.read(CHUNK) if count else first + file.read(CHUNK)):
             digest.update(chunk)
@@ -183,11 +181,7 @@ def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
             yield chunk
 
     try:
-        if path != "-" and stat.S_ISCHR(os.stat(path).st_mode):
-            return (_unreadable(name, "is a device, which may never end: give a file, a pipe or -"),)
-        if path == "-" and sys.stdin is None:
-            return (_unreadable(name, "standard input is closed"),)
-        file, first = (sys.stdin.buffer, b"") if path == "-" else opened(path)
+        file, first, size = _opened_input(path)
         with file:
             rest = chunks(file, first)
             source = Source(
@@ -205,8 +199,31 @@ def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
         return (_unreadable(name, f"cannot be read: there is no such file{_nearest_file(path)}"),)
     except OSError as error:
         return (_unreadable(name, f"cannot be read: {error.strerror or error}"),)
+    except _Unusable as error:
+        return (_unreadable(name, str(error)),)
     files = (SourceFile(name, runs[0].format, digest.hexdigest()),)
     return tuple(replace(run, files=files) for run in runs)
+
+
+class _Unusable(Exception):
+    """An input that is not opened, with the reason."""
+
+
+def _opened_input(path: str) -> tuple[BinaryIO, bytes, int]:
+    """Open an input; return it, what was read of it already, and its size (0 if unknown). Raises OSError, _Unusable."""
+    if path == "-":
+        if sys.stdin is None:
+            raise _Unusable("standard input is closed")
+        return sys.stdin.buffer, b"", 0
+    if "://" in path:
+        from perfgate.workspace.remote import opened_url
+
+        file, size = opened_url(path)
+        return file, b"", size
+    if stat.S_ISCHR(os.stat(path).st_mode):
+        raise _Unusable("is a device, which may never end: give a file, a pipe or -")
+    file, first = opened(path)
+    return file, first, os.fstat(file.fileno()).st_size
 
 
 def _nearest_file(path: str) -> str:
@@ -252,6 +269,19 @@ def _unreadable(name: str, message: str) -> Run:
     return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
 
 
+def _parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
+    """Return the files of a folder (see `_files_of`), or None for a path that is a file."""
+    if "://" in path:
+        from perfgate.workspace.remote import files_below
+
+        try:
+            urls = files_below(path)
+        except OSError as error:
+            return [_unreadable(name, f"cannot be read: {error.strerror or error}")]
+        return None if urls is None else [(url, f"{name}/{url[len(path.rstrip('/')) + 1 :]}") for url in urls]
+    return _files_of(Path(path), name) if path != "-" and os.path.isdir(path) else None
+
+
 def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
     """Return the path and the name of each file in a folder, or a run with the reason why it is not read."""
     found = sorted(path for path in surroundings.not_too_many(folder.rglob("*"), name) if not path.name.startswith("."))
@@ -268,76 +298,3 @@ def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
         else:
             parts.append((str(path), shown))
     return parts
-
-
-def read_facts(options: Iterable[str]) -> dict[str, Fact]:
-    """Read the environment facts of `--env`: each is a JSON file of facts, or KEY=VALUE. Raises Refused."""
-    facts: dict[str, Fact] = {}
-    for option in options:
-        name, sign, value = option.partition("=")
-        if sign and name and not os.path.exists(option):
-            if not value:
-                raise Refused(f"--env {option}: the fact has no value")
-            given: Mapping[str, Fact] = {name: _scalar(value)}
-        else:
-            given = _facts_file(option)
-        facts = {**facts, **given, **_throttling(facts, given)}
-    return facts
-
-
-def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:
-    """Return the reasons for throttling of both readings: a GPU that was slowed down once was slowed down."""
-    if THROTTLE not in known or THROTTLE not in given:
-        return {}
-    return {THROTTLE: ",".join(sorted({*str(known[THROTTLE]).split(","), *str(given[THROTTLE]).split(",")}))}
-
-
-def _scalar(text: str) -> Fact:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, (int, float, bool)) and fact_text(value) == text else text
-
-
-def _facts_file(path: str) -> dict[str, Fact]:
-    try:
-        file, first = opened(path)
-        with file:
-            document = load_json((first + file.read(4 * LONGEST_FACTS)).decode("utf-8")[:LONGEST_FACTS], path)
-    except (OSError, ValueError) as error:
-        raise Refused(f"--env {path}: neither a JSON file of facts nor KEY=VALUE ({error})") from None
-    if document.problems:
-        raise Refused(f"--env {document.problems[0]}")
-    facts = document.data
-    if not isinstance(facts, dict) or not all(isinstance(v, (str, int, float, bool)) for v in facts.values()):
-        raise Refused(f"--env {path}: facts are a JSON object of names and plain values")
-    return facts
-
-
-def merge_facts(
-    runs: Iterable[Run], given: Mapping[str, Fact], identity: Sequence[str]
-) -> tuple[dict[str, Fact], list[Problem]]:
-    """Merge the facts of all runs with those of `--env`, which win; returns them and a problem for each conflict.
-
-    A conflict with `--env` is a warning; runs of different environments are an error.
-
-    Parameters
-    ----------
-    identity: the names of the facts that identify an environment.
-    """
-    facts: dict[str, Fact] = {}
-    problems: dict[tuple[str, str], Problem] = {}
-    for run in runs:
-        for name, value in run.environment.items():
-            other = given.get(name, facts.get(name, value))
-            counts = name in identity or (name in given and name != THROTTLE)  # both readings of it count
-            if counts and fact_text(other) != fact_text(value):
-                values = f"{fact_text(other)} and {fact_text(value)}"
-                problem = Problem("error", _DIFFERENT.format(name, values), Location(run.source))
-                if name in given:
-                    problem = Problem("warning", _CONTRADICTED.format(name, values), Location(run.source))
-                problems.setdefault((name, fact_text(value)), problem)
-            facts.setdefault(name, value)
-    slowed = _throttling(facts, given) if given else {}
-    return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,9 +78,16 @@ def shown_path(path: str) -> str:
 
 
 def typed_path(path: str) -> str:
-    """Return a path that works in a command in the working directory and shows nothing above it."""
-    if path == "-" or "://" in path:  # standard input, a bucket
+    """Return a path that works in a command in the working directory and shows nothing above it.
+
+    A URL is shown without user, password and query, which may be secret.
+    """
+    if path == "-":
         return path
+    if "://" in path:
+        scheme, _, rest = path.partition("://")
+        place, slash, below = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+        return f"{scheme}://{place.rpartition('@')[2]}{slash}{below}"
     try:
         return Path(os.path.relpath(path)).as_posix()
     except ValueError:  # another drive

@@ -26,6 +26,8 @@ from perfgate.workspace.options import Refused
 WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
 #: Fewer bytes than this are read faster by this process than others start.
 _WORTH_BYTES = 64 << 20
+#: The size of a file at a URL, which is not asked for: two of them are worth it, because a store answers slowly.
+_REMOTE_BYTES = 32 << 20
 #: The memory that a process needs at most: some for itself, and some for its file, which may be compressed.
 _BYTES_EACH, _TIMES_ITS_FILE = 200 << 20, 12
 _LOST = (
@@ -76,9 +78,9 @@ def read_each(
 
 def _sizes(files: Sequence[tuple[str, str]]) -> list[int]:
     """Return the size of each file; none if one is a pipe, which this process has to read."""
-    if not all(os.path.isfile(path) for path, _ in files):
+    if not all("://" in path or os.path.isfile(path) for path, _ in files):
         return []
-    return [os.path.getsize(path) for path, _ in files]
+    return [_REMOTE_BYTES if "://" in path else os.path.getsize(path) for path, _ in files]
 
 
 def _workers(sizes: Sequence[int]) -> int:

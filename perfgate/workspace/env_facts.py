@@ -1,0 +1,93 @@
+"""Facts of the environment: those of `--env`, and those that runs state."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from perfgate.core import Fact, Location, Problem, Run, fact_text
+from perfgate.core.runs import THROTTLE
+from perfgate.documents.json import load_json
+from perfgate.workspace.inputs import opened
+from perfgate.workspace.options import Refused
+
+#: The largest file of `--env`, in characters.
+LONGEST_FACTS = 1 << 20
+_DIFFERENT = "the runs are of different environments: {} is {}"
+_CONTRADICTED = (
+    "--env and the run contradict each other: {} is {}; the run is judged with --env: leave it out if it is wrong"
+)
+
+
+def read_facts(options: Iterable[str]) -> dict[str, Fact]:
+    """Read the environment facts of `--env`: each is a JSON file of facts, or KEY=VALUE. Raises Refused."""
+    facts: dict[str, Fact] = {}
+    for option in options:
+        name, sign, value = option.partition("=")
+        if sign and name and not os.path.exists(option):
+            if not value:
+                raise Refused(f"--env {option}: the fact has no value")
+            given: Mapping[str, Fact] = {name: _scalar(value)}
+        else:
+            given = _facts_file(option)
+        facts = {**facts, **given, **_throttling(facts, given)}
+    return facts
+
+
+def _throttling(known: Mapping[str, Fact], given: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Return the reasons for throttling of both readings: a GPU that was slowed down once was slowed down."""
+    if THROTTLE not in known or THROTTLE not in given:
+        return {}
+    return {THROTTLE: ",".join(sorted({*str(known[THROTTLE]).split(","), *str(given[THROTTLE]).split(",")}))}
+
+
+def _scalar(text: str) -> Fact:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, (int, float, bool)) and fact_text(value) == text else text
+
+
+def _facts_file(path: str) -> dict[str, Fact]:
+    try:
+        file, first = opened(path)
+        with file:
+            document = load_json((first + file.read(4 * LONGEST_FACTS)).decode("utf-8")[:LONGEST_FACTS], path)
+    except (OSError, ValueError) as error:
+        raise Refused(f"--env {path}: neither a JSON file of facts nor KEY=VALUE ({error})") from None
+    if document.problems:
+        raise Refused(f"--env {document.problems[0]}")
+    facts = document.data
+    if not isinstance(facts, dict) or not all(isinstance(v, (str, int, float, bool)) for v in facts.values()):
+        raise Refused(f"--env {path}: facts are a JSON object of names and plain values")
+    return facts
+
+
+def merge_facts(
+    runs: Iterable[Run], given: Mapping[str, Fact], identity: Sequence[str]
+) -> tuple[dict[str, Fact], list[Problem]]:
+    """Merge the facts of all runs with those of `--env`, which win; returns them and a problem for each conflict.
+
+    A conflict with `--env` is a warning; runs of different environments are an error.
+
+    Parameters
+    ----------
+    identity: the names of the facts that identify an environment.
+    """
+    facts: dict[str, Fact] = {}
+    problems: dict[tuple[str, str], Problem] = {}
+    for run in runs:
+        for name, value in run.environment.items():
+            other = given.get(name, facts.get(name, value))
+            counts = name in identity or (name in given and name != THROTTLE)  # both readings of it count
+            if counts and fact_text(other) != fact_text(value):
+                values = f"{fact_text(other)} and {fact_text(value)}"
+                problem = Problem("error", _DIFFERENT.format(name, values), Location(run.source))
+                if name in given:
+                    problem = Problem("warning", _CONTRADICTED.format(name, values), Location(run.source))
+                problems.setdefault((name, fact_text(value)), problem)
+            facts.setdefault(name, value)
+    slowed = _throttling(facts, given) if given else {}
+    return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())
