@@ -88,6 +88,8 @@ HOMES = {
     "pyarrow": {"history.exports.parquet"},
     "mlflow": {"history.exports.mlflow"},
     "wandb": {"history.exports.wandb"},
+    "dask": {"workspace.cluster"},
+    "distributed": {"workspace.cluster"},
     "fsspec": {"workspace.remote"},
     "pygls": {"editor.server"},
     "lsprotocol": {"editor.server"},

@@ -9,6 +9,7 @@ from perfgate.cli.printing import progress, publish
 from perfgate.cli.shared import (
     Publication,
     command_options,
+    executor_option,
     format_option,
     report_options,
     rules_option,
@@ -40,6 +41,7 @@ class NewSideCommand(click.Command):
 
 @click.command(cls=NewSideCommand)
 @workers_option
+@executor_option
 @click.argument("base", nargs=-1, required=True, metavar="BASE...", shell_complete=files)
 @click.option("--new", multiple=True, metavar="RUN...", shell_complete=files, help="The new runs: every path after it.")
 @click.option("--paired", is_flag=True, help="Every path has pairs, from `run --paired`; without --new.")

@@ -84,10 +84,32 @@ workers_option = click.option(
 )
 
 
+def _keep_executor(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Tell the reader of runs the cluster, until the command ends."""
+    if value is None:
+        return
+    from perfgate.workspace.cluster import scheduler_of
+    from perfgate.workspace.parallel import SCHEDULER
+
+    try:
+        context.call_on_close(partial(SCHEDULER.reset, SCHEDULER.set(scheduler_of(value))))
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, option) from None
+
+
+executor_option = click.option(
+    "--executor",
+    metavar="dask://HOST:PORT",
+    expose_value=False,
+    callback=_keep_executor,
+    help="Read runs of several files on this Dask cluster.",
+)
+
+
 def _runs(**words: Any) -> Callable[[F], F]:
     """Return a decorator that adds the runs, and how they are read."""
     argument = click.argument("runs", nargs=-1, shell_complete=files, **words)
-    return lambda function: argument(workers_option(function))
+    return lambda function: argument(workers_option(executor_option(function)))
 
 
 runs_argument = _runs(required=True, metavar="RUN...")

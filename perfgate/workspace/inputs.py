@@ -147,19 +147,27 @@ def _read_all(named: Sequence[tuple[str, str]], options: ReadOptions) -> Iterato
     folders = {path: parts for path, name in named if (parts := _parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
-    if len(readable) > 1:
-        from perfgate.workspace.parallel import read_each
-
-        watcher = _watcher.get()
-        each = read_each(readable, partial(_read_file, options), partial(_read_unwatched, options), watcher)
-    else:
-        each = (_read_file(options, *part) for part in readable)
+    each = _each(readable, options)
     for path, name in named:
         if path not in folders:
             yield next(each)
             continue
         runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(each))]
         yield (join_runs(name, runs) if runs else _unreadable(name, "is a folder without files"),)
+
+
+def _each(files: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tuple[Run, ...]]:
+    """Yield the runs of each file: read here, in several processes, or on a cluster."""
+    if len(files) < 2:
+        return (_read_file(options, *file) for file in files)
+    from perfgate.workspace.parallel import SCHEDULER, read_each
+
+    elsewhere, watcher = partial(_read_unwatched, options), _watcher.get()
+    if scheduler := SCHEDULER.get():
+        from perfgate.workspace.cluster import read_on_cluster
+
+        return read_on_cluster(scheduler, files, elsewhere, watcher)
+    return read_each(files, partial(_read_file, options), elsewhere, watcher)
 
 
 def _read_unwatched(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:

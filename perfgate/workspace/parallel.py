@@ -24,6 +24,8 @@ from perfgate.workspace.options import Refused
 
 #: `--workers`: the number of processes that read; None is one for each processor that this process may use.
 WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
+#: `--executor`: the scheduler of a Dask cluster that reads, `HOST:PORT`; None is this machine.
+SCHEDULER: ContextVar[str | None] = ContextVar("scheduler", default=None)
 #: Fewer bytes than this are read faster by this process than others start.
 _WORTH_BYTES = 64 << 20
 #: The size of a file at a URL, which is not asked for: two of them are worth it, because a store answers slowly.
@@ -99,6 +101,11 @@ def _workers(sizes: Sequence[int]) -> int:
 def _begin() -> None:
     """Prepare a process that reads: Ctrl-C is left to the one that waits, and read-only mappings can be sent back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    allow_read_only_mappings()
+
+
+def allow_read_only_mappings() -> None:
+    """Let this process send read-only mappings, which facts are, to others."""
     copyreg.pickle(MappingProxyType, _pickled)
 
 
