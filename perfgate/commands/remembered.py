@@ -85,4 +85,4 @@ def _is_of(head: str, ref: str) -> bool:
 
 def _warning(problem: Problem) -> Problem:
     """Return the problem of a history as a warning: no verdict needs a history."""
-    return replace(problem, severity="warning", message=f"{problem.message}; its noise is not used")
+    return replace(problem, severity="warning", message=f"{problem.message}; this check goes on without it")
