@@ -36,6 +36,8 @@ _THERE = 0.6
 _LARGEST = 0.9
 #: From so many degrees of freedom the noise is known. Otherwise the answer and its parent are measured so often.
 _KNOWN, _VERIFIED = 14.0, 2
+#: The fault if the search ended before it began.
+USED_UP = "runs or time were used up before both ends were measured"
 #: How many positions the answer lists.
 _MOST_SUSPECTS = 100
 
@@ -130,9 +132,8 @@ def search(
             return SearchResult("undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, fault)
         if len(evidence.measurements) >= terms.most_runs or not measurer.may_go_on():
             if found is None:
-                why = "runs or time were used up before both ends were measured"
                 return SearchResult(
-                    "undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, why
+                    "undecided", (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None, USED_UP
                 )
             return _result(_last_outcome(found, terms, evidence), found, terms, evidence)
         position = _unverified(found, terms, evidence) if found else None

@@ -19,6 +19,7 @@ from perfgate.commands.bisect_prior import MeasuredStart, PriorQuestion, prior_m
 from perfgate.commands.bisect_request import BisectRequest
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.core.bisection import BisectReport
+from perfgate.core.wording import plural
 from perfgate.judge.pairs import split_pairs
 from perfgate.measuring.items import ItemRunner, clock, item_runner
 from perfgate.measuring.keeping import claim
@@ -125,7 +126,7 @@ class _ListSearch:
             raise Refused(f"--keep {keep}: cannot be made: {error.strerror or error}") from None
         folder = open_folder(path, keep, self._question(items))
         if folder.stored:
-            self.tell(f"going on with {len(folder.stored)} measurements in {keep}")
+            self.tell(f"going on with {plural(len(folder.stored), 'measurement')} in {keep}")
         with item_runner(request.program, path, items.names, items.commits) as runner:
             measurer = _ItemMeasurer(self, items, folder, runner, session=folder.session)
             fault = measurer.begin()
@@ -135,7 +136,7 @@ class _ListSearch:
                 model = measurer.model()
                 stored = bool(model.stored)
                 result = search(model, terms, measurer, folder.evidence(), measurer.show)
-                self.tell(f"{len(folder.stored)} measurements are in {keep}")
+                self.tell(f"{plural(len(folder.stored), 'measurement')} kept in {keep}")
             return answer(AnswerParts(items, folder, result, fault, self.tolerance, measurer.facts, keep, stored))
 
     def _question(self, items: SearchedRange) -> Mapping[str, object]:

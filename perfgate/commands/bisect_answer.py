@@ -9,7 +9,7 @@ from statistics import fmean
 from perfgate.bisect.metric import MetricValue
 from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import SearchedRange
-from perfgate.bisect.search import SearchResult
+from perfgate.bisect.search import USED_UP, SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.causes import causes_of
 from perfgate.core import Run
@@ -117,12 +117,14 @@ def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEst
         if not logs:
             found.append(ItemEstimate(position, name, 0, None, None, None, why))
             continue
-        mean, margin = fmean(logs), 0.0
-        if posterior is not None:
-            within = fmean(one.within for one in stored if one.skipped is None)
-            freedom = posterior.model.d0 + len(parts.folder.stored) - 2
-            error = math.sqrt((posterior.noise**2 + within) / len(logs))
-            margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
+        mean = fmean(logs)
+        if posterior is None:  # the noise is not known yet
+            found.append(ItemEstimate(position, name, len(logs), math.exp(mean), None, None, why))
+            continue
+        within = fmean(one.within for one in stored if one.skipped is None)
+        freedom = posterior.model.d0 + len(parts.folder.stored) - 2
+        error = math.sqrt((posterior.noise**2 + within) / len(logs))
+        margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
         low, value, high = (math.exp(mean + part) for part in (-margin, 0.0, margin))
         found.append(ItemEstimate(position, name, len(logs), value, low, high, why))
     return tuple(found)
@@ -133,7 +135,10 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
     result = parts.result
     if result is None or result.posterior is None:
         why = parts.fault or (result.fault if result else None) or "nothing was measured"
-        return f"nothing was searched: {why}", "correct that, then start the same command again"
+        step = "correct the command, or name another end of the range, then start it again"
+        if why == USED_UP:
+            step = "repeat the same command with a larger --max-runs or --time-budget: it goes on from here"
+        return f"nothing was searched: {why}", step
     metric = parts.facts.metric if parts.facts else "the metric"
     size = f"{format_change(result.change)} ({format_change(result.low)} to {format_change(result.high)})"
     first, last = parts.name(0), parts.name(len(parts.items.names) - 1)

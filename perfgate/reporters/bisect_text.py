@@ -38,6 +38,11 @@ def value(report: BisectReport, number: float | None) -> str:
     return format_change(number - 1) if report.paired else format_value(number, report.unit)
 
 
+def percent(probability: float) -> str:
+    """Return a probability with one digit after the point; none is shown as certain."""
+    return ">99.9 %" if probability >= 0.9995 else f"{100 * probability:.1f} %"
+
+
 def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, ascii_only: bool = False) -> str:
     """Return the answer as text: the conclusion, the suspects, everything measured, and the next step."""
     page = Page(width, colour=colour, ascii_only=ascii_only)
@@ -46,7 +51,7 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
     page.blank()
     for one in report.suspects:
         item = one.item
-        page.paragraph(f"{100 * one.probability:5.1f} %  {short(item.name)}  {_about(one)}", indent=2)
+        page.paragraph(f"{percent(one.probability):>7}  {short(item.name)}  {_about(one)}", indent=2)
         if one.position in report.blamed and item.diffstat:
             page.paragraph(item.diffstat, "dim", indent=11)
     if report.measured:
@@ -106,7 +111,7 @@ def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
     values = [one.value for one in report.measured if one.value is not None]
     low, high = min(values), max(values)
     length = 1 + round((_BAR - 1) * (row.value - low) / (high - low)) if high > low else 1
-    interval = f"({value(report, row.low)} to {value(report, row.high)})"
+    interval = f"({value(report, row.low)} to {value(report, row.high)})" if row.low is not None else ""
     bar = ("#" if ascii_only else "█") * length
     return f"{name}{value(report, row.value):>10} {interval:<28} {plural(row.runs, 'run'):<8} {bar}{blamed}".rstrip()
 
@@ -127,7 +132,7 @@ def markdown(report: BisectReport) -> str:
                 else ""
             )
             name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
-            cells = [f"{100 * one.probability:.1f} %", name, prose(item.author), prose(item.subject), prose(measured)]
+            cells = [percent(one.probability), name, prose(item.author), prose(item.subject), prose(measured)]
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
         lines.append("")
     lines += [f"- {prose(summary(report))}", f"- {_between(report)}"]

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from perfgate.core.bisection import BisectReport
 from perfgate.core.units import display_unit
 from perfgate.core.wording import one_line
-from perfgate.reporters.bisect_text import notes, short, summary, value
+from perfgate.reporters.bisect_text import notes, percent, short, summary, value
 from perfgate.reporters.html.canvas import Canvas, canvas
 
 _HEAD = """<!doctype html>
@@ -97,7 +97,7 @@ def _suspects(report: BisectReport) -> str:
     if not report.suspects:
         return ""
     rows = [
-        [f"{100 * one.probability:.1f} %", short(one.item.name), one.item.subject, one.item.author, one.item.diffstat]
+        [percent(one.probability), short(one.item.name), one.item.subject, one.item.author, one.item.diffstat]
         for one in report.suspects
     ]
     return _table(["probability", report.noun, "subject", "author", "what it changed"], rows)
@@ -109,7 +109,7 @@ def _measured(report: BisectReport) -> str:
             str(one.position),
             short(one.name),
             f"{value(report, one.value)}" if one.value is not None else f"skipped: {one.skipped}",
-            f"{value(report, one.low)} to {value(report, one.high)}" if one.value is not None else "",
+            f"{value(report, one.low)} to {value(report, one.high)}" if one.low is not None else "",
             str(one.runs),
         ]
         for one in report.measured
