@@ -69,6 +69,18 @@ def test_the_setting_says_how_much_lost_time_is_too_much() -> None:
     assert outcome({"thermal": 0.0}, {"thermal": 0.2, "slower": 1.08}, rule)[:2] == ("fail", "interval")
 
 
+def test_the_cpu_time_of_a_step_does_not_follow_the_clock_of_a_gpu() -> None:
+    """A slower base would hide a change of the time; the CPU did the same work."""
+
+    def of_step(seed: int, clock: float) -> Run:
+        cpu_time = series("x.cpu_time", "s", steady(0.1, n=60, spread=0.001, seed=seed))
+        return run_of(cpu_time, series("clock.sm", "1/s", [clock, clock], device="0"), source=f"{seed}.json")
+
+    base, new = [of_step(seed, CAPPED) for seed in range(6)], [of_step(50 + seed, 1980e6) for seed in range(3)]
+    (found,) = judge(bare("x.cpu_time within 3% of baseline", new, base))
+    assert (found.outcome, found.reason) == ("pass", "interval")
+
+
 def test_bytes_do_not_follow_the_clock() -> None:
     runs = [run_of(series("m", "B", [1e9] * 9), series("clock.sm", "1/s", [clock])) for clock in (1980e6, CAPPED)]
     heavier = run_of(series("m", "B", [1.2e9] * 9), series("clock.sm", "1/s", [1e9]))
