@@ -7,10 +7,10 @@
 | `tokens_per_second` | FLOP of a token x tokens per second / (GPUs x peak) |
 | `throughput_per_gpu` in FLOP/s, if the model has no `parameters` | throughput / peak |
 
-`hfu` is `mfu` times the hardware FLOP of a model FLOP (`TrainedModel.recomputation`). Of a run without parameters it is
-left out. A computed `mfu` replaces a printed one: nanoGPT divides by the peak of an A100 whatever the GPU is, and
-torchtitan does so for GPUs that it does not know. Sources: PaLM (2022), appendix B; karpathy/nanoGPT `model.py`;
-pytorch/torchtitan `torchtitan/tools/utils.py`.
+`hfu` is `matmul.flop` / (`step.time` x peak) of each rank if a trace has both. Of other runs with parameters it is
+`mfu` times the hardware FLOP of a model FLOP (`TrainedModel.recomputation`). A computed `mfu` replaces a printed one:
+nanoGPT divides by the peak of an A100 whatever the GPU is, and torchtitan does so for GPUs that it does not know.
+Sources: PaLM (2022), appendix B; karpathy/nanoGPT `model.py`; pytorch/torchtitan `torchtitan/tools/utils.py`.
 """
 
 from __future__ import annotations
@@ -63,18 +63,19 @@ def with_utilization(runs: Sequence[Run], model: TrainedModel, facts: Mapping[st
 
 def _of_run(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> Run:
     try:
-        part = _part(run, model, facts)
+        part, counted = _part(run, model, facts), _counted(run, model, facts)
     except _CannotCompute as error:
         return _without(run, f"{MFU} cannot be computed: {error}", model)
-    if part is None:
+    if part is None and not counted:
         return _without(run, _nothing(run, model), model)
-    found = [_series(one, part) for one in run.series if one.key.metric == part.metric]
+    found = [_series(one, part) for one in run.series if part is not None and one.key.metric == part.metric]
     mfu = [one for one in found if one is not None]
-    if too_much := next((one for one in mfu if np.median(one.values) > 1), None):
+    if too_much := next((one for one in (*counted, *mfu) if np.median(one.values) > 1), None):
         share = format_number(100 * float(np.median(too_much.values)))
-        why = "check tokens_per_step (of all GPUs together), parameters, gpus and peak"
-        return _without(run, f"{MFU} is {share}%, more than the peak; {why}", model)
-    added = [*mfu, *(_hardware(one, model.recomputation) for one in mfu if part.has_model)]
+        why = "check peak, dtype, gpus, parameters and tokens_per_step (of all GPUs)"
+        return _without(run, f"{too_much.key.metric} is {share}%, more than the peak; {why}", model)
+    estimated = [_hardware(one, model.recomputation) for one in mfu if part is not None and part.has_model]
+    added = [*mfu, *(counted or estimated)]
     names = {one.key.metric for one in added}
     return replace(run, series=(*(one for one in run.series if one.key.metric not in names), *added))
 
@@ -106,6 +107,8 @@ def _first(names: Collection[tuple[str, str]], unit: str, wanted: Iterable[str])
 def _nothing(run: Run, model: TrainedModel) -> str:
     """Return why a run has no mfu, and what would give it one."""
     lacks = f"{MFU} cannot be computed: {run.name} has no"
+    if model.parameters is None and "torch-trace" in run.format:
+        return f"{lacks} matmul.flop, from which hfu follows; profile with record_shapes=True"
     if model.parameters is None:
         return f"{lacks} throughput_per_gpu; give `model` parameters and tokens_per_step"
     if model.tokens_per_step is None:
@@ -160,6 +163,22 @@ def _series(source: Series, part: _Part) -> Series | None:
     is_samples = source.kind == "samples"
     key = Key(MFU, source.key.labels)
     return Series(key, "1", "samples" if is_samples else "value", shares, source.steps if is_samples else None)
+
+
+def _counted(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> list[Series]:
+    """Return hfu of each rank of a trace, step by step; empty without shapes. Raises _CannotCompute."""
+    times = {one.key.labels: one for one in run.series if one.key.metric == "step.time"}
+    flops = [one for one in run.series if one.key.metric == "matmul.flop" and one.key.labels in times]
+    peak = _peak(model, facts) if flops else 1.0
+    found = []
+    for one in flops:
+        time = times[one.key.labels]
+        if one.steps is None or time.steps is None or not np.array_equal(one.steps, time.steps):
+            continue
+        with np.errstate(all="ignore"):
+            shares = read_only(one.values / (time.values * peak))
+        found.append(Series(Key(HFU, one.key.labels), "1", "samples", shares, one.steps))
+    return found
 
 
 def _hardware(mfu: Series, factor: float) -> Series:

@@ -143,7 +143,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, SEVEN_B, "the GPU of the run is unknown; give --env gpu=NAME"),
     ({**H100, "world_size": 1}, SEVEN_B, "has 1 processes and sees 8 GPUs, so it is unclear how many work"),
     ({"gpu": H100["gpu"]}, SEVEN_B, "the number of GPUs is unknown; write `gpus: 8`"),
-    (H100, {**SEVEN_B, "tokens_per_step": 1e7}, "mfu is 530.6%, more than the peak; check tokens_per_step"),
+    (H100, {**SEVEN_B, "tokens_per_step": 1e7}, "mfu is 530.6%, more than the peak; check peak"),
     (H100, {**SEVEN_B, "step_time": "other"}, "has no time other, the `step_time` of `model`"),
     (H100, {"parameters": 7e9, "dtype": "bf16"}, "has no tokens_per_second or tokens_per_second_per_gpu; give"),
     (H100, {"dtype": "bf16"}, "has no throughput_per_gpu; give `model` parameters"),

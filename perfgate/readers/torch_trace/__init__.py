@@ -7,7 +7,7 @@
 | `trace_file`, `chunks`, `repair` | text: the outermost object, the list of events, broken JSON |
 | `event_fields`, `event_tables` | the fields and names of events that are read, and how they are stored |
 | `steps`, `breakdown` | how the time of steps and devices was used |
-| `series` | the metrics that rules can name |
+| `series`, `flops` | the metrics that rules can name |
 | `ranks` | several files: cycles of one rank, ranks of one job |
 
 The fact `trace_mode` records how a step's time was divided: `corrected` or `tensorboard` (see `breakdown`).
@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
+
+import numpy as np
 
 from perfgate.core import Run
 from perfgate.core.wording import plural
@@ -36,7 +38,7 @@ METRICS = (
     "`.cpu_exec`, `.other`; `gpu.utilization`, `gpu.sm_efficiency`, `gpu.occupancy`, `gpu.tensor_core_share`, "
     "`gpu.idle` (and `.idle_host_wait`, `_kernel_wait`, `_other`); `comm.exposed`, `comm.overlap`, `comm.wait`; "
     "`kernel.NAME`, `op.NAME`, `range.NAME`, `collective.NAME` (`.bytes`, `.bus_bandwidth`); "
-    "`memory.peak_allocated`, `memory.peak_reserved`"
+    "`memory.peak_allocated`, `memory.peak_reserved`; `matmul.flop` of a step, if the trace has shapes"
 )
 CHECKED = "torch 2.13: traces that it wrote; public traces of torch 1.8 to 2.x on NVIDIA and AMD GPUs"
 
@@ -59,7 +61,10 @@ def read(document: InputFile) -> tuple[Run, ...]:
     asked = steps if document.source.with_calls else None
     trees = (call_tree(tables, asked, make.labels.get("rank", "")),) if asked else ()
     of_steps = make.of_steps(steps) if steps else ()
-    others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
+    of_flop = make.of_flop(steps) if steps else ()
+    if steps and not np.isnan(tables.flop).all() and (missed := make.misses_flop()):
+        run.say("warning", f"{missed}: matmul.flop is not available")
+    others = of_flop, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(of_steps, *others)}
     return (replace(run.run(), call_trees=trees),)
 

@@ -1,7 +1,7 @@
 """The typed fields of an event, columns of printed numbers as exact numpy arrays, and names as small integers.
 
-No other field of an event becomes a Python object: stacks and shapes are large, and the metadata of real traces has
-environment variables with credentials. Source of the fields: Kineto, `libkineto/src/output_json.cpp`.
+No other field of an event becomes a Python object: stacks are large, and the metadata of real traces has environment
+variables with credentials. Source of the fields: Kineto, `libkineto/src/output_json.cpp`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     address: Loose = msgspec.field(default=None, name="Addr")
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
+    dims: Any = msgspec.field(default=None, name="Input Dims")
+    concrete: Any = msgspec.field(default=None, name="Concrete Inputs")
 
 
 NO_ARGS = Args()

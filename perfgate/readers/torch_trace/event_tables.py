@@ -16,6 +16,7 @@ from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.chunks import Chunk
 from perfgate.readers.torch_trace.event_fields import Args, Event, Int64, Names, whole_numbers
+from perfgate.readers.torch_trace.flops import COUNTED, flop_of
 from perfgate.readers.torch_trace.function_names import is_own_function
 from perfgate.readers.torch_trace.tables import (
     ANNOTATION,
@@ -117,6 +118,9 @@ class EventTables:
     call_names: Names = field(default_factory=lambda: Names(MOST_THREADS))
     frame_names: Names = field(default_factory=Names)
     places: Names = field(default_factory=lambda: Names(MOST_DEVICES))
+    #: Matrix products and the like: their starts in ns and their FLOP, NaN if unknown; (n,) each.
+    flop_starts: Int64 = field(init=False)
+    flop: fields.Float64 = field(init=False)
     collectives: list[Collective] = field(default_factory=list)
     #: (number of the name, External id) of each collective range of the host.
     collective_ids: list[tuple[int, int]] = field(default_factory=list)
@@ -129,6 +133,8 @@ class EventTables:
     _runtime: _Pieces = field(default_factory=_Pieces)
     _device: _Pieces = field(default_factory=_Pieces)
     _frames: _Pieces = field(default_factory=_Pieces)
+    _flop: _Pieces = field(default_factory=_Pieces)
+    _counted_names: list[int] = field(default_factory=list)
     _allocations: _Pieces = field(default_factory=_Pieces)
     _allocation_count: int = 0
     _collective_names: list[int] = field(default_factory=list)
@@ -183,12 +189,16 @@ class EventTables:
         found = np.array([names[event.name] for event in events], np.int32)
         new = range(self._names_seen, len(names.texts))
         self._collective_names += [number for number in new if fields.is_collective_range(names.texts[number])]
+        self._counted_names += [number for number in new if names.texts[number] in COUNTED]
         self._names_seen = len(names.texts)
         self._host.add(start=start, duration=duration, name=found, kind=kind, thread=self._threads_of(events))
         if self._collective_names:
             rows = np.flatnonzero(np.isin(found, self._collective_names))
             ids = _external_ids([events[row].args for row in rows.tolist()])
             self.collective_ids += zip(found[rows].tolist(), ids.tolist(), strict=True)
+        if self._counted_names and len(kind) and kind[0] == OP:
+            rows = np.flatnonzero(np.isin(found, self._counted_names))
+            self._flop.add(start=start[rows], flop=flop_of(events[row] for row in rows.tolist()))
 
     def _add_runtime(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         correlation = whole_numbers([event.args.correlation for event in events])
@@ -285,6 +295,7 @@ class EventTables:
             runtime.take("correlation"),
             *runtime.take_span(),
         )
+        self.flop_starts, self.flop = self._flop.take("start"), self._flop.take("flop", np.float64)
         frames = self._frames
         self.frames = Frames(
             self.frame_names, frames.take("name", np.int32), frames.take("thread", np.int16), *frames.take_span()

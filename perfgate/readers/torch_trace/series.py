@@ -65,6 +65,24 @@ class SeriesMaker:
             for name, part in idle_times(tables, number, steps).items():
                 yield self._per_step(f"gpu.{name}", steps, part, label)
 
+    def of_flop(self, steps: Steps) -> Iterator[Series]:
+        """`matmul.flop`: the FLOP of the operators in each step; absent if one of them has no shapes."""
+        starts, ends = steps.host if steps.host is not None else (steps.starts, steps.ends)
+        at = np.searchsorted(starts, self.tables.flop_starts, side="right") - 1
+        inside = (at >= 0) & (self.tables.flop_starts < ends[at])
+        if inside.any() and not self.misses_flop() and not np.isnan(self.tables.flop[inside]).any():
+            flop = np.bincount(at[inside], self.tables.flop[inside], len(steps)).astype(np.float64)
+            key, numbers = self._key("matmul.flop", {}), read_only(steps.numbers.copy())
+            yield Series(key, "FLOP", "samples", read_only(flop), numbers)
+
+    def misses_flop(self) -> str | None:
+        """Return why operators do not show all matrix products of the trace; None if they may."""
+        if any(name in ("cudaGraphLaunch", "hipGraphLaunch") for name in self.tables.runtime.names.texts):
+            return "the trace replays graphs (CUDA graphs), whose operators it does not list"
+        if any(name.startswith("triton_tem_") for name in self.tables.kernel_names.texts):
+            return "the trace has matrix products in Triton, which have no operators"
+        return None
+
     def _occurs(self, name: str, breakdown: StepBreakdown) -> bool:
         """Return whether the trace has events of the kind that a class is made of; the plugin shows 0 without them."""
         if name in ("kernel", "memcpy", "memset"):
