@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import Done, steady, write_log, write_rules
 
+from perfgate.core.runs import MACHINE_FILE
 from perfgate.workspace.options import typed_path
 
 fsspec = pytest.importorskip("fsspec")
@@ -78,6 +80,16 @@ def test_a_file_url_is_a_run(runs: Path, perfgate: Command) -> None:
         perfgate("inspect", "new.log", "--json")
     )
     assert "given twice" in perfgate("inspect", f"file://{runs}/new.log", f"file://{runs}/new.log").err
+
+
+def test_a_folder_at_a_url_has_its_machine_beside_it(runs: Path, perfgate: Command) -> None:
+    recording = next((Path(__file__).parent / "machine/fixtures").glob(f"*{MACHINE_FILE}"))
+    for name in (f"run/rank0.log{MACHINE_FILE}", f"new.log{MACHINE_FILE}"):
+        shutil.copy(recording, runs / name)
+    for name in ("run", "new.log"):
+        here, there = perfgate("inspect", name, "--json"), perfgate("inspect", f"file://{runs}/{name}", "--json")
+        assert series_of(there) == series_of(here)
+        assert "machine." in there.out
 
 
 @pytest.mark.parametrize(

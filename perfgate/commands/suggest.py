@@ -7,7 +7,8 @@ import os
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.mappings.proposal.suggest import suggest
 from perfgate.workspace import surroundings
-from perfgate.workspace.inputs import opened, read_runs
+from perfgate.workspace.input_files import opened
+from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.mapping_source import read_mappings
 from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from perfgate.core import Fact, Location, Problem, Run, fact_text
 from perfgate.core.runs import THROTTLE
 from perfgate.documents.json import load_json
-from perfgate.workspace.inputs import opened
+from perfgate.workspace.input_files import opened
 from perfgate.workspace.options import Refused
 
 #: The largest file of `--env`, in characters.

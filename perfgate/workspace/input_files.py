@@ -1,0 +1,144 @@
+"""The files behind a path that a user names: of a folder, a URL, a pipe or standard input."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import BinaryIO
+
+from perfgate.core import Location, Problem, Run
+from perfgate.core.runs import MACHINE_FILE
+from perfgate.workspace import surroundings
+from perfgate.workspace.options import shown_path
+from perfgate.workspace.output_files import PATIENCE_S
+
+#: The bytes of a file that are read together.
+CHUNK = 1 << 18
+#: How many names of a folder are compared with one that does not exist.
+_MOST_NAMES = 1000
+
+
+class Unusable(Exception):
+    """An input that is not opened, with the reason."""
+
+
+def opened_input(path: str) -> tuple[BinaryIO, bytes, int]:
+    """Open an input; return it, what was read of it already, and its size (0 if unknown). Raises OSError, Unusable."""
+    if path == "-":
+        if sys.stdin is None:
+            raise Unusable("standard input is closed")
+        return sys.stdin.buffer, b"", 0
+    if "://" in path:
+        from perfgate.workspace.remote import opened_url
+
+        file, size = opened_url(path)
+        return file, b"", size
+    if stat.S_ISCHR(os.stat(path).st_mode):
+        raise Unusable("is a device, which may never end: give a file, a pipe or -")
+    file, first = opened(path)
+    return file, first, os.fstat(file.fileno()).st_size
+
+
+def opened(path: str) -> tuple[BinaryIO, bytes]:
+    """Open a file to read; return it, and what was read already.
+
+    Raises OSError, also for a pipe without a writer: opening it would wait for ever.
+    """
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return open(path, "rb"), b""
+    from select import POLLIN, poll
+
+    descriptor, first = os.open(path, os.O_RDONLY | os.O_NONBLOCK), b""
+    began, events = time.monotonic(), poll()
+    events.register(descriptor, POLLIN)
+    try:
+        while not first and not events.poll(50):
+            first = os.read(descriptor, CHUNK)
+            if not first and time.monotonic() - began > PATIENCE_S:
+                os.close(descriptor)
+                raise OSError(0, f"no program writes to this pipe (waited {PATIENCE_S} s)")
+    except BlockingIOError:  # somebody will write
+        pass
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "rb"), first
+
+
+def nearest_file(path: str) -> str:
+    """Return a question with the file of the same folder, or below it, whose name is most similar; or nothing."""
+    folder, wanted = os.path.split(path)
+    with suppress(OSError):
+        names = sorted(os.listdir(folder or "."))[:_MOST_NAMES]
+        inside = {name: os.path.join(folder, name) for name in names if not name.startswith(".")}
+        for name in [name for name in inside if os.path.isdir(inside[name])] if not folder else ():
+            inside |= {one: os.path.join(name, one) for one in sorted(os.listdir(name))[:_MOST_NAMES]}
+        same = [wanted] if wanted in inside else []
+        near = same or get_close_matches(wanted, inside, n=1, cutoff=0.7)
+        if near:
+            return f"; did you mean {shown_path(inside[near[0]])}?"
+    return ""
+
+
+def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
+    """Return the files of a folder (see `_files_of`), or None for a path that is a file."""
+    if "://" in path:
+        from perfgate.workspace.remote import files_below
+
+        try:
+            urls = files_below(path)
+        except OSError as error:
+            return [unreadable(name, f"cannot be read: {error.strerror or error}")]
+        if urls is None:
+            return None
+        own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # the others: see `machine_files`
+        return [(url, f"{name}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
+    return _files_of(Path(path), name) if path != "-" and os.path.isdir(path) else None
+
+
+def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
+    """Return the path and the name of each file in a folder, or a run with the reason why it is not read."""
+    found = sorted(path for path in surroundings.not_too_many(folder.rglob("*"), name) if not path.name.startswith("."))
+    real = folder.resolve()
+    parts: list[tuple[str, str] | Run] = []
+    for path in (path for path in found if path.is_symlink() or not path.is_dir()):
+        if path.name.endswith(MACHINE_FILE):  # of the machine: see `_with_machine`
+            continue
+        shown = f"{name}/{path.relative_to(folder).as_posix()}"
+        if not path.resolve().is_relative_to(real):
+            parts.append(unreadable(shown, "is a link that leads out of the folder"))
+        elif not path.is_file():
+            parts.append(unreadable(shown, "is not a regular file"))
+        else:
+            parts.append((str(path), shown))
+    return parts
+
+
+def machine_files(path: str) -> list[str]:
+    """Return the files about the machine: beside the results at a path, and in the folder that it is."""
+    if path == "-" or path.startswith(("http://", "https://")):
+        return []
+    beside = path.rstrip("/") + MACHINE_FILE
+    if "://" in path:
+        from perfgate.workspace.remote import files_below, is_file
+
+        inside: list[str] = []
+        with suppress(OSError):  # which reading the run itself says
+            inside = files_below(path) or []
+        return [url for url in inside if url.endswith(MACHINE_FILE)] + ([beside] if is_file(beside) else [])
+    found = [beside] if os.path.isfile(beside) else []
+    if os.path.isdir(path):  # a Recorder in each host writes beside the results of its rank
+        found += [str(one) for one in sorted(Path(path).rglob("*" + MACHINE_FILE)) if _is_inside(one, Path(path))]
+    return found
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve()) and not path.name.startswith(".")
+
+
+def unreadable(name: str, message: str) -> Run:
+    """Return a run with the reason why its file is not read."""
+    return Run(name, "unknown", (), (Problem("error", message, Location(name)),))
