@@ -1,4 +1,4 @@
-"""Give the judge what the history shows: the noise of metrics without a calibration, and later runs of the branch."""
+"""Give the judge what the history shows: noise of metrics without calibration, later runs, and how hosts differ."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from perfgate.baselines.places import NEWEST_RUNS
 from perfgate.baselines.stores import Store
-from perfgate.core import Problem
+from perfgate.core import HostDifference, Problem
 from perfgate.core.run_history import HistoryRun, SeriesName
 from perfgate.history.noise import learned_priors
 from perfgate.history.records import id_of_files
 from perfgate.history.since import runs_since
 from perfgate.history.store import read
 from perfgate.judge.case import Case
+from perfgate.judge.host_doubt import hosts_of
 from perfgate.judge.measure import default_statistic
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.workspace.options import Refused
@@ -31,8 +32,9 @@ def with_remembered(
     head: str | None = None,
     since: str | None = None,
 ) -> tuple[Case, list[Problem]]:
-    """Return the case with the noise of its metrics, and what the branch measured since the baseline; and warnings.
+    """Return the case with what its history shows, and warnings.
 
+    It shows the noise of metrics, what the branch measured since the baseline, and how the hosts of both sides differ.
     Each file of the history that cannot be used gives a warning.
 
     Parameters
@@ -59,7 +61,13 @@ def with_remembered(
 
     learned = learned_priors(history, compared - calibrated, ref, is_judged)
     later = () if since is None else runs_since(history, compared, ref, since, is_judged, is_measured)
-    baseline = replace(case.baseline, priors=(*case.baseline.priors, *learned), remembered=later)
+    on_base, on_new = hosts_of(case)
+    hosts: tuple[HostDifference, ...] = ()
+    if on_base and on_new and not on_base & on_new:
+        from perfgate.history.hosts import host_differences
+
+        hosts = host_differences(history, compared, ref, on_base, on_new, is_judged)
+    baseline = replace(case.baseline, priors=(*case.baseline.priors, *learned), remembered=later, hosts=hosts)
     return replace(case, baseline=baseline), [_warning(problem) for problem in history.problems]
 
 

@@ -18,7 +18,16 @@ rule language are in `perfgate.rules.syntax.sentence` and `perfgate.rules.rulese
 
 from __future__ import annotations
 
-from perfgate.core.baseline import Allowance, Baseline, CalibratedPrior, KnownNoise, PooledRuns, RememberedRuns
+from perfgate.core.baseline import (
+    Allowance,
+    Baseline,
+    CalibratedPrior,
+    HostDifference,
+    HostLevel,
+    KnownNoise,
+    PooledRuns,
+    RememberedRuns,
+)
 from perfgate.core.next_steps import NO_STEP, Acceptance, Action, NextStep
 from perfgate.core.runs import (
     Fact,

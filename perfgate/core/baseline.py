@@ -99,6 +99,38 @@ class PooledRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class HostLevel:
+    """The remembered runs of one series on the hosts of one side: their median in base units, and their noise.
+
+    `noise` is the standard deviation between neighbouring runs, relative: 0.01 is 1 %.
+    """
+
+    hosts: tuple[str, ...]
+    runs: int
+    level: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostDifference:
+    """How much the hosts of the new runs differ from those of the baseline in one series, beyond their noise.
+
+    `log_difference` is that of neighbouring remembered runs of a `branch` (`""` if they do not tell theirs), new minus
+    base, with its interval at 95 %, which excludes 0.
+    """
+
+    key: Key
+    statistic: str
+    rank: str
+    branch: str
+    base: HostLevel
+    new: HostLevel
+    log_difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """The stored runs that new runs are compared with, oldest first."""
 
@@ -124,3 +156,5 @@ class Baseline:
     past: tuple[Run, ...] = ()
     #: What the branch of the baseline measured since, by series.
     remembered: tuple[RememberedRuns, ...] = ()
+    #: What the history shows about the hosts of both sides, by series.
+    hosts: tuple[HostDifference, ...] = ()

@@ -98,8 +98,9 @@ def _mean_moved(decision: ChangeDecision) -> list[Doubt]:
 
 
 def doubt_machine(inquiry: Inquiry, decision: Decision) -> Decision:
-    """A change that the state of the machine can explain is suspect, if the runs tell what the machine did."""
-    if not inquiry.runs.has_machine:
+    """A change that the state of the machine can explain is suspect, if the runs tell what or which it was."""
+    base = inquiry.case.baseline
+    if not inquiry.runs.has_machine and ("host" not in inquiry.case.facts or base.pairing is not None):
         return decision
     from perfgate.judge.machine_doubt import doubt_machine as doubted
 

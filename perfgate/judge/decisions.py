@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from perfgate.core import OUTCOMES, Allowance, NextStep, Outcome, PooledRuns, Quarantine, Series
+from perfgate.core import OUTCOMES, Allowance, HostDifference, NextStep, Outcome, PooledRuns, Quarantine, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, Margin, judge_measured_change
 from perfgate.judge.decide_limit import LimitResult, LimitTerms, judge_steady_limit
 from perfgate.judge.decide_promise import PromiseTerms, judge_measured_promise
@@ -76,10 +76,10 @@ class Doubt:
     """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
 
     `values` and `calls` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind` is a kind of
-    series, `clock` is in Hz, `cycles` is a relative change, `lost` is a share of the time, `host` has names, and `gain`
-    and `mean` are values of the metric in base units. `new-runs` and `base-runs` are the smallest and the largest value
-    of the runs of one side that disagree. `quarter` is the number of all values, and of those that were dropped as
-    warm-up.
+    series, `clock` is in Hz, `cycles` and `same-host` are relative changes, `lost` is a share of the time, `host` has
+    names, and `host-level`, `gain` and `mean` are values of the metric in base units. `new-runs` and `base-runs` are
+    the smallest and the largest value of the runs of one side that disagree. `quarter` is the number of all values, and
+    of those that were dropped as warm-up.
     """
 
     reason: Literal["measured-less", "implausible", "runs-disagree", "warm-up", "mean-moved", "machine"]
@@ -101,13 +101,17 @@ class Doubt:
         "cycles",
         "lost",
         "host",
+        "host-level",
+        "same-host",
     ]
     base: float | str
     new: float | str
     #: True if it changes the outcome; False if it is only noted.
     decides: bool
-    #: The kind of lost time, in words.
+    #: The kind of lost time in words; `slower` or `faster` for a host.
     of: str = ""
+    #: What the history shows about the hosts.
+    hosts: HostDifference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perfgate.core import Acceptance, NextStep
+import math
+
+from perfgate.core import Acceptance, HostDifference, NextStep
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.judge.decisions import Doubt
 
@@ -17,7 +19,7 @@ _KINDS = {
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show."""
     if doubt.reason == "machine":
-        return _machine_sentence(doubt)
+        return _machine_sentence(doubt, unit, shown)
     if isinstance(doubt.base, str) or isinstance(doubt.new, str):
         return f"the new runs have {_KINDS[str(doubt.new)]}, the baseline's runs have {_KINDS[str(doubt.base)]}"
     base, new = doubt.base, doubt.new
@@ -53,9 +55,13 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     return f"{one} of the steps have all parts of this metric{known}"
 
 
-def _machine_sentence(doubt: Doubt) -> str:
+def _machine_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     """Return how the state of the machine differs between the two sides."""
     base, new = doubt.base, doubt.new
+    if doubt.hosts is not None:
+        return _host_sentence(doubt.hosts, doubt.of, unit, shown)
+    if doubt.what == "same-host" and isinstance(new, float):
+        return f"without the difference of the hosts, the change is {format_change(new)}"
     if isinstance(base, str) or isinstance(new, str):
         return f"the new runs are of another machine: {new}, and the base runs of {base}"
     if doubt.what == "cycles":
@@ -68,9 +74,29 @@ def _machine_sentence(doubt: Doubt) -> str:
     return f"{doubt.of}: {one} of the time in the new runs, {other} in the base runs"
 
 
+def _host_sentence(known: HostDifference, word: str, unit: str, shown: str | None) -> str:
+    """Return how the hosts differ, with the level and the noise of each."""
+    sizes = [
+        f"{format_value(one.level, unit, shown)} ± {format_number(100 * one.noise, 2)}%"
+        for one in (known.new, known.base)
+    ]
+    new, base = (" and ".join(one.hosts) for one in (known.new, known.base))
+    size = format_change(abs(math.expm1(known.log_difference))).lstrip("+")
+    of = f" of {known.branch}" if known.branch else ""
+    return (
+        f"host {new} is {size} {word} than {base} in {known.base.runs + known.new.runs} remembered runs{of}"
+        f" ({sizes[0]} and {sizes[1]})"
+    )
+
+
 def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> NextStep:
     """Return the next step after a doubt that decides; `accept` has the command that approves the new runs."""
     if doubt.reason == "machine":
+        if doubt.hosts is not None:
+            there = " or ".join(doubt.hosts.base.hosts)
+            return NextStep(
+                "run-again", f"measure again on {there}, or compare on one machine: `perfgate run --paired`"
+            )
         steady = "lock the clocks (`nvidia-smi -lgc`) and " if doubt.what == "clock" else ""
         return NextStep("run-again", f"{steady}measure again, or compare on one machine: `perfgate run --paired`")
     others = "" if accept.ref is None else f"someone who may write to {accept.ref} can "

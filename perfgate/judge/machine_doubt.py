@@ -1,6 +1,6 @@
 """Doubt a comparison of times if the machine was in another state on one side.
 
-Two kinds of evidence, both from `perfgate.machine`:
+Two kinds of evidence from `perfgate.machine`, beside that of the history about hosts (`host_doubt`):
 
 * The clock. Times are judged again in cycles: the time of each run times its clock. If the slower clock could explain a
   failure, or hide a regression, and cycles tell another story, the verdict is suspect. Both views must agree, because
@@ -20,6 +20,7 @@ from perfgate.core import Series
 from perfgate.core.wording import CPU_METRICS
 from perfgate.judge.decisions import ChangeDecision, ChangeQuestion, Decision, Doubt, MeasuredSide, decide
 from perfgate.judge.derived import RunView
+from perfgate.judge.host_doubt import doubt_host
 from perfgate.judge.inquiry import Inquiry
 from perfgate.stats.statistics import RunMeasure
 
@@ -47,8 +48,8 @@ def doubt_machine(inquiry: Inquiry, decision: Decision) -> Decision:
         return decision  # pairs share the machine
     if inquiry.subject.key.metric.endswith(CPU_METRICS):
         return decision  # neither the clock of the GPU nor lost time changes them much
-    question = decision.question
-    doubts = (*_clock(inquiry, decision), *_lost_time(inquiry, decision), *_host(decision, question))
+    hosts = doubt_host(inquiry, decision, grows=_FOLLOWS[inquiry.unit])
+    doubts = (*_clock(inquiry, decision), *_lost_time(inquiry, decision), *hosts)
     if not doubts:
         return decision
     decided = replace(decision, doubts=(*decision.doubts, *doubts))
@@ -121,16 +122,6 @@ def _lost_time(inquiry: Inquiry, decision: ChangeDecision) -> Iterator[Doubt]:
             can_explain = decision.outcome in ("fail", "suspect") and now > before
             can_hide = decision.outcome in ("pass", "inconclusive") and now < before
             yield Doubt("machine", "lost", before, now, decides=can_explain or can_hide, of=words)
-
-
-def _host(decision: ChangeDecision, question: ChangeQuestion) -> Iterator[Doubt]:
-    """The hosts, if something may be wrong and the new runs are of another one."""
-    sides = [
-        sorted({str(view.run.environment["host"]) for view in side.views if "host" in view.run.environment})
-        for side in (question.base, question.new)
-    ]
-    if decision.outcome != "pass" and all(sides) and not set(sides[0]) & set(sides[1]):
-        yield Doubt("machine", "host", ", ".join(sides[0]), ", ".join(sides[1]), decides=False)
 
 
 def _of_both(name: str, base: MeasuredSide, new: MeasuredSide) -> tuple[list[float], list[float]] | None:

@@ -1,0 +1,118 @@
+"""How much the hosts of an environment differ, from its remembered runs: what explains a change on another host.
+
+Only neighbouring runs of two hosts are compared, in disjoint pairs: the difference of their logarithms is that of the
+hosts, and noise. A change of the code lies between the runs of one pair at most, so it makes the interval wider, and
+invents no difference. The interval is that of Student's t over the pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfgate.core import HostDifference, HostLevel
+from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.history.noise import branch_of, is_exact
+from perfgate.history.store import HistoryColumn, StoredHistory
+from perfgate.stats.distributions import FloatArray, t_quantile
+
+#: Each host needs this many runs, and the hosts this many pairs of neighbouring runs.
+FEWEST_RUNS, FEWEST_PAIRS = 5, 4
+#: The confidence of the interval.
+_CONFIDENCE = 0.95
+#: The mean square of the difference of two neighbours is twice their variance.
+_OF_DIFFERENCE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostContrast:
+    """How much slower or larger one group of runs is than another, as logarithms, with its interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
+    """Return the difference of two hosts from neighbouring runs, or None for too few runs or pairs.
+
+    Parameters
+    ----------
+    logs : (n,) the logarithm of a metric in each run of either host, oldest first.
+    is_new : (n,) True for a run of the host whose excess is wanted.
+    """
+    found, at = [], 0
+    while at + 1 < len(logs):
+        if is_new[at] != is_new[at + 1]:
+            sign = 1 if is_new[at + 1] else -1
+            found.append(sign * (logs[at + 1] - logs[at]))
+            at += 1
+        at += 1
+    if min(sum(is_new), len(is_new) - sum(is_new)) < FEWEST_RUNS or len(found) < FEWEST_PAIRS:
+        return None
+    pairs = np.array(found)
+    estimate, freedom = float(pairs.mean()), len(pairs) - 1
+    reach = t_quantile(freedom, (1 + _CONFIDENCE) / 2) * float(pairs.std(ddof=1)) / math.sqrt(len(pairs))
+    return HostContrast(estimate, estimate - reach, estimate + reach)
+
+
+def host_differences(
+    history: StoredHistory,
+    wanted: Collection[SeriesName],
+    ref: str | None,
+    base: Collection[str],
+    new: Collection[str],
+    is_judged: Callable[[HistoryRun], bool] = lambda run: False,
+) -> tuple[HostDifference, ...]:
+    """Return how much the new hosts differ from those of the base, in each wanted series where they clearly do.
+
+    Parameters
+    ----------
+    ref : the branch, see `branch_of`; only its runs count.
+    base, new : the hosts of both sides, which have none in common.
+    is_judged : True for a remembered run that is judged now, on either side.
+    """
+    branch = branch_of(history.runs, ref)
+    if branch is None:
+        return ()
+    hosts = [str(run.context.get("host", "")) for run in history.runs]
+    usable = [run.ref == (branch or None) and not is_judged(run) for run in history.runs]
+    kept = np.array(
+        [is_usable and host in {*base, *new} for is_usable, host in zip(usable, hosts, strict=True)], dtype=bool
+    )
+    found = []
+    for column in history.series:
+        if column.name in wanted and not is_exact(column):
+            rows = kept[column.at]
+            of_each = [hosts[int(at)] for at in column.at[rows]]
+            difference = _difference(column, column.values[rows], of_each, new, branch)
+            found += [difference] if difference is not None else []
+    return tuple(found)
+
+
+def _difference(
+    column: HistoryColumn, values: FloatArray, hosts: Sequence[str], new: Collection[str], branch: str
+) -> HostDifference | None:
+    """Return the difference of the hosts in one series, or None unless it is beyond their noise."""
+    if not len(values) or not (np.isfinite(values).all() and values.min() > 0):
+        return None
+    logs, is_new = np.log(values), [host in new for host in hosts]
+    seen = contrast(logs, is_new)
+    if seen is None or seen.low <= 0 <= seen.high:
+        return None
+    name, sides = column.name, (False, True)
+    base_level, new_level = (_level(logs, is_new, hosts, side) for side in sides)
+    return HostDifference(
+        name.key, name.statistic, name.rank, branch, base_level, new_level, seen.estimate, seen.low, seen.high
+    )
+
+
+def _level(logs: FloatArray, is_new: Sequence[bool], hosts: Sequence[str], side: bool) -> HostLevel:
+    """Return the level and the noise of the runs of one side."""
+    own = logs[np.array(is_new) == side]
+    names = tuple(sorted({host for host, other in zip(hosts, is_new, strict=True) if other == side}))
+    squares = np.square(np.diff(own)) / _OF_DIFFERENCE
+    return HostLevel(names, len(own), math.exp(float(np.median(own))), math.sqrt(float(squares.mean())))

@@ -1,0 +1,114 @@
+"""Hosts differ: what the history shows about them explains a change, or hides one, and is said with both figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from conftest import Done, write_rules
+from histories import record
+
+from perfgate.baselines.stores import open_store
+from perfgate.history.hosts import contrast
+from perfgate.history.store import add
+
+Command = Callable[..., Done]
+IDENTITY = {"gpu": None, "gpu_count": None, "world_size": None}
+#: The hosts of the remembered runs: in turns, sometimes the same one again.
+TURNS = [3, 7, 7, 3, 7, 3, 3, 7, 3, 7, 7, 3, 7, 3, 7, 3]
+
+
+def results(folder: Path, name: str, level: float, host: str, seed: int) -> str:
+    values = level * (1 + 0.003 * np.random.default_rng(seed).standard_normal(60))
+    series = [{"metric": "forward", "unit": "s", "values": values.tolist()}]
+    document = {"schema": "perfgate.results/1", "environment": {"host": host}, "series": series}
+    (folder / name).write_text(json.dumps(document))
+    return name
+
+
+def remember(folder: Path, levels: Sequence[float], hosts: Sequence[int] = TURNS) -> None:
+    """Remember runs of 100 ms times the level of each, with 0.2 % noise between them."""
+    store, rng = open_store(str(folder / "baselines")), np.random.default_rng(5)
+    with patch("os.fsync"):
+        for i, (level, host) in enumerate(zip(levels, hosts, strict=False)):
+            number = 0.1 * level * float(np.exp(0.002 * rng.standard_normal()))
+            one = replace(record(i, {"forward": number}), suite="default", identity=IDENTITY)
+            add(store, replace(one, run=replace(one.run, context={"host": f"gpu-0{host}"})))
+
+
+@pytest.fixture
+def judged(perfgate: Command, folder: Path) -> Callable[..., tuple[str, str, str]]:
+    """The outcome, its reason and what is said about new runs at a level on a host, against runs of gpu-03 at 0.1 s."""
+    write_rules(folder, "forward within 2% of baseline")
+    base = [results(folder, f"base{i}.json", 0.1, "gpu-03", i) for i in range(5)]
+    assert perfgate("baseline", "approve", *base, "--reason", "first").code == 0
+
+    def check(level: float, host: str = "gpu-07") -> tuple[str, str, str]:
+        new = [results(folder, f"new{i}.json", level, host, 20 + i) for i in range(3)]
+        done = perfgate("check", *new, "--json", "report.json")
+        (found,) = json.loads((folder / "report.json").read_text())["verdicts"]
+        return found["outcome"], found["reason"], " ".join(done.out.split())
+
+    return check
+
+
+def slower_on_7(by: float) -> list[float]:
+    return [by if host == 7 else 1.0 for host in TURNS]
+
+
+def test_a_change_that_the_host_explains_is_suspect(judged: Callable[..., tuple[str, str, str]], folder: Path) -> None:
+    remember(folder, slower_on_7(1.08))
+    outcome, reason, said = judged(0.108)
+    assert (outcome, reason) == ("suspect", "machine")
+    assert "host gpu-07 is 8.0% slower than gpu-03 in 16 remembered runs of main (108 ms ± 0." in said
+    assert "without the difference of the hosts, the change is" in said
+    assert "measure again on gpu-03" in said
+    assert judged(0.1405)[0] == "fail"  # much more than the host explains
+
+
+def test_a_faster_host_does_not_hide_a_slowdown(judged: Callable[..., tuple[str, str, str]], folder: Path) -> None:
+    remember(folder, slower_on_7(0.9))
+    outcome, reason, said = judged(0.1)
+    assert (outcome, reason) == ("suspect", "machine"), said
+    assert "host gpu-07 is 10.0% faster than gpu-03" in said
+
+
+def test_hosts_that_do_not_differ_explain_nothing(judged: Callable[..., tuple[str, str, str]], folder: Path) -> None:
+    remember(folder, slower_on_7(1.0))
+    outcome, _, said = judged(0.108)
+    assert outcome == "fail"
+    assert "the new runs are of another machine: gpu-07, and the base runs of gpu-03" in said
+    assert "the new runs are of another machine: gpu-09" in judged(0.108, "gpu-09")[2]
+
+
+CASES = {
+    "differ": (TURNS, slower_on_7(1.08), 0.077),
+    "one change of the code": (TURNS, [*slower_on_7(1.08)[:8], *np.multiply(slower_on_7(1.08)[8:], 1.2)], 0.077),
+    "too few runs": (TURNS[:8], slower_on_7(1.08)[:8], None),
+    "one after the other, so it may be the code": ([3] * 8 + [7] * 8, [1.0] * 8 + [1.08] * 8, None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_neighbouring_runs_show_the_difference(case: str) -> None:
+    hosts, levels, expected = CASES[case]
+    noise = 0.002 * np.random.default_rng(1).standard_normal(len(hosts))
+    found = contrast(np.log(levels) + noise, [host == 7 for host in hosts])
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert found.low < expected < found.high
+
+
+def test_equal_hosts_are_seldom_called_different() -> None:
+    rng, called = np.random.default_rng(2), 0
+    for _ in range(400):
+        logs = 0.01 * rng.standard_normal(30)
+        logs[rng.integers(30) :] += 0.05  # a change of the code
+        found = contrast(logs, (rng.random(30) < 0.5).tolist())
+        called += found is not None and not found.low <= 0 <= found.high
+    assert called <= 32  # 5 % of 400, and three standard deviations
