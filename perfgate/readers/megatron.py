@@ -16,6 +16,7 @@ lines see `deepspeed.lines`. All times are means over the iterations since the l
 | `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu` | 1/s | as the lines of forks say |
 | `skipped_iterations`, `nan_iterations`, `lm_loss` and other losses | 1 | `number of skipped iterations`, ... |
 | timers by their printed names, `forward-compute`, `optimizer`, ... | s | labels: ranks (`min`, `max`), or rank |
+| `time.start`, `.step`, `.checkpoint`, `.evaluation`, `.other`, `goodput` | s, 1 | see `time_split` |
 | `memory.allocated`, `.peak_allocated`, `.reserved`, `.peak_reserved` | B | `memory (MB) | ...`; label rank |
 
 A skipped iteration is shorter than the others, and is kept; `skipped_iterations` shows where they are. Iteration n is
@@ -43,11 +44,13 @@ from perfgate.readers.deepspeed.blocks import MemoryUsage
 from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
+from perfgate.readers.time_split import DATE_WORD, INITIALIZE_WORD, TimeSplit
 
 NAME = "megatron"
 TITLE = "a Megatron-LM log: iteration lines and timers, or its golden values (JSON)"
 METRICS = (
-    "`iteration_time`, `throughput_per_gpu`, `tokens_per_second`, `memory.peak_allocated`, losses, timers as printed"
+    "`iteration_time`, `throughput_per_gpu`, `tokens_per_second`, `memory.peak_allocated`, losses, timers as printed; "
+    "`time.start`, `.step`, `.checkpoint`, `.evaluation`, `.other` and `goodput` of a log with dates"
 )
 CHECKED = "Megatron-LM's sources of 2021 to 2025; public logs and golden values"
 
@@ -84,6 +87,7 @@ class _LogRun(RunBuilder):
         super().__init__(file, NAME)
         #: DeepSpeed's records in the same log, which have a rank.
         self.timers = Timers(self)
+        self.split = TimeSplit(self)
 
     @property
     def has_measured(self) -> bool:
@@ -92,6 +96,7 @@ class _LogRun(RunBuilder):
 
     def run(self, part: int | None = None) -> Run:
         self.timers.finish()
+        self.split.finish()
         return super().run(part)
 
 
@@ -131,6 +136,8 @@ class _Log:
             self._memory(number, line)
         elif "world" in line:
             self._fact(number, line)
+        if DATE_WORD in line or lines.ITERATION_WORD in line or INITIALIZE_WORD in line:
+            self.runs.run.split.line(line)
 
     def _iterations(self, number: int, line: str) -> None:
         for count, record in lines.iterations(line):

@@ -1,0 +1,84 @@
+"""Where the time of a Megatron-LM run went, by the dates and timers of its log: numbers computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfgate.judge.inquiry import direction
+from perfgate.workspace.inputs import read_runs
+
+#: 10 s of initialisation, 20 s to the start of training, 2 x 10 iterations of 2 s, 5 s of evaluation, 7 s of saving.
+LOG = """\
+time to initialize megatron (seconds): 10.000
+[after megatron is initialized] datetime: 2026-01-01 10:00:00
+[before the start of training step] datetime: 2026-01-01 10:00:20
+ [2026-01-01 10:00:40] iteration       10/     100 | elapsed time per iteration (ms): 2000.0 | lm loss: 2.0E+00 |
+(min, max) time across ranks (ms):
+    evaluate .......................................: (4000.00, 5000.00)
+(min, max) time across ranks (ms):
+    save-checkpoint ................................: (6000.00, 7000.00)
+ [2026-01-01 10:01:15] iteration       20/     100 | elapsed time per iteration (ms): 2000.0 | lm loss: 2.0E+00 |
+"""
+DONE = "[after training is done] datetime: 2026-01-01 10:01:40\n"
+SAVED_LATER = (
+    "(min, max) time across ranks (ms):\n    save-checkpoint ................................: (900.00, 900.00)\n"
+)
+
+
+def split(tmp_path: Path, text: str) -> dict[str, float]:
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    run = read_runs([str(path)])[-1]
+    assert not [problem for problem in run.problems if problem.severity == "error"]
+    found = {one.key.metric: round(float(one.values[0]), 6) for one in run.series}
+    return {name: value for name, value in found.items() if name.startswith("time.") or name == "goodput"}
+
+
+def test_the_parts_add_up_to_the_whole(tmp_path: Path) -> None:
+    """The whole is 10 s + 75 s: 30 s start, 40 s steps, 7 s saving, 5 s evaluation, and 3 s are left."""
+    found = split(tmp_path, LOG)
+    goodput = found.pop("goodput")
+    assert found == {"time.start": 30, "time.step": 40, "time.checkpoint": 7, "time.evaluation": 5, "time.other": 3}
+    assert goodput == round(40 / 85, 6)
+    assert direction("goodput", "1", None) == "higher"
+
+
+#: a change of the log: what is replaced, by what, and metrics that it changes
+CHANGES: list[tuple[str, str, dict[str, float]]] = [
+    ("", DONE, {"time.other": 28, "goodput": round(40 / 110, 6)}),  # the last moment is the end of training
+    ("", SAVED_LATER, {}),  # after the last moment
+    ("[2026-01-01 10:01:15]", "[2026-01-01 10:01:11]", {"time.other": 0, "goodput": round(40 / 82, 6)}),  # rounded
+    ("time to initialize megatron (seconds): 10.000\n", "", {"time.start": 20, "goodput": round(40 / 75, 6)}),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "changed"), CHANGES)
+def test_what_a_log_says_changes_its_part(old: str, new: str, changed: dict[str, float], tmp_path: Path) -> None:
+    before = split(tmp_path, LOG)
+    assert split(tmp_path, LOG.replace(old, new, 1) if old else LOG + new) == {**before, **changed}
+
+
+def test_a_resumed_run_begins_at_any_iteration(tmp_path: Path) -> None:
+    assert split(tmp_path, LOG.replace(" 10/", "110/").replace(" 20/", "120/"))["time.step"] == 40
+
+
+#: What makes the split impossible: then nothing is said.
+ABSENT = [
+    ("[before the start of training step] datetime: 2026-01-01 10:00:20\n", ""),
+    ("[2026-01-01 10:01:15]", "[2026-01-01 10:01:00]"),  # the parts are longer than the whole
+    ("[2026-01-01 10:01:15] ", ""),  # one iteration record before the last moment
+    ("2026-01-01 10:00:20", "2026-13-01 10:00:20"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), ABSENT)
+def test_a_log_that_cannot_be_split_has_no_goodput(old: str, new: str, tmp_path: Path) -> None:
+    assert old in LOG
+    assert split(tmp_path, LOG.replace(old, new)) == {}
+
+
+def test_each_run_of_a_log_has_its_own_time(tmp_path: Path) -> None:
+    second = "using world size: 1\n" + LOG.replace("10:0", "12:0").replace("2000.0", "1000.0")
+    assert split(tmp_path, LOG + second)["time.step"] == 20
