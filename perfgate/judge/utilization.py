@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 #: The usual names of the time of a whole step; the first that a run has counts.
 STEP_TIMES = ("step.time", "step_time", "iteration_time", "train_batch", "run_training_batch", "batch_time")
+_CANNOT = f"{MFU} and {HFU} cannot be computed"
 _GIVE_PEAK = "write the dense FLOP/s of one GPU in `model` of the rule file, as `peak: 989 TFLOP/s`"
 
 
@@ -65,7 +66,7 @@ def _of_run(run: Run, model: TrainedModel, facts: Mapping[str, Fact]) -> Run:
     try:
         part, counted = _part(run, model, facts), _counted(run, model, facts)
     except _CannotCompute as error:
-        return _without(run, f"{MFU} cannot be computed: {error}", model)
+        return _without(run, f"{_CANNOT}: {error}", model)
     if part is None and not counted:
         return _without(run, _nothing(run, model), model)
     found = [_series(one, part) for one in run.series if part is not None and one.key.metric == part.metric]
@@ -106,9 +107,9 @@ def _first(names: Collection[tuple[str, str]], unit: str, wanted: Iterable[str])
 
 def _nothing(run: Run, model: TrainedModel) -> str:
     """Return why a run has no mfu, and what would give it one."""
-    lacks = f"{MFU} cannot be computed: {run.name} has no"
+    lacks = f"{_CANNOT}: {run.name} has no"
     if model.parameters is None and "torch-trace" in run.format:
-        return f"{lacks} matmul.flop, from which hfu follows; profile with record_shapes=True"
+        return f"{lacks} matmul.flop; profile with record_shapes=True"
     if model.parameters is None:
         return f"{lacks} throughput_per_gpu; give `model` parameters and tokens_per_step"
     if model.tokens_per_step is None:

@@ -12,7 +12,9 @@ from perfgate.core import Key, Location, Run
 from perfgate.core.peaks import CARDS, UnknownPeak, canonical_dtype, peak_flops
 from perfgate.core.trained_model import Attention, TrainedModel
 from perfgate.judge.utilization import with_utilization
+from perfgate.rules.difference import differences
 from perfgate.rules.load import load_rules
+from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace.inputs import read_runs
 
 H100 = {"gpu": "NVIDIA H100 80GB HBM3", "gpu_count": 8, "world_size": 8}
@@ -208,7 +210,21 @@ def test_rules_over_mfu_are_judged_as_any_others(perfgate: Any, folder: Path) ->
     assert "hfu median  52.93 → 48.15%" in slower.out
     unknown = perfgate("check", run("unknown.json", 10.0, gpu="NVIDIA H100"))
     assert unknown.code == 3
-    assert "no run has hfu: mfu cannot be computed: the peak FLOP/s of the GPU 'NVIDIA H100'" in unknown.out
+    assert "no run has hfu: mfu and hfu cannot be computed: the peak FLOP/s of the GPU 'NVIDIA H100'" in unknown.out
     assert perfgate("check", run("given.json", 10.0, gpu="X"), "--env", f"gpu={H100['gpu']}").code == 0
     explained = perfgate("rules", "explain").out
     assert "mfu = 42 GFLOP of each token × 1,000,000 tokens per step / the time of a step" in explained
+
+
+def test_another_model_is_a_change_of_the_rules_and_its_place_is_none() -> None:
+    def ruleset(model: str, before: str = "") -> Ruleset:
+        found, problems = load_rules([("r.yaml", f"version: 1\n{before}{model}rules:\n- mfu at least 1%\n".encode())])
+        assert found is not None, problems
+        return found
+
+    old = ruleset(HEAD)
+    assert differences(old, ruleset(HEAD, before="suite: default\n")) == []
+    (change,) = differences(old, ruleset(HEAD.replace("7e9", "6e9")))
+    assert (change.kind, change.message) == ("changes", "changes the model that mfu and hfu are computed for")
+    (removed,) = differences(old, ruleset(""))
+    assert removed.kind == "changes"
