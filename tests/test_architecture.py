@@ -81,7 +81,6 @@ HOMES = {
     "junit_xml": {"reporters.junit"},
     "jinja2": {"reporters.html.page"},
     "markupsafe": {"reporters.html.page", "reporters.html.bisect_page"},
-    "matplotlib": {"reporters.html.canvas"},
     "rich": {"reporters"},
     "msgspec": {"documents.signed_files", "baselines", "readers", "reporters", "history"},
     "pandas": {"core.run_history"},

@@ -183,7 +183,7 @@ def bisect(
     from perfgate.workspace.output_files import output_faults
 
     request = asked.request(options)
-    extras = {"html": ("jinja2", "matplotlib")}
+    extras = {"html": ("jinja2",)}
     for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep), extras).values():
         raise Refused(fault)
     return _publish(command(request, tell), outputs)

@@ -40,4 +40,4 @@ RENDERERS: Mapping[str, Renderer] = {
 }
 
 #: The packages that a format needs in addition; the extra of the same name installs them.
-EXTRAS: Mapping[str, Sequence[str]] = {"html": ("jinja2", "matplotlib")}
+EXTRAS: Mapping[str, Sequence[str]] = {"html": ("jinja2",)}

@@ -6,8 +6,9 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from matplotlib.image import imread
+from PIL import Image
 from samples import WITH_CAUSES, WITH_EVIDENCE
 
 from perfgate.reporters.html.page import render
@@ -61,7 +62,7 @@ def test_plots_show_in_both_colour_schemes(tmp_path: Path, scheme: int, colours:
         "--hide-scrollbars",
         f"--screenshot={picture}",
     )
-    pixels = (imread(picture)[:, :, :3] * 255).round().astype(int)
+    pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
     ground, new = ([int(colours[name][i : i + 2], 16) for i in (0, 2, 4)] for name in ("ground", "new"))
     assert pixels[0, 0].tolist() == ground
     assert (abs(pixels - new).max(axis=2) < 8).sum() > 300  # the lines of the new run

@@ -1,115 +1,83 @@
-"""A surface to plot on: matplotlib turns axes, lines, dots and areas into static SVG.
+"""A surface to plot on: axes, lines, dots and areas as static SVG.
 
-Matplotlib draws with placeholder colours, which become CSS variables of the page. So one picture fits a light page, a
-dark page and paper. All text on it is written by perfgate; nothing is untrusted.
+Colours are CSS variables of the page, so one picture fits a light page, a dark page and paper. All text on a picture is
+written by perfgate; nothing is untrusted.
 """
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Sequence
-from functools import cache
-from io import StringIO
 from math import log2
 
-import matplotlib as mpl
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
-
 from perfgate.core.units import format_number
+from perfgate.reporters.svg.elements import SafeText, element, joined, short
+from perfgate.reporters.svg.paths import polyline
+from perfgate.reporters.svg.scales import LinearScale
+from perfgate.reporters.svg.ticks import round_numbers
 
 Point = tuple[float, float]
+#: A place on an axis and its label.
+Tick = tuple[float, str]
 
 #: The width in pixels, for text of 12 pixels. The page scales a picture to its place.
 WIDTH = 420
 _BELOW, _ABOVE, _RIGHT = 40, 22, 10
-
-#: The placeholder of every colour. Numbers start at 1, because matplotlib does not write black (0).
-_NAMES = ("ink", "muted", "line", "base", "new", "pale", "good", "bad", "paper", *(f"part{i}" for i in range(8)))
-_STAND_INS = {name: f"#0000{i:02x}" for i, name in enumerate(_NAMES, 1)}
-_VARIABLES = {colour: f"var(--{name})" for name, colour in _STAND_INS.items()}
-_INK, _LINE = _STAND_INS["ink"], _STAND_INS["line"]
-#: Default settings with these changes: a matplotlibrc of the user must not change the bytes.
-_FOREIGN = ("backend", "backend_fallback", "interactive", "toolbar", "timezone")  # not about drawing
-_STYLE = {
-    **{name: value for name, value in mpl.rcParamsDefault.items() if name not in _FOREIGN},
-    "svg.fonttype": "none",
-    "svg.hashsalt": "perfgate",
-    "figure.dpi": 72,
-    "figure.facecolor": "none",
-    "font.size": 12,
-    "axes.facecolor": "none",
-    "axes.axisbelow": True,
-    "grid.linewidth": 0.5,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), _INK),
-    **dict.fromkeys(("axes.edgecolor", "grid.color"), _LINE),
-    **dict.fromkeys(("text.parse_math", "axes.spines.top", "axes.spines.right"), False),
-    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 0),
-}
+#: The most steps between the numbers of an axis.
+_MOST_X, _MOST_Y = 7, 5
+_MOST_POWERS = 8
 
 
 class Canvas:
-    """Axes of a given height in pixels, with a grid on one axis. Several pictures can be drawn one after another."""
+    """Axes of a given height in pixels, with a grid on one axis (`x` or `y`), `left` pixels from the left edge."""
 
-    def __init__(self, height: int, grid: str, left: int) -> None:
-        self._height = height
-        with mpl.rc_context(_STYLE):
-            self._figure = Figure(figsize=(WIDTH / 72, height / 72))
-            inner = (1 - (left + _RIGHT) / WIDTH, 1 - (_BELOW + _ABOVE) / height)
-            self._axes = self._figure.add_axes((left / WIDTH, _BELOW / height, *inner))
-            self._axes.set_autoscale_on(False)
-            self._axes.grid(visible=True, axis=grid)
-        self._numbers = FuncFormatter(lambda value, _: format_number(value, 6).replace("-", "\u2212"))
-        self._axes.yaxis.set_major_formatter(self._numbers)
+    def __init__(self, height: int, grid: str = "y", left: int = 54) -> None:
+        self._height, self._grid, self._left = height, grid, left
+        self._bottom, self._end = height - _BELOW, WIDTH - _RIGHT
+        self._x = LinearScale(0, 1, left, self._end)
+        self._y = LinearScale(0, 1, self._bottom, _ABOVE)
+        self._x_ticks: Sequence[Tick] = ()
+        self._y_ticks: Sequence[Tick] = ()
+        self._labels = ("", "")
+        self._shapes: list[SafeText] = []
 
     def picture(self, draw: Callable[[Canvas], None]) -> str:
-        """Return what `draw` draws, as an SVG element, and clean the canvas."""
-        svg, axes = StringIO(), self._axes
-        with mpl.rc_context(_STYLE):
-            try:
-                draw(self)
-                FigureCanvasSVG(self._figure).print_svg(svg, metadata={"Date": None, "Creator": None})
-            finally:
-                for artist in [*axes.collections, *axes.patches, *axes.texts]:
-                    artist.remove()
-        return f'<svg viewBox="0 0 {WIDTH} {self._height}" aria-hidden="true">\n{_tightened(svg.getvalue())}\n</svg>'
+        """Return what `draw` draws, as an SVG element."""
+        draw(self)
+        content = joined([*self._frame(), *self._shapes, *self._texts()])
+        return element("svg", SafeText(f"\n{content}\n"), viewBox=f"0 0 {WIDTH} {self._height}", aria_hidden="true")
 
     def axes(
         self, x: Point, y: Point, xlabel: str, ylabel: str = "", *, whole: bool = False, bare: bool = False
     ) -> None:
         """Set the ends and labels of both axes; `whole` numbers only on x, no ticks on y (`bare`)."""
-        self._axes.set(xlim=x, ylim=y, xlabel=xlabel, ylabel=ylabel)
-        self._axes.xaxis.set_major_formatter(self._numbers)
-        self._axes.xaxis.set_major_locator(MaxNLocator(7, integer=whole))
-        self._axes.yaxis.set_major_locator(MaxNLocator(5))
-        if bare:
-            self._axes.set_yticks([])
+        self._x, self._y = LinearScale(*x, self._left, self._end), LinearScale(*y, self._bottom, _ABOVE)
+        self._x_ticks = _numbers(x, _MOST_X, whole=whole)
+        self._y_ticks = () if bare else _numbers((min(y), max(y)), _MOST_Y)
+        self._labels = (xlabel, ylabel)
 
     def powers(self, values: Sequence[float]) -> None:
         """Name places of a logarithmic x axis: the values whose logarithms to base 2 are drawn, at most eight."""
         known = sorted({*values})
-        shown = known[:: -(-len(known) // 8)]
-        self._axes.set_xticks([log2(value) for value in shown], [format_number(value, 6) for value in shown])
+        shown = known[:: -(-len(known) // _MOST_POWERS)]
+        self._x_ticks = [(log2(value), format_number(value, 6)) for value in shown]
 
     def rows(self, names: Sequence[str]) -> None:
         """Name the rows 0, 1, ... of the y axis."""
-        self._axes.set_yticks(range(len(names)), names)
+        self._y_ticks = [*enumerate(names)]
 
     def lines(
         self, lines: Sequence[Sequence[Point]], colour: str, width: float, *, alpha: float = 1, dashed: bool = False
     ) -> None:
         """Draw lines through points."""
-        style = (0, (4, 3)) if dashed else "solid"
-        self._collect(
-            LineCollection(lines, colors=_STAND_INS[colour], linewidths=width, alpha=alpha, linestyles=[style])
-        )
+        shape = "".join(polyline([self._at(point) for point in line]) for line in lines)
+        dashes = ";stroke-dasharray:5 4" if dashed else ""
+        self._draw(shape, f"fill:none;stroke:var(--{colour});stroke-width:{width:g}{dashes}", alpha)
 
     def dots(self, points: Sequence[Point], colour: str, size: float) -> None:
-        """Draw round points, as lines without length: markers would need names that are unique in the page."""
-        ends = [[point, point] for point in points]
-        self._collect(LineCollection(ends, colors=_STAND_INS[colour], linewidths=size, capstyle="round"))
+        """Draw round points, as lines without length."""
+        shape = "".join(f"M{short(x)} {short(y)}h0" for x, y in map(self._at, points))
+        self._draw(shape, f"fill:none;stroke:var(--{colour});stroke-width:{size:g};stroke-linecap:round")
 
     def rings(self, points: Sequence[Point], colour: str, size: float) -> None:
         """Draw hollow points."""
@@ -118,38 +86,74 @@ class Canvas:
 
     def areas(self, corners: Sequence[Sequence[Point]], colour: str, *, alpha: float = 1) -> None:
         """Draw filled polygons."""
-        self._collect(PolyCollection(corners, facecolors=_STAND_INS[colour], alpha=alpha, linewidth=0))
+        self._fill([[self._at(point) for point in polygon] for polygon in corners], colour, alpha)
 
     def triangles(self, points: Sequence[Point], colour: str) -> None:
         """Draw triangles whose base is at the given points."""
-        (left, right), (bottom, top) = self._axes.get_xlim(), self._axes.get_ylim()
-        dx, dy = (right - left) * 5 / WIDTH, (top - bottom) * 10 / self._height
-        self.areas([[(x - dx, y), (x + dx, y), (x, y + dy)] for x, y in points], colour)
+        self._fill([[(x - 4, y), (x + 4, y), (x, y - 7)] for x, y in map(self._at, points)], colour, 1)
 
     def span(self, left: float, right: float, colour: str, alpha: float) -> None:
         """Draw a vertical band over the whole height."""
-        self._axes.axvspan(left, right, color=_STAND_INS[colour], alpha=alpha, linewidth=0)
+        start, end = self._x.place(left), self._x.place(right)
+        corners = [(start, _ABOVE), (end, _ABOVE), (end, self._bottom), (start, self._bottom)]
+        self._fill([corners], colour, alpha)
 
     def word(self, x: float, word: str, colour: str) -> None:
         """Write a word above the axes."""
-        self._axes.text(x, self._axes.get_ylim()[1], word, ha="center", va="bottom", color=_STAND_INS[colour])
+        self._shapes.append(_text(word, self._x.place(x), _ABOVE - 5, colour=colour))
 
-    def _collect(self, marks: LineCollection | PolyCollection) -> None:
-        marks.set_clip_on(False)
-        self._axes.add_collection(marks, autolim=False)
+    def _at(self, point: Point) -> Point:
+        """Return the place of a point in pixels."""
+        return self._x.place(point[0]), self._y.place(point[1])
+
+    def _fill(self, polygons: Sequence[Sequence[Point]], colour: str, alpha: float) -> None:
+        shape = "".join(f"{polyline(polygon)}Z" for polygon in polygons)
+        self._draw(shape, f"fill:var(--{colour})", alpha)
+
+    def _draw(self, shape: str, style: str, alpha: float = 1) -> None:
+        if shape:
+            pale = "" if alpha == 1 else f";opacity:{alpha:g}"
+            self._shapes.append(element("path", d=SafeText(shape), style=f"{style}{pale}"))
+
+    def _frame(self) -> list[SafeText]:
+        """Return the grid and the lines of the axes."""
+        x_lines = [f"M{short(self._x.place(at))} {_ABOVE}V{self._bottom}" for at, _ in self._x_ticks]
+        y_lines = [f"M{self._left} {short(self._y.place(at))}H{self._end}" for at, _ in self._y_ticks]
+        grid = "".join(x_lines if self._grid == "x" else y_lines)
+        style = "fill:none;stroke:var(--line);stroke-width:"
+        axes = SafeText(f"M{self._left} {_ABOVE}V{self._bottom}H{self._end}")
+        found = [element("path", d=SafeText(grid), style=f"{style}.5")] if grid else []
+        return [*found, element("path", d=axes, style=f"{style}.8")]
+
+    def _texts(self) -> list[SafeText]:
+        """Return the numbers and the labels of both axes."""
+        below, beside = self._labels
+        found = [_text(label, self._x.place(at), self._bottom + 15) for at, label in self._x_ticks]
+        found += [_text(label, self._left - 5, self._y.place(at) + 4, "end") for at, label in self._y_ticks]
+        if below:
+            found.append(_text(below, (self._left + self._end) / 2, self._height - 5))
+        if beside:
+            middle = (_ABOVE + self._bottom) / 2
+            found.append(_text(beside, 11, middle, transform=f"rotate(-90 11 {short(middle)})"))
+        return found
 
 
-@cache
 def canvas(height: int, grid: str = "y", left: int = 54) -> Canvas:
-    """Return the canvas of this size; it is cached, because creating one takes as long as drawing on it."""
+    """Return an empty canvas of this size."""
     return Canvas(height, grid, left)
 
 
-def _tightened(svg: str) -> str:
-    """The SVG without elements that the page does not need, in the colours of the page."""
-    body = svg[svg.index("<g id=") : svg.rindex("</svg>")]
-    body = re.sub(r"<!--.*?-->|<defs>.*?</defs>|</?g\b[^>]*>|font-family:[^;\"]*;? ?", "", body, flags=re.S)
-    body = re.sub(r' ((id|clip-path)="[^"]*"|transform="rotate\(-0 [^"]*\)")', "", body)
-    body = re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), body)
-    body = re.sub(r"#0000\w\w", lambda found: _VARIABLES[found[0]], body)
-    return re.sub(r"\s*\n\s*", "\n", re.sub(r" \n([LMCQ])", r"\1", body)).strip()
+def _numbers(ends: Point, most: int, *, whole: bool = False) -> list[Tick]:
+    """Return round numbers between the ends of an axis, with their labels."""
+    found = round_numbers(*ends, most)
+    if whole:
+        found = [*dict.fromkeys(math.floor(number + 0.5) for number in found)]
+        found = [number for number in found if ends[0] <= number <= ends[1]]
+    return [(number, format_number(number, 6).replace("-", "\u2212")) for number in found]
+
+
+def _text(
+    text: str, x: float, y: float, anchor: str = "middle", *, colour: str = "ink", transform: str | None = None
+) -> SafeText:
+    style = f"fill:var(--{colour});text-anchor:{anchor};font-size:12px"
+    return element("text", text, x=float(x), y=float(y), style=style, transform=transform)
