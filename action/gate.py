@@ -33,6 +33,8 @@ ENDS = {
 }
 #: Earlier runs, pairs and the facts of the machine, in the working directory.
 KEPT = Path("perfgate-runs")
+#: The ends of the names of files with metrics of the machine.
+MACHINE = ".machine"
 #: How long a measurement may take. The time limit of the job ends it before.
 NO_TIMEOUT = "1000h"
 
@@ -140,7 +142,8 @@ def matches(patterns: Sequence[str]) -> list[str]:
     found: list[str] = []
     for pattern in patterns:
         paths = sorted(glob.glob(pattern, recursive=True))
-        found += [path for path in paths if KEPT not in Path(path).parents] or [pattern]
+        # What the machine did is read with the results beside it.
+        found += [path for path in paths if KEPT not in Path(path).parents and not path.endswith(MACHINE)] or [pattern]
     return list(dict.fromkeys(found))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 from perfgate.machine.sidecar import sampled
 from perfgate.measuring.command_cost import command_cost
 from perfgate.measuring.programs import Program, RunFailed, end_all, stopped_by_signals
-from perfgate.recorder.sampler_process import sidecar_of
+from perfgate.recorder.sampler_process import sidecar_of, watched_since
 from perfgate.workspace.options import Refused, shown_path
 
 
@@ -22,10 +23,11 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
     words : the command; its output is shown.
     results : the file or folder that the command writes.
     """
-    beside = sidecar_of(results)
-    if os.path.exists(beside):
+    beside, is_watched = sidecar_of(results), watched_since() is not None
+    if os.path.exists(beside) and not is_watched:
         raise Refused(f"{shown_path(beside)} exists: move the earlier run away, or name other results")
-    with stopped_by_signals(), sampled(results) as note, command_cost(note):
+    sampling = nullcontext(_drop) if is_watched else sampled(results)
+    with stopped_by_signals(), sampling as note, command_cost(note):
         try:
             program = Program(words, Path.cwd(), {"PERFGATE_RESULTS": results, "PERFGATE_RUN": "1"})
         except RunFailed as error:
@@ -36,6 +38,12 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
             end_all([program])
     if not os.path.exists(results):
         raise Refused(f"{shown_path(results)}: the command (exit {code}) wrote no such file or folder", 3)
+    if is_watched:
+        return 128 - code if code < 0 else code, "the command that started this one watches the machine"
     found = f"the metrics of the machine are in {shown_path(beside)}"
     lacking = f"warning: no metrics of the machine: {shown_path(beside)} could not be written"
     return 128 - code if code < 0 else code, found if os.path.exists(beside) else lacking
+
+
+def _drop(metric: str, value: float, unit: str) -> None:
+    """Drop a value: another process writes the file."""

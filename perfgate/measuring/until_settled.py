@@ -8,8 +8,6 @@ before the last look.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from perfgate.core import Location, Problem, Report, Verdict
+from perfgate.core.runs import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
 from perfgate.workspace.options import Refused, shown_path
@@ -114,6 +113,7 @@ def run_again_if_suspect(
         words: the command. PERFGATE_RUN is the number of the run.
         measured: the results of the first run, if it was made already.
     """
+    from perfgate.measuring.beside_results import move_results, sampled_into
     from perfgate.measuring.pinning import pinned
 
     keep = Path(options.keep)
@@ -128,16 +128,17 @@ def run_again_if_suspect(
             tell(f"not settled: measuring again, {number - 1} of {options.most_runs - 1}")
         old = [path for pattern in options.results for path in _matches(pattern, keep) if path not in latest]
         if old and number <= 2:
-            _move(old, keep / "before")
-        earlier.extend(_move(latest, keep / str(number - 1)))
+            move_results(old, keep / "before")
+        earlier.extend(move_results(latest, keep / str(number - 1)))
         latest = []
-        with pinned(options.cpus):
-            program = Program(words, Path.cwd(), {"PERFGATE_RUN": str(number)})
-        finish(program, options.timeout)
-        for pattern in options.results:
-            if not (found := _matches(pattern, keep)):
-                raise RunFailed(f"the command wrote nothing that matches {pattern}")
-            latest += [path for path in found if path not in latest]
+        with sampled_into(keep / f"run-{number:03d}", latest):
+            with pinned(options.cpus):
+                program = Program(words, Path.cwd(), {"PERFGATE_RUN": str(number)})
+            finish(program, options.timeout)
+            for pattern in options.results:
+                if not (found := _matches(pattern, keep)):
+                    raise RunFailed(f"the command wrote nothing that matches {pattern}")
+                latest += [path for path in found if path not in latest]
         return [*earlier, *latest]
 
     return until_settled(options, measure, judge_runs, "run", tell)
@@ -145,17 +146,8 @@ def run_again_if_suspect(
 
 def _matches(pattern: str, keep: Path) -> list[Path]:
     """Return the files and folders that a glob matches, outside of the folder of the runs."""
-    return [path for name in sorted(glob(pattern, recursive=True)) if keep not in (path := Path(name)).parents]
-
-
-def _move(paths: Sequence[Path], folder: Path) -> list[Path]:
-    shutil.rmtree(folder, ignore_errors=True)
-    moved = []
-    for path in paths:
-        target = folder / Path(*(part for part in Path(os.path.relpath(path)).parts if part != ".."))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        moved.append(Path(shutil.move(path, target)))
-    return moved
+    found = [path for name in sorted(glob(pattern, recursive=True)) if keep not in (path := Path(name)).parents]
+    return [path for path in found if not path.name.endswith(MACHINE_FILE)]
 
 
 def until_settled(

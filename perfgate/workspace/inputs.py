@@ -15,6 +15,7 @@ from typing import BinaryIO
 from perfgate.core import Run, SourceFile
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
+from perfgate.core.runs import MACHINE_FILE
 from perfgate.readers import join_runs, read, with_missing_ranks
 from perfgate.readers.outside_formats import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
@@ -81,6 +82,8 @@ def read_runs(
     Raises Refused for an unknown format and for the same file given twice.
     """
     refuse_twice(paths)
+    # A glob of the shell may name the file of the machine, too: it is read with the results beside it.
+    paths = [path for path in paths if not (path.endswith(MACHINE_FILE) and path.removesuffix(MACHINE_FILE) in paths)]
     if format is not None and format not in {one.name for one in mappings} and find_format(format) is None:
         known = (*format_names(), *(one.name for one in mappings))
         near = get_close_matches(format, known, n=1)

@@ -60,6 +60,7 @@ def script(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.syspath_prepend(ROOT / "action")
     gate = importlib.import_module("gate")
     monkeypatch.setattr(gate.subprocess, "run", in_process(subprocess.run))
+    monkeypatch.setattr("perfgate.machine.sidecar.SamplerProcess", no_sampler)
     action = yaml.safe_load((ROOT / "action.yml").read_text())
 
     def run(**inputs: str) -> Result:
@@ -79,6 +80,11 @@ def script(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return Result(step.outcome, outputs, {"gate": step})
 
     return run
+
+
+def no_sampler(path: str) -> None:
+    """Start nothing: as on a machine without room for a process."""
+    raise OSError
 
 
 def in_process(elsewhere: Callable[..., Any]) -> Callable[..., Any]:
@@ -320,6 +326,32 @@ def test_what_an_earlier_step_measured_is_measured_again(script: Action, prepare
     document = json.loads((folder / "report.json").read_text())
     paths = ["perfgate-runs/1/new.json", "perfgate-runs/2/again.json", "again.json"]
     assert [file["path"] for file in document["inputs"]] == paths
+
+
+def test_each_run_keeps_what_its_machine_did(script: Action, prepared: Any, folder: Path) -> None:
+    """The file of an earlier step stays with its run, and so does what a Recorder of the command wrote."""
+    write_run(folder / "new.json", forward=106, seed=49)
+    for name in ("new.json.machine", "prepared2.machine", "prepared3.machine"):
+        host = {"schema": "perfgate.results/1", "environment": {"host": f"host of {name}"}, "series": []}
+        (folder / name).write_text(json.dumps(host))
+    command = prepared(0, 106, 106.1) + " && cp prepared$PERFGATE_RUN.machine new.json.machine"
+    script(results="new.json*", rerun=command, rerun_results="new.json", json="report.json")
+    document = json.loads((folder / "report.json").read_text())
+    paths = ["perfgate-runs/1/new.json", "perfgate-runs/2/new.json", "new.json"]
+    assert [file["path"] for file in document["inputs"]] == [
+        name for path in paths for name in (path, f"{path}.machine")
+    ]
+    assert "prepared2" in (folder / "perfgate-runs/2/new.json.machine").read_text()
+
+
+def test_the_machine_is_watched_during_the_command(action: Action, folder: Path) -> None:
+    write_rules(folder, "machine.cpu.busy max under 200%", "command.time under 60 s")
+    command = "mkdir out && sleep .3 && cp good.json out/new.json"
+    write_run(folder / "good.json", forward=100, seed=1)
+    result = action(run=command, results="out/*", policy_ref="", json="report.json")
+    assert (result.conclusion, result.outputs["outcome"]) == ("success", "pass"), result.log
+    files = [file["path"] for file in json.loads((folder / "report.json").read_text())["inputs"]]
+    assert files == ["out/new.json", "out/new.json.machine"]
 
 
 def test_a_suspicion_without_a_command_stands(script: Action, repository: Repository, folder: Path) -> None:
