@@ -1,4 +1,4 @@
-"""How well wall time, CPU time and instructions find a change of a pure CPU loop.
+"""Measure how well wall time, CPU time and instructions find a change of a pure CPU loop.
 
     python benchmarks/counters.py [--unchanged 500] [--slower 100] [--change 1] [--tolerance 0.5] [--cpu N]
 
@@ -57,7 +57,7 @@ def measured(folder: Path, slower: float, number: int) -> Run:
 
 
 def exit_codes(sentence: str, base: tuple[Run, ...], runs: list[Run]) -> Counter[int]:
-    """How many runs end in each exit code, each alone against the base."""
+    """Return the number of runs that end in each exit code, each alone against the base."""
     text = f"version: 1\nsuite: loop\nrules:\n  - {sentence}\n"
     rules, problems = load_rules([("rules.yaml", text.encode())])
     assert rules is not None, problems

@@ -34,7 +34,7 @@ _THERE = 0.6
 #: How probable the largest change must be where it is found. Two changes of similar size would need many more runs to
 #: tell which is larger, and both are answers.
 _LARGEST = 0.9
-#: From so many degrees of freedom the noise is known. Otherwise the answer and its parent are measured so often.
+#: The noise is known from this many degrees of freedom on. With fewer, the answer and its parent are measured twice.
 _KNOWN, _VERIFIED = 14.0, 2
 #: The fault if the search ended before it began.
 USED_UP = "runs or time were used up before both ends were measured"

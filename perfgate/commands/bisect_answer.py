@@ -32,7 +32,7 @@ _ANOTHER = 0.2
 
 @dataclass(frozen=True, slots=True)
 class AnswerParts:
-    """What the answer is made from. `fault` says why there is no result; `facts` are those of the metric."""
+    """The parts of an answer. `fault` is the reason for a missing result; `facts` are those of the metric."""
 
     items: SearchedRange
     folder: BisectFolder

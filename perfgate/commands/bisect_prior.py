@@ -39,7 +39,7 @@ class MeasuredStart:
 
 @dataclass(frozen=True, slots=True)
 class PriorQuestion:
-    """What is searched, and where stored runs are: with `by_rule`, those of the rule's baseline count, too."""
+    """The metric of a search and its stored runs: with `by_rule`, those of the rule's baseline count, too."""
 
     options: CommandOptions
     ruleset: Ruleset

@@ -113,7 +113,7 @@ class HostLevel:
 
 @dataclass(frozen=True, slots=True)
 class HostDifference:
-    """How much the hosts of the new runs differ from those of the baseline in one series, beyond their noise.
+    """The difference of the new runs' hosts from the baseline's in one series, beyond their noise.
 
     `log_difference` is that of neighbouring remembered runs of a `branch` (`""` if they do not tell theirs), new minus
     base, with its interval at 95 %, which excludes 0.

@@ -99,7 +99,7 @@ class SweepCurve:
 
 @dataclass(frozen=True, slots=True)
 class MachineTrace:
-    """What one run shows of a channel of the machine: values and their times in s since the sampler began.
+    """One run in a channel of the machine: values and their times in s since the sampler began.
 
     `steps` are the places of the same values among the steps; empty if the run does not tell when its steps began. A
     stored run of which only the mean is known has no values.

@@ -1,4 +1,4 @@
-"""How often a rule was red although nothing had changed."""
+"""The false alarms of a rule: red verdicts although nothing had changed."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class MappedMetric:
 
 @dataclass(frozen=True, slots=True)
 class FileMapping:
-    """How one kind of file is read."""
+    """A mapping of one kind of file to metrics."""
 
     name: str
     at: Location = field(compare=False)

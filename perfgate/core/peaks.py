@@ -86,13 +86,13 @@ CARDS = (
     Card(
         "B200",
         r"B200",
-        {"fp32": 80.0, "tf32": 1100.0, "bf16": 2250.0, "fp16": 2250.0, "fp8": 4500.0},
+        {"tf32": 1100.0, "bf16": 2250.0, "fp16": 2250.0, "fp8": 4500.0},
         "NVIDIA Blackwell data sheet (2024), HGX B200; half of the figures with sparsity",
     ),
     Card(
         "GB200",
         r"GB200",
-        {"fp32": 90.0, "tf32": 1250.0, "bf16": 2500.0, "fp16": 2500.0, "fp8": 5000.0},
+        {"tf32": 1250.0, "bf16": 2500.0, "fp16": 2500.0, "fp8": 5000.0},
         "NVIDIA Blackwell data sheet (2024), GB200, of one GPU; half of the figures with sparsity",
     ),
     Card(

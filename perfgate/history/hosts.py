@@ -1,4 +1,4 @@
-"""How much the hosts of an environment differ, from its remembered runs: what explains a change on another host.
+"""The differences between the hosts of an environment, from its remembered runs.
 
 Only neighbouring runs of two hosts are compared, in disjoint pairs: the difference of their logarithms is that of the
 hosts, and noise. A change of the code lies between the runs of one pair at most, so it makes the interval wider, and
@@ -29,7 +29,7 @@ _OF_DIFFERENCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class HostContrast:
-    """How much slower or larger one group of runs is than another, as logarithms, with its interval."""
+    """The ratio of one group of runs to another, as a logarithm with its interval."""
 
     estimate: float
     low: float

@@ -1,4 +1,4 @@
-"""What the machine did during the runs, as a report draws it: only what moved, in at most a few hundred points.
+"""The channels of the machine that a report draws: those that moved, in at most a few hundred points.
 
 `perfgate.machine` records the time of each value since it began. Where a run tells when its steps began
 (`machine.elapsed`), each value has a place among the steps, too.

@@ -72,7 +72,7 @@ def change_message(
 
 
 def pooled_note(pooled: PooledRuns) -> str:
-    """What the remembered runs of a branch say about a change from its baseline."""
+    """Return the note about a change of a branch from its baseline, from its remembered runs."""
     runs, branch = plural(len(pooled.commits), "run"), pooled.branch
     if pooled.decides:
         return f"pooled with {runs} of {branch} since the baseline: {listed(pooled.commits)}"

@@ -1,4 +1,4 @@
-"""Which mapping reads a file, if any.
+"""Choose the mapping that reads a file.
 
 A mapping that names a file with `files` reads it, whatever it contains: its author has said so, and a format that
 perfgate learns later must not change how the numbers of a repository are read. A mapping with `when` alone is asked

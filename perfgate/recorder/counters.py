@@ -163,7 +163,7 @@ class ProcessCounters:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What `grown` returns."""
+        """Return the names of the numbers that `grown` returns."""
         return (CPU_TIME,) if self._counters is None else (CPU_TIME, INSTRUCTIONS, CYCLES)
 
     def read(self) -> tuple[int, tuple[Reading, ...]]:

@@ -1,4 +1,4 @@
-"""What the fields of records probably are: measurements, labels, steps, facts, or nothing of interest."""
+"""Guess the roles of the fields of records: measurements, labels, steps, facts, or nothing of interest."""
 
 from __future__ import annotations
 
