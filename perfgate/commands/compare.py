@@ -28,6 +28,8 @@ from perfgate.workspace.options import Refused
 #: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")
 _NO_RULES = Ruleset("compare", (), {})
+#: The beginnings of the names of metrics that say what state the machine was in.
+_STATE = ("machine.", "clock.")
 
 
 def compare(
@@ -152,7 +154,9 @@ def metric_rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
 
 
 def _metrics(runs: Sequence[Run]) -> set[str]:
-    return {series.key.metric for run in runs for series in run.series}
+    """Return the metrics of runs. What the machine did explains the others, and is compared only without these."""
+    names = {series.key.metric for run in runs for series in run.series}
+    return {name for name in names if not name.startswith(_STATE)} or names
 
 
 def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> tuple[set[str], list[Problem]]:

@@ -94,3 +94,13 @@ def test_a_report_without_a_step_plot_has_a_section_of_its_own(compared):
     page, _ = compared("machine.cpu.steal mean under 50%", steal=8.0)
     [section] = page.xpath("//section[h2='The machine']")
     assert "CPU time stolen" in section.text_content()
+
+
+def test_compare_explains_with_the_machine_and_does_not_judge_it(folder, perfgate):
+    """Rising steal is no regression of the code, and 0 % of it in the base no error."""
+    write_run(folder, "base.json")
+    write_run(folder, "new.json", steal=8.0)
+    perfgate("compare", "base.json", "--new", "new.json", "--json", "r.json", "--tolerance", "50%")
+    report = json.loads((folder / "r.json").read_text())
+    assert [one["metric"] for one in report["verdicts"]] == ["power", "step.time"]
+    assert [one["metric"] for one in report["evidence"]["machine"]] == ["machine.cpu.steal"]
