@@ -9,6 +9,7 @@ from datetime import date
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer
 from perfgate.core import Kind, Plan, Run, Series
+from perfgate.core.wording import MACHINE_STATE
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import default_statistic
 from perfgate.rules.write import sentence_of, sum_per_step
@@ -107,6 +108,8 @@ def ranked(known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]]
     for metric, series in known.items():
         if len({(one.unit, one.kind) for one in series}) > 1:
             left_out.setdefault("not in the same unit and kind in all runs", []).append(metric)
+        elif metric.startswith(MACHINE_STATE):
+            left_out.setdefault("what the machine did, which explains the others", []).append(metric)
         elif direction(metric, series[0].unit, None) is None:
             left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)
         else:

@@ -12,7 +12,7 @@ from perfgate.commands.check import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
-from perfgate.core.wording import is_statistic, listed
+from perfgate.core.wording import MACHINE_STATE, is_statistic, listed
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
 from perfgate.judge.verdicts import judge_with_details
@@ -28,8 +28,6 @@ from perfgate.workspace.options import Refused
 #: The place of the rules of a comparison, which are in no file.
 _HERE = Location("compare")
 _NO_RULES = Ruleset("compare", (), {})
-#: The beginnings of the names of metrics that say what state the machine was in.
-_STATE = ("machine.", "clock.")
 
 
 def compare(
@@ -156,7 +154,7 @@ def metric_rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
 def _metrics(runs: Sequence[Run]) -> set[str]:
     """Return the metrics of runs. What the machine did explains the others, and is compared only without these."""
     names = {series.key.metric for run in runs for series in run.series}
-    return {name for name in names if not name.startswith(_STATE)} or names
+    return {name for name in names if not name.startswith(MACHINE_STATE)} or names
 
 
 def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> tuple[set[str], list[Problem]]:

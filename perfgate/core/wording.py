@@ -189,6 +189,8 @@ def synonyms(name: str) -> tuple[str, ...]:
 ENERGY_OF_STEP, ENERGY = "energy.step", "machine.energy"
 #: The time in s from the first reading of the machine to the beginning of a step, for some of the steps.
 ELAPSED = "machine.elapsed"
+#: The beginnings of the names of metrics that say what the machine did, and not what the program did.
+MACHINE_STATE = ("machine.", "clock.")
 #: The metrics of a whole command begin with this: its time, CPU time, instructions and cycles.
 COMMAND = "command."
 #: The ends of the names of metrics that a slower machine changes less than it changes the wall time.

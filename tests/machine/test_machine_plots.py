@@ -96,6 +96,12 @@ def test_a_report_without_a_step_plot_has_a_section_of_its_own(compared):
     assert "CPU time stolen" in section.text_content()
 
 
+def test_no_rule_on_the_machine_is_proposed(folder, perfgate):
+    write_run(folder, "a.json")
+    said = " ".join(perfgate("init", "--without-step", "a.json", "--dry-run").out.split())
+    assert "without a rule (what the machine did, which explains the others): machine.elapsed, clock.sm" in said
+
+
 def test_compare_explains_with_the_machine_and_does_not_judge_it(folder, perfgate):
     """Rising steal is no regression of the code, and 0 % of it in the base no error."""
     write_run(folder, "base.json")
