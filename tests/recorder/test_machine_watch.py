@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -32,7 +33,9 @@ def read(path):
 def test_the_machine_is_recorded_beside_the_results(tmp_path):
     child = 0
     with Recorder(tmp_path / "r.json", machine=True) as recorder:
-        child = os.fork()  # a worker that loads data keeps what is open
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python 3.12 warns of threads
+            child = os.fork()  # a worker that loads data keeps what is open
         if not child:
             time.sleep(60)
             os._exit(0)
