@@ -15,6 +15,8 @@ import numpy as np
 
 from perfgate.core import Key, Run, Series, UnruledChange
 from perfgate.core.wording import is_machine_metric
+from perfgate.judge.case import Case
+from perfgate.judge.derived import component_names
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import steady_run
 
@@ -33,6 +35,15 @@ class _Size:
     value: float
     error: float
     total: float
+
+
+def unruled_in(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
+    """Return the changed metrics that no rule names, and their number. Older stores have only named metrics."""
+    rules, metrics, stored = case.ruleset.rules, case.ruleset.metrics, case.baseline.runs
+    read = {name for rule in rules for name in component_names(rule.sentence.subject, metrics)}
+    if not case.new or all(series.key.metric in read for run in stored for series in run.series):
+        return (), 0
+    return unruled_changes(stored, case.new, is_named)
 
 
 def unruled_changes(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 
 from perfgate.analysis.drift import drifts
-from perfgate.analysis.unruled import unruled_changes
+from perfgate.analysis.unruled import unruled_in
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.places import HISTORY
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
@@ -29,7 +29,6 @@ from perfgate.core import (
     Problem,
     Report,
     Run,
-    UnruledChange,
     Verdict,
 )
 from perfgate.core.details import ReportDetails
@@ -38,7 +37,7 @@ from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
 from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.judge.report import with_outcome
-from perfgate.judge.same_measurements import same_measurements
+from perfgate.judge.same_measurements import measured_twice
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
 from perfgate.rules.ruleset import Ruleset
@@ -80,29 +79,13 @@ def check(request: CheckRequest) -> Report:
     runs, facts, clashes = _read(options, ruleset)
     accept = _acceptance(options, source.ref, head)
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
-    refusal = None if request.own_pairs else refusal_of_pairs(ruleset, source.ref)
-    new, baseline, unpaired = with_pairs(runs, loaded.baseline, refusal)
-    if request.looks and len(new) > request.looks[-1]:
-        given = plural(len(new), "run")
-        raise Refused(f"--looks {request.looks[-1]}: {given} given, more than planned: give fewer runs, or plan more")
-    case = Case(
-        ruleset,
-        new,
-        baseline,
-        surroundings.today(),
-        facts,
-        strict=request.strict,
-        missing_baseline=request.missing_baseline,
-        only=request.only,
-        accept=accept,
-        limits=surroundings.limits(),
-        looks=request.looks,
-    )
+    case, unpaired = _case(request, ruleset, runs, facts, loaded.baseline, accept, source.ref)
     case, verdicts, noticed, details = _judged(case, loaded, source, request, head)
     is_named = naming(ruleset)
     problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
-    problems += [*_measured_twice(case, loaded, verdicts), *_only_problems(request, case, verdicts), *noticed]
-    unruled, count = _unruled(case, is_named)
+    problems += measured_twice(case, verdicts, loaded.baseline.runs)
+    problems += [*_only_problems(request, case, verdicts), *noticed]
+    unruled, count = unruled_in(case, is_named)
     causes = None
     if any(one.exit_code or one.outcome == "fail" for one in verdicts):
         from perfgate.commands.causes import explained
@@ -122,7 +105,7 @@ def check(request: CheckRequest) -> Report:
         details=details,
         unruled=unruled,
         unruled_count=count,
-        unknown_facts=baseline.unknown_facts if baseline.runs else (),
+        unknown_facts=case.baseline.unknown_facts if case.baseline.runs else (),
         causes=causes,
     )
     return with_outcome(found)
@@ -151,6 +134,37 @@ def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[tuple[Run, ...], d
     return runs, facts, clashes
 
 
+def _case(
+    request: CheckRequest,
+    ruleset: Ruleset,
+    runs: Sequence[Run],
+    facts: Mapping[str, Fact],
+    stored: Baseline,
+    accept: Acceptance,
+    policy_ref: str | None,
+) -> tuple[Case, list[Problem]]:
+    """Return everything that is judged, and the problems of pairs. Raises Refused for more runs than planned looks."""
+    refusal = None if request.own_pairs else refusal_of_pairs(ruleset, policy_ref)
+    new, baseline, unpaired = with_pairs(runs, stored, refusal)
+    if request.looks and len(new) > request.looks[-1]:
+        given = plural(len(new), "run")
+        raise Refused(f"--looks {request.looks[-1]}: {given} given, more than planned: give fewer runs, or plan more")
+    case = Case(
+        ruleset,
+        new,
+        baseline,
+        surroundings.today(),
+        facts,
+        strict=request.strict,
+        missing_baseline=request.missing_baseline,
+        only=request.only,
+        accept=accept,
+        limits=surroundings.limits(),
+        looks=request.looks,
+    )
+    return case, unpaired
+
+
 def _acceptance(options: CommandOptions, ref: str | None, head: str | None) -> Acceptance:
     """Return how these runs can be accepted; under a ref, only a whole commit can be allowed, for 30 days."""
     accept = acceptance(options)
@@ -158,15 +172,6 @@ def _acceptance(options: CommandOptions, ref: str | None, head: str | None) -> A
         return accept
     whole = head if head and FULL_SHA.fullmatch(head) else None
     return replace(accept, ref=ref, head=whole, expires=surroundings.today() + timedelta(days=30))
-
-
-def _unruled(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
-    """Return the changed metrics that no rule names, and their number. Older stores have only named metrics."""
-    rules, metrics, stored = case.ruleset.rules, case.ruleset.metrics, case.baseline.runs
-    read = {name for rule in rules for name in component_names(rule.sentence.subject, metrics)}
-    if not case.new or all(series.key.metric in read for run in stored for series in run.series):
-        return (), 0
-    return unruled_changes(stored, case.new, is_named)
 
 
 def with_history(
@@ -266,29 +271,6 @@ def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> l
         message = first.message + (f" (and {len(more)} more of {first.key})" if more else "")
         is_unread = first.key is not None and not is_named(first.key)
         found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
-    return found
-
-
-def _measured_twice(case: Case, loaded: LoadedBaseline, verdicts: Sequence[Verdict]) -> list[Problem]:
-    """Return a problem for each new run with the measurements of a run of the baseline, or of another new run.
-
-    A run compared with itself proves nothing. The very file that is stored is a warning, because a person may look at
-    an approved run again. A changed copy of it is an error, unless nothing was compared.
-    """
-    stored = {file.sha256 for run in loaded.baseline.runs for file in run.files}
-    is_compared = any(verdict.kind == "change" and verdict.outcome != "skipped" for verdict in verdicts)
-    found = []
-    for index, run in enumerate(case.new):
-        at = Location(run.files[0].path if run.files else run.source)
-        if any(file.sha256 in stored for file in run.files):
-            found.append(Problem("warning", "this very file is in the baseline: it is compared with itself", at))
-        elif any(same_measurements(run, other) for other in case.baseline.runs):
-            message = "the same measurements are in the baseline: it is compared with itself; measure again"
-            found.append(Problem("error" if is_compared else "warning", message, at))
-        twin = next((other for other in case.new[:index] if same_measurements(run, other)), None)
-        if twin is not None:
-            message = f"the same measurements are in {twin.name}: one run counts once; measure again"
-            found.append(Problem("error", message, at))
     return found
 
 

@@ -40,11 +40,6 @@ class FieldPath:
         """The names under which its steps keep keys."""
         return tuple(step.name for step in self.steps if isinstance(step, EachMember) and step.name)
 
-    @property
-    def has_several(self) -> bool:
-        """Return whether it leads to a list of values, which are samples."""
-        return any(isinstance(step, EachMember) and not step.name for step in self.steps)
-
 
 @dataclass(frozen=True, slots=True)
 class FieldText:

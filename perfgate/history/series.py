@@ -14,7 +14,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from perfgate.core import Problem, fact_text
+from perfgate.core import fact_text
 from perfgate.core.branch import CommitLine
 from perfgate.core.run_history import ApprovedLevel, ChangePoint, HistoryChange, HistoryRun, HistorySeries
 from perfgate.core.wording import listed, plural
@@ -161,9 +161,3 @@ def _differences(before: HistoryRun, after: HistoryRun) -> Iterator[tuple[str, s
         old, new = before.context.get(name), after.context.get(name)
         if old != new and old is not None and new is not None:
             yield name, fact_text(old), fact_text(new)
-
-
-def incomplete(problems: Sequence[Problem]) -> str | None:
-    """Return the note of a history with files that cannot be used."""
-    count = len([problem for problem in problems if problem.severity == "error"])
-    return f"this history is incomplete: {plural(count, 'file')} cannot be used" if count else None

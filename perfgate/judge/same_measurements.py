@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from perfgate.core import Run, Series
+from perfgate.core import Location, Problem, Run, Series, Verdict
 from perfgate.core.wording import is_machine_metric
+from perfgate.judge.case import Case
 from perfgate.judge.measured_alike import values_of
 
 #: Units of quantities that are often equal in two runs.
@@ -36,6 +38,30 @@ def same_measurements(run: Run, other: Run) -> bool:
             return False
         bits += _rarity(part)
     return bits >= _ENOUGH_BITS
+
+
+def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run]) -> list[Problem]:
+    """Return a problem for each new run with the measurements of a run of the baseline, or of another new run.
+
+    A run compared with itself proves nothing. The very file that is stored is a warning, because a person may look at
+    an approved run again. A changed copy of it is an error, unless nothing was compared. `stored` are the runs of the
+    stored baseline, which pairs replace in the case.
+    """
+    known = {file.sha256 for run in stored for file in run.files}
+    is_compared = any(verdict.kind == "change" and verdict.outcome != "skipped" for verdict in verdicts)
+    found = []
+    for index, run in enumerate(case.new):
+        at = Location(run.files[0].path if run.files else run.source)
+        if any(file.sha256 in known for file in run.files):
+            found.append(Problem("warning", "this very file is in the baseline: it is compared with itself", at))
+        elif any(same_measurements(run, other) for other in case.baseline.runs):
+            message = "the same measurements are in the baseline: it is compared with itself; measure again"
+            found.append(Problem("error" if is_compared else "warning", message, at))
+        twin = next((other for other in case.new[:index] if same_measurements(run, other)), None)
+        if twin is not None:
+            message = f"the same measurements are in {twin.name}: one run counts once; measure again"
+            found.append(Problem("error", message, at))
+    return found
 
 
 def _rarity(series: Series) -> float:

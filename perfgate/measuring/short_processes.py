@@ -23,12 +23,12 @@ from perfgate.recorder.recorder import STEP_TIME
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.output_files import replace_file
 
-#: The most processes a side in one pair, and the fewest steps of each that count.
-MOST_PROCESSES, _FEWEST_STEPS = 8, 8
+#: The fewest steps of a process that count.
+_FEWEST_STEPS = 8
 #: A pair of short processes may take this many times as long as the first pair.
 _LONGER = 2.0
 #: The order of the processes follows from this and the number of the pair.
-SEED = 1
+_SEED = 1
 
 #: Makes the n-th pair of processes, whose first side is base or not, with so many steps each; returns what they wrote.
 MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
@@ -95,7 +95,7 @@ def _warmup(run: Run) -> int:
 def orders(processes: int, number: int) -> list[bool]:
     """Return for each process of a pair whether base goes first: in half of them, in a random order."""
     found = [place % 2 == 0 for place in range(processes)]
-    random.Random(f"{SEED}-{number}").shuffle(found)
+    random.Random(f"{_SEED}-{number}").shuffle(found)
     return found
 
 
@@ -110,7 +110,7 @@ def short_processes(top: Path, split: Split, number: int, make: MakeProcesses) -
         made = make(place, base_first, split.turns)
         for side in SIDES:
             found[side].append(read_runs([str(made[side])])[0])
-    order = {"seed": SEED, "first": [SIDES[not first] for first in firsts]}
+    order = {"seed": _SEED, "first": [SIDES[not first] for first in firsts]}
     (top / "order.json").write_text(json.dumps(order) + "\n", encoding="utf-8")
     return {side: _joined(top / f"{side}.json", found[side], split, firsts, number) for side in SIDES}
 
