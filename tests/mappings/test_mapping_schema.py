@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from perfgate.editor.marks import is_rule_file, marks
-from perfgate.mappings.document import DELIMITERS, KINDS
+from perfgate.mappings.mapping_item import DELIMITERS, KINDS
 from perfgate.schemas import schema
 
 SCHEMA = schema("mappings")

@@ -8,7 +8,8 @@ from perfgate.core.file_mappings import MAPPING_FILE, MappingSuggestion
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.documents.json import load_json
 from perfgate.mappings.choose import read_with_mappings
-from perfgate.mappings.document import DELIMITERS, load_mappings
+from perfgate.mappings.document import load_mappings
+from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.printed_tables import PRINTED, printed_cells
 from perfgate.mappings.proposal.draft import MappingDraft
 from perfgate.mappings.proposal.log_lines import of_lines

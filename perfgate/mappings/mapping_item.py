@@ -1,0 +1,262 @@
+"""One mapping of `perfgate.yaml`: its paths, patterns, names and units. The schema has checked its shape already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from perfgate.core import Location, Problem, fact_text
+from perfgate.core.file_mappings import FieldPath, FieldText, FileKind, FileMapping, LinePattern, MappedMetric
+from perfgate.core.units import UNITS
+from perfgate.documents.yaml import Path, YamlDocument
+from perfgate.mappings.line_patterns import parse_pattern
+from perfgate.mappings.paths import PathError, column, parse_path, parse_text
+from perfgate.mappings.units import FROM_NAME, IN_VALUE, NO_UNIT, unit_of
+from perfgate.readers.registry import FORMATS
+from perfgate.rules.validate import problem_at
+
+KINDS: tuple[FileKind, ...] = ("json", "jsonl", "csv", "lines")
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "blanks": " "}
+_SINGLE = ("metric", "value", "unit", "better")
+#: The name of a kept key that is the name of the metric.
+_METRIC = "metric"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(slots=True)
+class MappingItem:
+    """One mapping while it is read."""
+
+    document: YamlDocument
+    problems: list[Problem]
+    data: Mapping[str, Any]
+    path: Path
+    kind: FileKind = "json"
+    #: The groups of its line patterns.
+    groups: frozenset[str] = frozenset()
+
+    def _fail(self, message: str, path: Path = (), start: int = 0, end: int | None = None) -> None:
+        self.problems.append(problem_at(self.document, message, (*self.path, *path), start, end))
+
+    def load(self) -> FileMapping | None:
+        """Return the mapping; None, and problems, if it has mistakes."""
+        data = self.data
+        kinds = [kind for kind in KINDS if kind in data]
+        if len(kinds) != 1:
+            found = "none of them" if not kinds else " and ".join(kinds)
+            self._fail(f"a mapping has one of `json`, `jsonl`, `csv` and `lines`; this one has {found}")
+            return None
+        if "files" not in data and "when" not in data:
+            self._fail(
+                'write `files:` (a glob of file names, such as "bench*.json"), or `when:` (a key that they have)'
+            )
+            return None
+        self.kind = kinds[0]
+        records = self._document_path(data[self.kind], (self.kind,)) if self.kind in ("json", "jsonl") else None
+        patterns = self._patterns(data["lines"]) if self.kind == "lines" else ()
+        metrics = self._metrics(records)
+        step = self._field("step")
+        given = {
+            "files": tuple(_listed(data.get("files", ()))),
+            "when": tuple(self._conditions()),
+            "records": records,
+            "delimiter": DELIMITERS.get(data.get("csv", "comma"), ","),
+            "patterns": patterns,
+            "labels": tuple(self._labels()),
+            "facts": tuple(
+                (name, self._path_at(text, ("facts", name))) for name, text in data.get("facts", {}).items()
+            ),
+            "commit": self._field("commit"),
+            "step": step,
+            "repeats": data.get("repeats", "samples" if step or self.kind == "lines" else "runs"),
+            "where": tuple(self._filters()),
+            "ignore": frozenset(data.get("ignore", ())),
+        }
+        mapping = FileMapping(self._name(), self._at(), self.kind, tuple(metrics), **given)
+        self._check(mapping)
+        return mapping
+
+    def _at(self) -> Location:
+        return self.document.location(self.path)
+
+    def _name(self) -> str:
+        """Return the name, or the one in the first glob."""
+        if name := self.data.get("name"):
+            if name in {known.name for known in FORMATS} or name in ("auto", "unknown"):
+                self._fail(f"{name!r} is a format of perfgate: choose another name", ("name",))
+            return str(name)
+        first = next(iter(_listed(self.data.get("files", ()))), "")
+        stem, _, suffix = first.rpartition("/")[2].rpartition(".")
+        name = _NOT_IN_NAMES.sub("-", stem or suffix).strip("-._")
+        name = name or f"{_NOT_IN_NAMES.sub('', suffix) or 'mapping'}-{int(self.path[1]) + 1}"
+        return f"{name}-file" if name in {known.name for known in FORMATS} else name
+
+    # --- what is measured -------------------------------------------------------------------------------------------
+
+    def _metrics(self, records: FieldPath | None) -> Iterable[MappedMetric]:
+        """Return the metrics of each record."""
+        single = [key for key in _SINGLE if key in self.data]
+        if "metrics" not in self.data:
+            return self._only_metric(records)
+        if single:
+            self._fail(f"`{single[0]}` is about a single metric: write it inside `metrics`", (single[0],))
+        found = []
+        for name, item in self.data["metrics"].items():
+            path: Path = ("metrics", name)
+            long = item if isinstance(item, dict) else {"unit": item}
+            unit_path = (*path, "unit") if isinstance(item, dict) else path
+            if "value" in long:
+                value, text = self._path_at(long["value"], (*path, "value")), self._text_at(name, path, key=True)
+            else:
+                value = self._path_at(name, path, key=True)
+                text = FieldText(name, (".".join(map(str, value.steps)),))
+                if value.names:
+                    self._fail(f"{name!r} keeps a key: write `value:` and `unit:` below a name", path)
+            metric = MappedMetric(
+                text,
+                value,
+                self._unit(str(long["unit"]), unit_path),
+                long.get("better"),
+                is_optional=long.get("optional", False),
+            )
+            found.append(metric)
+        return found
+
+    def _only_metric(self, records: FieldPath | None) -> Iterable[MappedMetric]:
+        data = self.data
+        value = self._field("value")
+        kept = {name for path in (records, value) if path for name in path.names}
+        if "unit" not in data:
+            self._fail("the unit is missing: write `unit:` (ms, tokens/s, none, from-name, ...), or `metrics:`")
+            return ()
+        if "metric" not in data and _METRIC not in kept:
+            self._fail("the name of the metric is missing: write `metric:`, `metrics:`, or keep a key: `$.{metric}`")
+            return ()
+        if value is None and self.kind in ("csv", "lines"):
+            self._fail(f"the value is missing: write `value:` with the name of a {self._noun()}")
+            return ()
+        name = (
+            self._text_at(str(data["metric"]), ("metric",))
+            if "metric" in data
+            else parse_text("{metric}", is_flat=True)
+        )
+        return (MappedMetric(name, value, self._unit(str(data["unit"]), ("unit",)), data.get("better")),)
+
+    def _unit(self, text: str, path: Path) -> FieldText:
+        found = self._text_at(text, path)
+        if not found.fields and text not in (FROM_NAME, IN_VALUE) and unit_of(text) is None:
+            near = get_close_matches(text, [*UNITS, FROM_NAME, IN_VALUE, NO_UNIT], n=1)
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"write ms, s, tokens/s, GB, %, ..., {NO_UNIT} or {FROM_NAME}"
+            )
+            self._fail(f"{text!r} is not a unit; {hint}", path)
+        return found
+
+    def _labels(self) -> Iterable[tuple[str, FieldPath]]:
+        given = self.data.get("labels", ())
+        named = given.items() if isinstance(given, dict) else [(None, text) for text in given]
+        for index, (name, text) in enumerate(named):
+            found = self._path_at(text, ("labels", index if name is None else name))
+            last = found.steps[-1] if found.steps else ""
+            yield (name or str(last)), found
+
+    # --- which records, and which files -----------------------------------------------------------------------------
+
+    def _patterns(self, given: str | Sequence[str]) -> tuple[LinePattern, ...]:
+        found = []
+        for index, text in enumerate(_listed(given)):
+            path: Path = ("lines",) if isinstance(given, str) else ("lines", index)
+            try:
+                found.append(parse_pattern(text))
+            except PathError as error:
+                self._fail(f"{error.message} (in the pattern {text!r})", path, error.start, error.end)
+        self.groups = frozenset(name for pattern in found for name in pattern.names if name)
+        return tuple(found)
+
+    def _conditions(self) -> Iterable[FieldPath]:
+        given = self.data.get("when", ())
+        for index, text in enumerate(_listed(given)):
+            path: Path = ("when",) if isinstance(given, str) else ("when", index)
+            yield self._document_path(text, path) if self.kind in ("json", "jsonl") else column(text)
+
+    def _filters(self) -> Iterable[tuple[FieldPath, tuple[str, ...]]]:
+        for text, values in self.data.get("where", {}).items():
+            wanted = tuple(fact_text(value) for value in (values if isinstance(values, list) else [values]))
+            yield self._path_at(text, ("where", text), key=True), wanted
+
+    # --- the small languages ----------------------------------------------------------------------------------------
+
+    def _field(self, name: str) -> FieldPath | None:
+        return self._path_at(self.data[name], (name,)) if name in self.data else None
+
+    def _document_path(self, text: str, path: Path) -> FieldPath:
+        """Return a path from the whole document, with or without its `$`."""
+        found = self._path_at(text, path)
+        return found if found.is_from_top else FieldPath(found.text, found.steps, is_from_top=True)
+
+    def _path_at(self, text: str, path: Path, *, key: bool = False) -> FieldPath:
+        """Return a path; a column or a group is its name."""
+        try:
+            return parse_path(text) if self.kind in ("json", "jsonl") else self._group(text, path)
+        except PathError as error:
+            self._fail(f"{error.message} (in {text!r})", path, *(() if key else (error.start, error.end)))
+            return FieldPath(text, ())
+
+    def _text_at(self, text: str, path: Path, *, key: bool = False) -> FieldText:
+        try:
+            found = parse_text(text, is_flat=self.kind in ("csv", "lines"))
+        except PathError as error:
+            self._fail(f"{error.message} (in {text!r})", path, *(() if key else (error.start, error.end)))
+            return FieldText(text, (text,))
+        for one in found.fields if self.kind == "lines" else ():
+            self._group(one.text, path)
+        return found
+
+    def _group(self, name: str, path: Path) -> FieldPath:
+        if self.kind == "lines" and self.groups and name not in self.groups:
+            near = get_close_matches(name, self.groups, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(sorted(self.groups))}"
+            self._fail(f"no pattern has the field {{{name}}}; {hint}", path)
+        return column(name)
+
+    def _noun(self) -> str:
+        return "column" if self.kind == "csv" else "field of the pattern"
+
+    def _check(self, mapping: FileMapping) -> None:
+        """Report what only the whole mapping shows."""
+        if self.kind == "lines":
+            self._check_groups(mapping)
+        kept = [
+            name for path in (mapping.records, *(one.value for one in mapping.metrics)) if path for name in path.names
+        ]
+        own = {name for name, _ in mapping.labels}
+        if any(
+            metric.better and (metric.name.fields or metric.name.text in ("", "{metric}")) for metric in mapping.metrics
+        ):
+            self._fail("`better` needs a metric with a fixed name: write it in the rules instead")
+        for name in sorted({name for name in kept if kept.count(name) > 1 or name in own}):
+            self._fail(f"{name!r} is kept by two paths or labels: choose another name in the braces")
+        if _METRIC in kept and not any(_METRIC in _fields(metric.name) for metric in mapping.metrics):
+            self._fail("{metric} is the name of the metric: leave out `metric`, or write `metric: '..{metric}..'`")
+
+    def _check_groups(self, mapping: FileMapping) -> None:
+        """Report fields of patterns that nothing uses: their values would be lost."""
+        used = {path.text for _, path in (*mapping.labels, *mapping.facts)} | set(mapping.ignore)
+        used |= {path.text for path, _ in mapping.where}
+        used |= {path.text for path in (mapping.step, mapping.commit) if path}
+        for metric in mapping.metrics:
+            used |= {metric.value.text} if metric.value else set()
+            used |= _fields(metric.name) | _fields(metric.unit)
+        for name in sorted(self.groups - used):
+            self._fail(f"nothing uses the field {{{name}}}: add it to metrics or labels, or write {{}}", ("lines",))
+
+
+def _fields(text: FieldText) -> set[str]:
+    return {one.text for one in text.fields}
+
+
+def _listed(given: str | Sequence[str]) -> Sequence[str]:
+    return [given] if isinstance(given, str) else given
