@@ -12,7 +12,7 @@ from perfgate.core import Location, Problem
 
 @dataclass(frozen=True, slots=True)
 class ListedStore:
-    """A store of which only `folder` is read, as it was when it was listed."""
+    """A store that reads only `folder`, as it was when it was listed."""
 
     store: Store
     folder: str

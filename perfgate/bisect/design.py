@@ -15,8 +15,8 @@ import numpy as np
 from perfgate.bisect.measurements import STORED, IntArray, Measurement, Model
 from perfgate.stats.distributions import FloatArray
 
-#: How many standard deviations of the noise are tried. They reach this far from the expected one on either side, in
-#: units of how well its logarithm is known, which is at most `_VAGUE`.
+#: The number of standard deviations of the noise that are tried. They reach this far from the expected one on either
+#: side, in units of how well its logarithm is known, which is at most `_VAGUE`.
 _NOISES, _REACH, _VAGUE = 33, 12.0, 0.35
 #: The prior standard deviation of the level: any level is possible.
 _LEVEL = 1.0

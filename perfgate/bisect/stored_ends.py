@@ -15,7 +15,7 @@ from perfgate.core.run_history import HistorySeries
 _MOST_RUNS = 30
 #: With fewer runs the noise is not taken from them.
 _FEWEST_RUNS = 5
-#: A history is worth at most so many degrees of freedom: the noise of today may be another one.
+#: The most degrees of freedom of a history: the noise of today may be another one.
 _MOST_FREEDOM = 30.0
 
 

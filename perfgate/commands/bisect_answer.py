@@ -41,7 +41,7 @@ class AnswerParts:
     tolerance: float
     facts: MetricValue | None
     keep: str
-    #: Whether stored runs of the ends were known.
+    #: True if stored runs of the ends were known.
     stored: bool = False
 
     @property

@@ -24,7 +24,7 @@ from perfgate.workspace.options import CommandOptions, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 from perfgate.workspace.surroundings import head_commit
 
-#: How long nothing is measured, to see what others do, and how long the known loads take, in s.
+#: The time without measurements, to see what others do, and the time of the known loads, in s.
 _IDLE_S, _LOADS_S = 1.0, 10.0
 #: Metrics of a command without rules.
 _MOST_METRICS = 3

@@ -44,7 +44,7 @@ class SteadierMetric:
 
     @property
     def reason(self) -> str:
-        """Why a rule names this metric, in words."""
+        """The reason why a rule names this metric, in words."""
         blind = "time that the program waits" if self.metric.endswith(".cpu_time") else "waiting and slower memory"
         return (
             f"{self.metric} replaces {self.instead_of}: these runs differ by {100 * self.noise:.2g}% in {self.metric}"

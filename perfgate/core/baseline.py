@@ -154,7 +154,7 @@ class Baseline:
     allowances: tuple[Allowance, ...] = ()
     #: Older runs, oldest first, which are only shown as history.
     past: tuple[Run, ...] = ()
-    #: What the branch of the baseline measured since, by series.
+    #: The later runs of the branch of the baseline, by series.
     remembered: tuple[RememberedRuns, ...] = ()
-    #: What the history shows about the hosts of both sides, by series.
+    #: The differences between the hosts of both sides that the history shows, by series.
     hosts: tuple[HostDifference, ...] = ()

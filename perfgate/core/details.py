@@ -102,7 +102,7 @@ class MachineTrace:
     """One run in a channel of the machine: values and their times in s since the sampler began.
 
     `steps` are the places of the same values among the steps; empty if the run does not tell when its steps began. A
-    stored run of which only the mean is known has no values.
+    stored run has no values if only its mean is known.
     """
 
     run: str
@@ -145,5 +145,5 @@ class ReportDetails:
     movers: tuple[Part, ...] = ()
     #: The curves of the metrics that rules name, if the runs are a load sweep.
     sweeps: tuple[SweepCurve, ...] = ()
-    #: What the machine did during the runs, as far as it moved.
+    #: The channels of the machine that moved during the runs.
     machine: tuple[MachineChannel, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: How a change is measured: one new run against five base runs, the same pinned to a processor, its CPU time instead
+#: A way to measure a change: one new run against five base runs, the same pinned to a processor, its CPU time instead
 #: of its wall time, three new runs, or six pairs.
 Way = Literal["separate", "pinned", "cpu-time", "three-runs", "pairs"]
 

@@ -87,7 +87,7 @@ class FileMapping:
     metrics: tuple[MappedMetric, ...]
     #: Globs of file names; empty if the content decides.
     files: tuple[str, ...] = ()
-    #: What a file must have: keys of JSON, columns of CSV, or words of text.
+    #: A file must have these: keys of JSON, columns of CSV, or words of text.
     when: tuple[FieldPath, ...] = ()
     #: The way to the records of JSON.
     records: FieldPath | None = None

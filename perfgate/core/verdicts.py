@@ -152,7 +152,7 @@ class Verdict:
     source: str | None = None
     #: The known noise between runs; None if the runs themselves had to show it.
     noise: KnownNoise | None = None
-    #: Who looks after the rule.
+    #: The person or team that looks after the rule.
     owner: str | None = None
     #: The quarantine of the rule.
     quarantine: Quarantine | None = None

@@ -15,7 +15,8 @@ def examine_cards(nvml: Any = None) -> list[Disturbance]:
     """Return what disturbs each GPU before anything is measured; empty without GPUs or NVML.
 
     Parameters
-        nvml: the module `pynvml`, or a stand-in.
+    ----------
+    nvml : the module `pynvml`, or a stand-in.
     """
     if nvml is None:
         from perfgate.machine.nvml import load_nvml

@@ -21,7 +21,7 @@ from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure
 
 #: Others, steal, throttling and waiting disturb from this share on: of one processor, or of the time.
 _DISTURBS = 0.02
-#: Processes are named from this share of a processor on, at most so many.
+#: Processes are named from this share of a processor on; the most that are named.
 _NAMED, _MOST_NAMED = 0.05, 3
 _SYSTEM = "sys/devices/system/cpu"
 
@@ -65,8 +65,9 @@ def disturbances(
     """Return what disturbs this machine and what does not, and at last what it does not show.
 
     Parameters
-        idle: snapshots while nothing of perfgate ran.
-        end: the snapshot after all measurements.
+    ----------
+    idle : snapshots while nothing of perfgate ran.
+    end : the snapshot after all measurements.
     """
     before, after = idle
     found = [

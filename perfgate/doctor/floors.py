@@ -19,7 +19,8 @@ def floor_of_runs(way: Way, values: Sequence[float], new_runs: int = 1) -> Floor
     """Return the floor of a comparison of `new_runs` with `BASE_RUNS`; None for too few values, or one that is not > 0.
 
     Parameters
-        values: the statistic of each run of one program, in any unit.
+    ----------
+    values : the statistic of each run of one program, in any unit.
     """
     if len(values) < FEWEST or min(values) <= 0:
         return None
@@ -55,7 +56,8 @@ def needed_floor(at_worst: float, confidence: float, power: float) -> float:
     """Return the floor with which one new run of an unchanged program passes with this power, as `plan` computes it.
 
     Parameters
-        at_worst: the relative change that exit 0 must exclude.
+    ----------
+    at_worst : the relative change that exit 0 must exclude.
     """
     freedom = BASE_RUNS - 1
     return math.log1p(at_worst) / (t_quantile(freedom, confidence) + t_quantile(freedom, power))

@@ -90,7 +90,8 @@ def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = 
     Every round has each load in each way, so that all ways meet the same neighbours.
 
     Parameters
-        cpu: the processor for pinned runs; None makes none.
+    ----------
+    cpu : the processor for pinned runs; None makes none.
     """
     began, found = clock(), {kind: LoadTimes() for kind in LOADS}
     for number in range(_MOST_RUNS):

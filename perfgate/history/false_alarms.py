@@ -1,4 +1,4 @@
-"""Replay rules over remembered runs, and count their false alarms: what a quarantine is proposed from.
+"""Replay rules over remembered runs, and count their false alarms. A quarantine is proposed from them.
 
 Within a level of a metric nothing changed, so a red verdict there is a false alarm. Each run of a level is judged alone
 against the runs before it, at most ten and at least five, as `check` judges one new run. Red runs in a row count as one

@@ -1,4 +1,4 @@
-"""The noise between runs of a metric, from its remembered runs: what `check` uses where nothing was calibrated.
+"""The noise between runs of a metric, from its remembered runs. `check` uses it if nothing was calibrated.
 
 Remembered runs differ by changes of the code, by slow creep, by single stalls, and by noise. Only the noise is wanted:
 

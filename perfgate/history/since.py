@@ -1,4 +1,4 @@
-"""The remembered runs of a branch since its baseline: what doubts are pooled with."""
+"""The remembered runs of a branch since its baseline. The judge pools doubts with them."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Doubt:
     decides: bool
     #: The kind of lost time in words; `slower` or `faster` for a host.
     of: str = ""
-    #: What the history shows about the hosts.
+    #: The difference between the hosts that the history shows.
     hosts: HostDifference | None = None
 
 

@@ -1,4 +1,4 @@
-"""Doubt is pooled: what remembered runs of the branch say about a change from its baseline.
+"""Pool doubts with the remembered runs of the branch since its baseline.
 
 After a merge, a doubt about the branch itself is judged once more, together with its remembered runs since the
 baseline: they were measured to answer the same question. The runs since the baseline, or since its last change point,

@@ -31,7 +31,7 @@ from perfgate.recorder.recorder import Recorder
 INTERVAL_S, SLOW_INTERVAL_S = 0.1, 1.0
 #: The number of windows after which a window has twice the length.
 WINDOWS = 4096
-#: How many bytes the program may tell.
+#: The most bytes that the program may tell.
 _LONGEST_TOLD = 1 << 14
 
 

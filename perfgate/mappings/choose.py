@@ -22,7 +22,7 @@ from perfgate.readers.json_outline import JsonOutline
 from perfgate.readers.text import InputFile, clean
 from perfgate.rules.syntax.sentence import glob_matches
 
-#: How much of a file `when` looks at.
+#: The part of a file that `when` looks at, in bytes.
 _HEAD = 1 << 20
 
 

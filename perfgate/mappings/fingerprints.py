@@ -11,7 +11,7 @@ from perfgate.core.file_mappings import FileMapping
 from perfgate.mappings.record_source import Record
 from perfgate.readers.values import number, shown
 
-#: How deep, and how many fields of a record are compared.
+#: The greatest depth of the compared fields of a record, and their greatest number.
 _DEEPEST, _MOST = 3, 200
 
 

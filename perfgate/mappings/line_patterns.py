@@ -33,7 +33,7 @@ class LineMatch:
 
     fields: dict[str, str]
     columns: dict[str, int]
-    #: Where the match ends.
+    #: The end of the match.
     end: int
 
 

@@ -226,7 +226,7 @@ class MappingItem:
         return "column" if self.kind == "csv" else "field of the pattern"
 
     def _check(self, mapping: FileMapping) -> None:
-        """Report what only the whole mapping shows."""
+        """Report mistakes that only the whole mapping shows."""
         if self.kind == "lines":
             self._check_groups(mapping)
         kept = [

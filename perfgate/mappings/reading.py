@@ -1,4 +1,4 @@
-"""From the records of a file to runs: metrics with units and labels, repetitions, steps and facts.
+"""Make runs from the records of a file: metrics with units and labels, repetitions, steps and facts.
 
 A record is known by its labels. The n-th record with equal labels belongs to the n-th run (`readers.records`), or is
 one more sample of the only run. Records with equal labels that differ in another text or whole number are an error:
@@ -47,7 +47,7 @@ class _MappedFile:
     samples: Runs[RunBuilder] | None = field(init=False)
     fingerprints: Fingerprints = field(init=False)
     metrics: RecordMetrics = field(init=False)
-    #: How often each label and each metric was found.
+    #: The number of times that each label and each metric was found.
     found: Counter[str] = field(default_factory=Counter)
     facts: dict[str, Fact] = field(default_factory=dict)
     #: The paths of members that labels and facts use.

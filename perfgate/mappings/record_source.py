@@ -17,14 +17,14 @@ from perfgate.readers.builder import JsonSource, Place, RunBuilder
 from perfgate.readers.csv_rows import cells_of, csv_rows
 from perfgate.readers.text import InputFile
 
-#: How many names a message lists.
+#: The most names that a message lists.
 _NAMES_SHOWN = 8
 _NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
 class Record:
-    """One record, and where its parts are."""
+    """One record, and the places of its parts."""
 
     data: Any
     #: The whole document; for rows and lines the record itself.
@@ -65,7 +65,7 @@ class FileRecords:
 
     file: InputFile
     mapping: FileMapping
-    #: Gets the problems that belong to no record.
+    #: Gets the problems that do not belong to a record.
     whole: RunBuilder
 
     def read(self) -> Iterator[Record]:

@@ -35,7 +35,7 @@ class ItemProgram:
     timeout: float = 600.0
     hook_timeout: float = 60.0
     format: str | None = None
-    #: How files of the team's own tools are read.
+    #: The mappings of files of the team's own tools.
     mappings: Sequence[FileMapping] = ()
 
 

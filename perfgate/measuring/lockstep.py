@@ -51,9 +51,10 @@ def play(
     Returns whether both sides took turns, and what went wrong, in words. A fault ends the watch, not the programs.
 
     Parameters
-        hook_s: how long to wait for the first messages of both programs, in seconds.
-        silence_s: how long to wait for any message, in seconds.
-        most_steps: how many steps each side takes by turns before both are told to end; None for all.
+    ----------
+    hook_s : how long to wait for the first messages of both programs, in seconds.
+    silence_s : how long to wait for any message, in seconds.
+    most_steps : how many steps each side takes by turns before both are told to end; None for all.
     """
     sides = {name: _SideState(name, programs[name]) for name in SIDES}
     fault, looked = None, time.monotonic()

@@ -53,7 +53,7 @@ class PairRequest:
     processes: int = 8
     #: How to read what the sides write; None to detect it.
     format: str | None = None
-    #: How files of the team's own tools are read.
+    #: The mappings of files of the team's own tools.
     mappings: Sequence[FileMapping] = ()
 
 
@@ -90,7 +90,7 @@ class _PairMaker:
     tell: Tell
     made: list[Path]
     by_turns: bool = True
-    #: How the pairs after the first are made of short processes; None for long ones.
+    #: The short processes that the pairs after the first are made of; None for long ones.
     split: Split | None = None
 
     def measure(self, number: int) -> list[Path]:
@@ -177,13 +177,14 @@ def steps_by_turns(
     """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed.
 
     Parameters
-        top: the new folder of the pair.
-        number: the number of the pair, which says who goes first.
-        globs: the files that the programs write.
-        times: how long they have for their first step, and for any step, in seconds.
-        most_steps: the number of steps by turns after which the programs are ended; None for all.
-        base_first: whether base goes first in even steps; None lets the number say so.
-        note_start: gets the time of the start of both, in seconds.
+    ----------
+    top : the new folder of the pair.
+    number : the number of the pair, which says who goes first.
+    globs : the files that the programs write.
+    times : how long they have for their first step, and for any step, in seconds.
+    most_steps : the number of steps by turns after which the programs are ended; None for all.
+    base_first : whether base goes first in even steps; None lets the number say so.
+    note_start : gets the time of the start of both, in seconds.
     """
     base_first = base_goes_first(str(number)) if base_first is None else base_first
     with ExitStack() as stack:

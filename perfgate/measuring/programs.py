@@ -183,7 +183,7 @@ class Program:
         self.has_ended = False
         self.log = log
         self.began = time.monotonic()
-        #: How long it took until its first turn, in seconds; 0 without turns.
+        #: The time until its first turn, in seconds; 0 without turns.
         self.starting = 0.0
         try:
             with nullcontext() if log is None else log.open("wb") as output:

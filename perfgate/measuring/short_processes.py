@@ -30,7 +30,7 @@ _LONGER = 2.0
 #: The order of the processes follows from this and the number of the pair.
 _SEED = 1
 
-#: Makes the n-th pair of processes, whose first side is base or not, with so many steps each; returns what they wrote.
+#: Makes the processes of one place: its number, whether base goes first, and the turns of each; returns their files.
 MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
 
 
@@ -54,9 +54,10 @@ def split_of(found: Mapping[str, Path], start: float, seconds: float, most: int)
     A program can be ended early if it records samples of steps and nothing else: single values come at its end.
 
     Parameters
-        found: what both sides of the first pair wrote.
-        start, seconds: how long its start and the whole pair took.
-        most: the most processes a side.
+    ----------
+    found : what both sides of the first pair wrote.
+    start, seconds : how long its start and the whole pair took.
+    most : the most processes a side.
     """
     runs = [read_runs([str(found[side])])[0] for side in SIDES]
     times = [_step_times(run) for run in runs]

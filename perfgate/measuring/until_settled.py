@@ -109,9 +109,10 @@ def run_again_if_suspect(
     one run. Before the next run they move into the folder of the runs, so that nothing old counts as new.
 
     Parameters
-        options: `most_runs` counts the first run, too.
-        words: the command. PERFGATE_RUN is the number of the run.
-        measured: the results of the first run, if it was made already.
+    ----------
+    options : `most_runs` counts the first run, too.
+    words : the command. PERFGATE_RUN is the number of the run.
+    measured : the results of the first run, if it was made already.
     """
     from perfgate.measuring.beside_results import move_results, sampled_into
     from perfgate.measuring.pinning import pinned
@@ -156,8 +157,9 @@ def until_settled(
     """Measure and judge until every verdict is final, or runs or time are used up. A failed run is exit 3.
 
     Parameters
-        measure: makes one `noun`, a run or a pair.
-        judge_runs: judges all of them so far.
+    ----------
+    measure : makes one `noun`, a run or a pair.
+    judge_runs : judges all of them so far.
     """
     began, longest = time.monotonic(), 0.0
     report, fault = None, None

@@ -286,7 +286,7 @@ class RunBuilder:
             self.say("warning", f"{name} is {value} here but was {known} before; using {known}", line)
 
     def close(self) -> None:
-        """Report what is only known at the end: the places of problems, and how many alike were not listed."""
+        """Report at the end: the places of problems, and the number of alike ones that were not listed."""
         self._end_table()
         if self.json:
             self.json.report_waiting()

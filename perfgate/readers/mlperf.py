@@ -62,7 +62,7 @@ class _LogRun(RunBuilder):
         self.conditions: dict[str, Any] = {}
 
     def condition(self, key: str, value: Any, line: int) -> None:
-        """Keep a condition; processes that log different ones are no one run."""
+        """Keep a condition; processes that log different ones are not one run."""
         known = self.conditions.setdefault(key, value)
         if known != value:
             self.say("error", "a condition has two values in one run", line, f": {key} is {known} and {value}")

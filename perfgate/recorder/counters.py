@@ -36,7 +36,7 @@ _CLOSED_ON_EXEC = 1 << 3
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 
 CPU_TIME, INSTRUCTIONS, CYCLES = "cpu_time", "instructions", "cycles"
-#: What is counted beside the wall time, in this order, with its unit.
+#: The quantities that are counted beside the wall time, in this order, with their units.
 COUNTED = {CPU_TIME: "ns", INSTRUCTIONS: "count", CYCLES: "count"}
 
 #: Opens a counter as `perf_event_open` does: the bytes of the attributes and the thread; returns a descriptor, or the
@@ -45,7 +45,7 @@ OpenCounter = Callable[[bytes, int], int]
 
 
 class NotCounted(Exception):
-    """Why this machine does not count instructions."""
+    """The reason why this machine does not count instructions."""
 
 
 def perf_event_open(attributes: bytes, thread: int) -> int:
@@ -149,7 +149,7 @@ class ProcessCounters:
     """
 
     def __init__(self, opened: OpenCounter | None = None) -> None:
-        #: Why there are no instructions; None if they are counted.
+        #: The reason why instructions are not counted; None if they are.
         self.refusal: str | None = None
         self._counters: CpuCounters | None = None
         threads = _threads()

@@ -15,7 +15,7 @@ from perfgate.core.runs import MACHINE_FILE
 #: This environment variable says that the machine is watched already: the host, and the time in ns of the first
 #: reading, on the monotonic clock, which all processes of a host share.
 WATCHED = "PERFGATE_SAMPLER"
-#: How long the sampler may take to write its file, in s.
+#: The longest time that the sampler may take to write its file, in s.
 _PATIENCE_S = 10.0
 #: A rank would be put into the name of the sampler's file.
 _OF_A_RANK = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})

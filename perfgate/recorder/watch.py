@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from perfgate.recorder.sampler_process import SamplerProcess, sidecar_of, watched_since
 
-#: The time between two marks, in ns. It doubles after every so many marks, so a long recording stays small.
+#: The time between two marks, in ns. It doubles after each group of marks, so a long recording stays small.
 _EVERY, _MARKS = 1_000_000_000, 1024
-#: What launchers say about the place of a process on its host, and about its rank.
+#: The variables in which launchers say the place of a process on its host, and its rank.
 _PLACES = (
     ("LOCAL_RANK", "RANK"),
     ("SLURM_LOCALID", "SLURM_PROCID"),

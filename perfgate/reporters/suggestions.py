@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfgate.core.file_mappings import MAPPING_FILE, MappingSuggestion
 from perfgate.core.wording import one_line, plural
 
-#: How many problems are shown.
+#: The most problems that are shown.
 _MOST = 5
 
 

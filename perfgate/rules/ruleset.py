@@ -132,7 +132,7 @@ class Settings:
     budget: float | None = None
     #: How much more of the time one side may lose to throttling or steal than the other, as a share.
     lost_time: float = 0.05
-    #: Who looks after the rule, such as `@team/kernels`.
+    #: The person or team that looks after the rule, such as `@team/kernels`.
     owner: str | None = None
 
 
@@ -198,7 +198,7 @@ class Ruleset:
     conditions: tuple[str, ...] = ()
     #: The new name of each renamed metric, by its old one: the history joins them.
     renames: Mapping[str, str] = field(default_factory=dict)
-    #: How the files of the team's own tools are read, from `perfgate.yaml`.
+    #: The mappings of files of the team's own tools, from `perfgate.yaml`.
     mappings: tuple[FileMapping, ...] = ()
     #: The trained model, from which `mfu` and `hfu` are computed.
     model: TrainedModel | None = None

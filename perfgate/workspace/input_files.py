@@ -19,7 +19,7 @@ from perfgate.workspace.output_files import PATIENCE_S
 
 #: The bytes of a file that are read together.
 CHUNK = 1 << 18
-#: How many names of a folder are compared with one that does not exist.
+#: The number of names of a folder that are compared with one that does not exist.
 _MOST_NAMES = 1000
 
 

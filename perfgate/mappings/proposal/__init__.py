@@ -1,1 +1,1 @@
-"""Propose a mapping for a file of an unknown format: what `perfgate inspect --suggest` prints."""
+"""Propose a mapping for a file of an unknown format. `perfgate inspect --suggest` prints it."""

@@ -12,9 +12,9 @@ from perfgate.mappings.proposal.draft import DraftMetric
 from perfgate.mappings.units import IN_VALUE, NO_UNIT, split_value, unit_of, written_unit
 from perfgate.readers.values import number
 
-#: How deep, and how many fields of a record are looked at.
+#: The greatest depth of the fields of a record that are read, and their greatest number.
 _DEEPEST, _MOST = 3, 100
-#: Longer texts are messages, and no labels.
+#: Longer texts are messages, not labels.
 _LONGEST = 2000
 
 Role = Literal["metric", "label", "step", "commit", "gpu", "ignore"]
@@ -59,7 +59,7 @@ class FieldValues:
     path: tuple[str, ...]
     #: The values that are not null.
     values: list[Any] = field(default_factory=list)
-    #: How many records have the field, also with null.
+    #: The number of records that have the field, also with null.
     present: int = 0
 
     @property

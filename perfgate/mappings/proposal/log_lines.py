@@ -12,9 +12,9 @@ from perfgate.mappings.proposal.fields import better_of, is_load
 from perfgate.mappings.units import NO_UNIT, written_unit
 from perfgate.readers.printed_units import unit_of_text
 
-#: How many lines are looked at, and the longest of them.
+#: The number of lines that are read, and the greatest length of one.
 _MOST_LINES, _LONGEST = 5000, 2000
-#: A pattern has at least so many letters outside of its fields.
+#: A pattern has at least this number of letters outside of its fields.
 _LEAST_LETTERS = 3
 _NUMBER = re.compile(r"(?:(?<![\w.])|(?<=rank)|(?<=Rank))[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?![\d.])")
 #: The word before a number, and the unit behind it.
@@ -36,7 +36,7 @@ class _NumberInLine:
     end: int
     name: str
     unit: str
-    #: Where its name begins, and where its unit ends.
+    #: The beginning of its name, and the end of its unit.
     first: int
     last: int
 

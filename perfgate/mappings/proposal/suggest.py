@@ -19,9 +19,9 @@ from perfgate.readers.text import InputFile, Source, clean, is_json
 
 #: The name of a column, which is neither a number nor a value with its name.
 _HEADER = re.compile(r"\s*[A-Za-z#%_][^=:]*")
-#: Records with more labels are no measurements.
+#: Records with more labels are not measurements.
 _MOST_LABELS = 20
-#: How many lines show whether a text is a table or JSON lines.
+#: The number of lines that show whether a text is a table or JSON lines.
 _FIRST_LINES = 20
 #: The share of them that must be like the others.
 _MOSTLY = 0.7

@@ -1,4 +1,4 @@
-"""Propose mappings for JSON, JSON lines and CSV: where the records are, and what their fields are."""
+"""Propose mappings for JSON, JSON lines and CSV: find the records and the roles of their fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perfgate.mappings.proposal.fields import (
 from perfgate.mappings.units import FROM_NAME, IN_VALUE, written_unit
 from perfgate.readers.values import number
 
-#: How deep records are searched for, and how many of them are looked at.
+#: The greatest depth at which records are found, and the number of them that are read.
 _DEEPEST, _MOST_RECORDS = 4, 2000
 _DTYPE = re.compile(r"(?:bf|fp|tf|int|float|bfloat|half|e\dm)\d{0,3}", re.IGNORECASE)
 _LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -40,7 +40,7 @@ class RecordSet:
 
     @property
     def score(self) -> int:
-        """The number of measured values, of which a mapping with more is better."""
+        """The number of measured values. A mapping with more of them is better."""
         fields = [one for one in fields_of(self.records) if role_of(one) == "metric"]
         return sum(len(one.values) for one in fields)
 

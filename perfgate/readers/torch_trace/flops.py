@@ -76,7 +76,7 @@ def _flag(text: str) -> bool:
 
 
 _SDPA = ("flash_attention", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
-#: How each operator is counted.
+#: The function that counts each operator.
 COUNTED: dict[str, _Count] = {
     "aten::mm": _matrices(0),
     "aten::bmm": _matrices(0),

@@ -41,7 +41,7 @@ class VerdictSection:
     interval: str = ""
     runs: str = ""
     timeline: str = ""
-    #: What the machine did, on the axis of the step plot.
+    #: The channels of the machine, on the axis of the step plot.
     machine: MachinePlots | None = None
     #: True if the picture of the runs marks where one level ends and another begins.
     has_breaks: bool = False

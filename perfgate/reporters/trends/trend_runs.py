@@ -47,7 +47,7 @@ class TrendRuns:
 
     @classmethod
     def of(cls, number: int, place: EnvironmentHistory, line: CommitLine | None, most: int) -> TrendRuns:
-        """Return the runs of an environment, of which plots show at most the newest `most`."""
+        """Return the runs of an environment; plots show at most the newest `most` of them."""
         machine, unsteady = machine_changes(place.runs)
         positions = {run.id: at for at, run in enumerate(place.runs)}
         first = max(0, len(place.runs) - most)
