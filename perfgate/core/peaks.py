@@ -1,6 +1,6 @@
 """The peak FLOP/s of accelerators, dense (without sparsity), by the name that the driver gives a card and by dtype.
 
-Each card has the document of its vendor with the figures. Where a vendor prints only the figure with sparsity, the
+Each card has the document of its vendor with the figures. If a vendor prints only the figure with sparsity, the
 dense one is half of it. For consumer cards the figure is the one with accumulation in fp32, as training does it. A
 name must match in full: a slice of a card (MIG), a laptop version or `A10G` is another card, with other figures.
 """

@@ -15,7 +15,7 @@ import numpy as np
 
 from perfgate.core import HostDifference, HostLevel
 from perfgate.core.run_history import HistoryRun, SeriesName
-from perfgate.history.noise import branch_of, is_exact
+from perfgate.history.noise import branch_of, is_exact, usable_runs
 from perfgate.history.store import HistoryColumn, StoredHistory
 from perfgate.stats.distributions import FloatArray, t_quantile
 
@@ -79,9 +79,8 @@ def host_differences(
     if branch is None:
         return ()
     hosts = [str(run.context.get("host", "")) for run in history.runs]
-    usable = [run.ref == (branch or None) and not is_judged(run) for run in history.runs]
-    kept = np.array(
-        [is_usable and host in {*base, *new} for is_usable, host in zip(usable, hosts, strict=True)], dtype=bool
+    kept = usable_runs(history.runs, branch, is_judged) & np.array(
+        [host in {*base, *new} for host in hosts], dtype=bool
     )
     found = []
     for column in history.series:

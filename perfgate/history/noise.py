@@ -27,7 +27,7 @@ from perfgate.core import Better, CalibratedPrior
 from perfgate.core.run_history import HistoryRun, SeriesName
 from perfgate.history.store import HistoryColumn, StoredHistory
 from perfgate.stats.change_points import find_change_points
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.distributions import BoolArray, FloatArray
 from perfgate.stats.history import DEFAULT, Prior, learned_prior
 
 #: Nobody promised that these runs are of the same code, so a change among them has to be visible: a change point needs
@@ -127,7 +127,7 @@ def learned_priors(
     branch = branch_of(history.runs, ref)
     if branch is None:
         return ()
-    usable = np.array([run.ref == (branch or None) and not is_judged(run) for run in history.runs], dtype=bool)
+    usable = usable_runs(history.runs, branch, is_judged)
     found = []
     for column in history.series:
         if column.name not in wanted or is_exact(column):
@@ -142,6 +142,11 @@ def learned_priors(
                 )
             )
     return tuple(found)
+
+
+def usable_runs(runs: Sequence[HistoryRun], branch: str, is_judged: Callable[[HistoryRun], bool]) -> BoolArray:
+    """Return for each run whether it is of the branch (`""`: of none) and not judged now."""
+    return np.array([run.ref == (branch or None) and not is_judged(run) for run in runs], dtype=np.bool_)
 
 
 def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 from perfgate.baselines.places import NEWEST_RUNS
 from perfgate.core import RememberedRuns
 from perfgate.core.run_history import HistoryRun, SeriesName
-from perfgate.history.noise import branch_of, is_exact
+from perfgate.history.noise import branch_of, is_exact, usable_runs
 from perfgate.history.store import StoredHistory
 from perfgate.stats.change_points import find_change_points
 
@@ -32,9 +32,11 @@ def runs_since(
     is_measured : returns whether the measured commit is one of a branch; asked at most once.
     """
     branch = branch_of(history.runs, ref)
-    usable = np.array([bool(branch) and run.ref == branch and not is_judged(run) for run in history.runs], dtype=bool)
+    if not branch:
+        return ()
+    usable = usable_runs(history.runs, branch, is_judged)
     since = np.array([run.time > time for run in history.runs], dtype=bool)
-    if branch is None or not (usable & since).any():
+    if not (usable & since).any():
         return ()
     measured = is_measured(branch)
     is_cut = len(history.runs) >= NEWEST_RUNS and bool(since.all())

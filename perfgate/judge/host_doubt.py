@@ -26,7 +26,7 @@ def doubt_host(inquiry: Inquiry, decision: ChangeDecision, *, grows: bool) -> It
     base, new = hosts_of(inquiry.case)
     if not base or not new or base & new:
         return
-    known = _known(inquiry)
+    known = inquiry.of_series(inquiry.case.baseline.hosts)
     if known is None:
         if decision.outcome != "pass":
             yield Doubt("machine", "host", ", ".join(sorted(base)), ", ".join(sorted(new)), decides=False)
@@ -57,12 +57,6 @@ def hosts_of(case: Case) -> tuple[frozenset[str], frozenset[str]]:
     base = {str(run.environment["host"]) for run in case.baseline.runs if "host" in run.environment}
     known = (run.environment.get("host", case.facts.get("host")) for run in case.new)
     return frozenset(base), frozenset(str(host) for host in known if host is not None)
-
-
-def _known(inquiry: Inquiry) -> HostDifference | None:
-    """Return what the history says about the hosts in the judged series."""
-    wanted = (inquiry.subject.key, inquiry.method.statistic, inquiry.rank)
-    return next((one for one in inquiry.case.baseline.hosts if (one.key, one.statistic, one.rank) == wanted), None)
 
 
 def _on_base_host(question: ChangeQuestion, known: HostDifference) -> ChangeQuestion:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
-from perfgate.core import Better, CalibratedPrior, NextStep, Series
+from perfgate.core import Better, CalibratedPrior, HostDifference, NextStep, RememberedRuns, Series
 from perfgate.core.wording import series_name
 from perfgate.judge.case import Case
 from perfgate.judge.decisions import MeasuredSide, NotJudged
@@ -32,6 +33,8 @@ from perfgate.stats.history import DEFAULT
 
 #: Shares of what the hardware could do: higher is better, though their unit does not say so.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
+
+KnownOfSeries = TypeVar("KnownOfSeries", HostDifference, RememberedRuns)
 
 
 class CannotJudge(Exception):
@@ -105,6 +108,11 @@ class Inquiry:
         except NotAvailable:  # the verdict says why
             return found
         return None if runs_contradict(sides, (found.s0, found.d0)) else found
+
+    def of_series(self, known: Iterable[KnownOfSeries]) -> KnownOfSeries | None:
+        """The one that is about the judged series, of things that the history knows about many; None without any."""
+        wanted = (self.subject.key, self.method.statistic, self.rank)
+        return next((one for one in known if (one.key, one.statistic, one.rank) == wanted), None)
 
     def prior(self, pairing: str | None = None) -> tuple[float, float]:
         """The prior (s0, d0) of the noise between runs or pairs: calibrated, or the default of their kind."""

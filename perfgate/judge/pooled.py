@@ -31,10 +31,7 @@ def pool_doubt(inquiry: Inquiry, decision: Decision) -> Decision:
         return decision
     if decision.reason in ("exact", "equal", "thin-tail") or any(doubt.decides for doubt in decision.doubts):
         return decision
-    wanted = (inquiry.subject.key, inquiry.method.statistic, inquiry.rank)
-    found = next(
-        (one for one in inquiry.case.baseline.remembered if (one.key, one.statistic, one.rank) == wanted), None
-    )
+    found = inquiry.of_series(inquiry.case.baseline.remembered)
     if found is None or decision.outcome == "pass":
         return decision
     if found.is_measured:

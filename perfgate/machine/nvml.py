@@ -27,9 +27,9 @@ Ask = Callable[[], float]
 
 
 class NvmlDevice:
-    """One GPU. What a board does not support is left out; a GPU that is lost later has no readings.
+    """One GPU. Quantities that a board does not support are left out; a GPU that is lost later has no readings.
 
-    A fast device has what is asked ten times a second, its slow `companion` the rest: what changes slowly, and counters
+    A fast device has what is asked ten times a second. Its slow `companion` has the rest: slow quantities, and counters
     that take long to ask, because the driver asks the firmware of the GPU. On an H100 the energy takes 3.9 ms and each
     violation time 0.7 ms; everything else takes 1 to 3 µs. Counters miss nothing between two readings.
     """

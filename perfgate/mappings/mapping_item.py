@@ -60,7 +60,7 @@ class MappingItem:
         metrics = self._metrics(records)
         step = self._field("step")
         given = {
-            "files": tuple(_listed(data.get("files", ()))),
+            "files": tuple(_as_list(data.get("files", ()))),
             "when": tuple(self._conditions()),
             "records": records,
             "delimiter": DELIMITERS.get(data.get("csv", "comma"), ","),
@@ -88,7 +88,7 @@ class MappingItem:
             if name in {known.name for known in FORMATS} or name in ("auto", "unknown"):
                 self._fail(f"{name!r} is a format of perfgate: choose another name", ("name",))
             return str(name)
-        first = next(iter(_listed(self.data.get("files", ()))), "")
+        first = next(iter(_as_list(self.data.get("files", ()))), "")
         stem, _, suffix = first.rpartition("/")[2].rpartition(".")
         name = _NOT_IN_NAMES.sub("-", stem or suffix).strip("-._")
         name = name or f"{_NOT_IN_NAMES.sub('', suffix) or 'mapping'}-{int(self.path[1]) + 1}"
@@ -167,7 +167,7 @@ class MappingItem:
 
     def _patterns(self, given: str | Sequence[str]) -> tuple[LinePattern, ...]:
         found = []
-        for index, text in enumerate(_listed(given)):
+        for index, text in enumerate(_as_list(given)):
             path: Path = ("lines",) if isinstance(given, str) else ("lines", index)
             try:
                 found.append(parse_pattern(text))
@@ -178,7 +178,7 @@ class MappingItem:
 
     def _conditions(self) -> Iterable[FieldPath]:
         given = self.data.get("when", ())
-        for index, text in enumerate(_listed(given)):
+        for index, text in enumerate(_as_list(given)):
             path: Path = ("when",) if isinstance(given, str) else ("when", index)
             yield self._document_path(text, path) if self.kind in ("json", "jsonl") else column(text)
 
@@ -258,5 +258,5 @@ def _fields(text: FieldText) -> set[str]:
     return {one.text for one in text.fields}
 
 
-def _listed(given: str | Sequence[str]) -> Sequence[str]:
+def _as_list(given: str | Sequence[str]) -> Sequence[str]:
     return [given] if isinstance(given, str) else given

@@ -35,7 +35,7 @@ class MissingField(Exception):
 
 @dataclass(slots=True)
 class RecordMetrics:
-    """Finds the series in records. What is missing is reported to `whole`, and what was found is counted."""
+    """Finds the series in records. It reports missing values to `whole`, and counts those that it found."""
 
     whole: RunBuilder
     found: Counter[str]

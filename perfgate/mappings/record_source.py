@@ -132,7 +132,7 @@ class FileRecords:
         if not header:
             missing = sorted(needed - {*seen})
             near = get_close_matches(missing[0], seen, n=1) if missing else []
-            hint = f"did you mean {near[0]!r}?" if near else f"the first row has {_listed(seen)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"the first row has {_names_here(seen)}"
             what = ", ".join(map(repr, missing or sorted(needed)))
             self.whole.say("error", f"{self.mapping.title}: no line has the columns {what}; {hint}")
 
@@ -193,10 +193,10 @@ def _names(data: Any, path: Path) -> str:
     for part in path:
         data = data[part]
     if isinstance(data, dict):
-        return f"the names here are {_listed([*data])}" if data else "this object is empty"
+        return f"the names here are {_names_here([*data])}" if data else "this object is empty"
     return f"here is a list of {len(data)}" if isinstance(data, list) else "here is a single value"
 
 
-def _listed(names: list[str]) -> str:
+def _names_here(names: list[str]) -> str:
     shown = ", ".join(name[:60] for name in names[:_NAMES_SHOWN])
     return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "") or "no names"
