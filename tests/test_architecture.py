@@ -294,3 +294,9 @@ def test_public_functions_are_typed_as_they_are_described() -> None:
             signature = inspect.signature(found)
             assert signature.return_annotation is not inspect.Signature.empty
             assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()), name
+
+
+def test_test_files_have_one_name_each() -> None:
+    """Pytest collects nothing if two folders have a test file of the same name."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert sorted(name for name in {*names} if names.count(name) > 1) == []
