@@ -7,10 +7,10 @@ import os
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.mappings.proposal.suggest import suggest
 from perfgate.workspace import surroundings
-from perfgate.workspace.input_files import opened
+from perfgate.workspace.input_files import nearest_file, opened
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.mapping_source import read_mappings
-from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.rule_source import WORKING_TREE
 
 _NOTHING = (
@@ -27,9 +27,8 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
     limits = surroundings.limits()
     found: list[MappingSuggestion] = []
     for path in options.runs:
-        if path == "-" or not os.path.isfile(path):
-            raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
-        mappings = read_mappings(WORKING_TREE, options.rules)
+        _refuse_other_than_file(path)
+        mappings = read_mappings(WORKING_TREE, options.rules, may_be_empty=True)
         known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
         if known.format != "unknown":
             raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")
@@ -44,3 +43,13 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
         found.append(suggestion)
     wrong = any(problem.severity == "error" for one in found for problem in one.problems)
     return found, 3 if wrong else 0
+
+
+def _refuse_other_than_file(path: str) -> None:
+    """Raise Refused for a path that is not a file of this machine."""
+    if path == "-" or os.path.isdir(path):
+        raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
+    if "://" in path:
+        raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
+    if not os.path.exists(path):
+        raise Refused(f"{path}: cannot be read: there is no such file{nearest_file(path)}")

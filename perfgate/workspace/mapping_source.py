@@ -12,10 +12,14 @@ from perfgate.workspace.options import Refused
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, label_names, parse_mappings
 
 
-def read_mappings(source: PolicySource, paths: Sequence[str]) -> tuple[FileMapping, ...]:
-    """Load the mappings of rule folders, which need not exist. Raises Refused for any mistake in them."""
+def read_mappings(source: PolicySource, paths: Sequence[str], *, may_be_empty: bool = False) -> tuple[FileMapping, ...]:
+    """Load the mappings of rule folders, which need not exist. Raises Refused for any mistake in them.
+
+    `may_be_empty` allows an empty file: a shell makes one before a command writes to it.
+    """
     there = [path for path in paths if source.commit is not None or os.path.exists(path)]
-    mappings, problems = parse_mappings(source.mapping_files(there))
+    files = source.mapping_files(there)
+    mappings, problems = parse_mappings([file for file in files if file[1].strip() or not may_be_empty])
     if problems:
         raise Refused("\n".join(map(str, problems)))
     return mappings

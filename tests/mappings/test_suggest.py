@@ -113,6 +113,30 @@ def test_the_way_from_an_unknown_file_to_its_numbers(folder: Path, perfgate: Com
     assert (again.code, "needs no mapping" in again.said) == (2, True)
 
 
+def test_a_shell_may_make_the_file_before_the_proposal_is_written(folder: Path, perfgate: Command) -> None:
+    (folder / "a.json").write_text('{"forward_ms": 12.5}')
+    (folder / "rules").mkdir()
+    (folder / "rules/perfgate.yaml").touch()
+    done = perfgate("inspect", "--suggest", "a.json")
+    assert (done.code, "files: a.json" in done.out) == (0, True), done.said
+    assert "the file is empty" in perfgate("inspect", "a.json").said
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("b.json", "b.json: cannot be read: there is no such file; did you mean a.json?"),
+        ("rules", "rules: --suggest needs a file, because"),
+        ("https://example.org/a.json?token=1", "https://example.org/a.json: --suggest needs a file of this machine"),
+    ],
+)
+def test_a_proposal_needs_a_file(folder: Path, perfgate: Command, path: str, said: str) -> None:
+    (folder / "a.json").write_text("{}")
+    (folder / "rules").mkdir()
+    done = perfgate("inspect", "--suggest", path)
+    assert (done.code, said in " ".join(done.err.split())) == (2, True), done.said
+
+
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
