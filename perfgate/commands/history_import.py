@@ -13,7 +13,7 @@ from perfgate.core import Fact, Location, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
 from perfgate.history.compaction import write_months
-from perfgate.history.imports import IMPORTERS, Importer, importer_of
+from perfgate.history.imports import IMPORTERS, Importer, csv, importer_of
 from perfgate.history.imports.imported_runs import ImportedRun, ImportFile
 from perfgate.history.records import id_of_values
 from perfgate.history.remember import rules_or_none
@@ -55,6 +55,8 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
             imported = importer.read(file)
             problems += imported.problems
             found += [(importer.name, run) for run in imported.runs]
+    if not found and not any(problem.severity == "error" for problem in problems):
+        problems += [Problem("error", "has no run to import", Location(shown_path(path))) for path in options.runs]
     chosen, lines = _of_one_branch(found, how.ref)
     store = open_store(options.baselines)
     records = _new(store, [_record(name, run, ruleset, facts, how.ref) for name, run in chosen])
@@ -88,16 +90,19 @@ def _files(
             continue
         importer = asked or importer_of(name, text[:_HEAD])
         if importer is None:
-            problems.append(_unknown(name, is_alone=not top.is_dir()))
+            problems.append(_unknown(name, text, is_alone=not top.is_dir()))
             continue
         file = ImportFile(name, text, ruleset, how.time, head, surroundings.limits())
         versions = list(_versions(place, file)) if importer.of_versions and how.time is None else []
         yield from ((one, importer) for one in versions or [file])
 
 
-def _unknown(name: str, *, is_alone: bool) -> Problem:
+def _unknown(name: str, text: str, *, is_alone: bool) -> Problem:
     if not is_alone:
         return Problem("warning", "has no history that perfgate knows; left out", Location(name))
+    if name.endswith(".csv"):
+        step = "; results of one run are for `perfgate history add`"
+        return Problem("error", csv.why_not(text) + step, Location(name, 1))
     known = listed([one.name for one in IMPORTERS], 9)
     step = "name the format with --format, or remember the results of one run with `perfgate history add`"
     return Problem("error", f"has no history that perfgate knows ({known}): {step}", Location(name))

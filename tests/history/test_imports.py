@@ -175,7 +175,14 @@ def test_two_runs_of_a_commit_stay_two(folder: Path, perfgate: Command) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.csv", "time,metric\n", "a.csv: error: has no history that perfgate knows"),
+        ("a.csv", "", "a.csv:1: error: the file is empty: its first line must be time,commit,metric,value,unit"),
+        ("a.csv", "time,metric\n", "a.csv:1: error: the first line is 'time,metric', without value: write the columns"),
+        (
+            "a.csv",
+            "time;metric;value\n",
+            "without time, metric, value: write the columns time,commit,metric,value,unit,",
+        ),
+        ("a.csv", "time,metric,value\n", "a.csv: error: has no run to import"),
         ("a.csv", "time,metric,value\nnever,a,1\n", "a.csv:2: error: 'never' is not a time"),
         ("a.csv", "time,metric,value\n2026-01-01,a,x\n", "a.csv:2: error: value is 'x', not a number"),
         ("a.csv", "time,metric,value\n2026-01-01,a,nan\n", "a.csv:2: error: value is 'nan', not a finite number"),
@@ -198,6 +205,12 @@ def test_a_mistake_names_its_place(folder: Path, perfgate: Command, name: str, t
     done = perfgate("history", "import", name)
     assert said in done.err
     assert done.code == (0 if "warning" in said else 3)
+
+
+def test_an_empty_folder_has_nothing_to_import(folder: Path, perfgate: Command) -> None:
+    Path("empty").mkdir()
+    done = perfgate("history", "import", "empty")
+    assert (done.code, "empty: error: has no run to import" in done.err) == (3, True)
 
 
 def test_good_rows_beside_a_bad_one_are_imported(folder: Path, perfgate: Command) -> None:

@@ -31,6 +31,7 @@ from perfgate.history.times import utc_time
 NAME = "csv"
 TITLE = "CSV with the columns time, commit, metric, value and unit"
 _NEEDED = ("time", "metric", "value")
+_HEADER = ("time", "commit", "metric", "value", "unit")
 _KNOWN = (
     *_NEEDED,
     "commit",
@@ -57,6 +58,17 @@ def claims(name: str, head: str) -> bool:
     """Return whether a file is CSV with these columns."""
     columns = {column.strip() for column in head.partition("\n")[0].lstrip("\ufeff").split(",")}
     return set(_NEEDED) <= columns
+
+
+def why_not(text: str) -> str:
+    """Return what is wrong with the first line of a CSV file that is not claimed."""
+    header = text.partition("\n")[0].strip("\ufeff\r ")
+    if not header:
+        return f"the file is empty: its first line must be {','.join(_HEADER)}"
+    columns = {column.strip() for column in header.split(",")}
+    absent = listed([column for column in _NEEDED if column not in columns])
+    shown = header if len(header) <= 60 else header[:57] + "..."
+    return f"the first line is {shown!r}, without {absent}: write the columns {','.join(_HEADER)}, with commas"
 
 
 def read(file: ImportFile) -> Imported:
