@@ -226,10 +226,14 @@ def export(metric: str | None, tool: str, target: str | None, newest: bool, plac
     from perfgate.commands.history import export as command
     from perfgate.commands.history import send
     from perfgate.commands.history import show as load
-    from perfgate.workspace.output_files import replace_file
+    from perfgate.workspace.output_files import output_faults, replace_file
 
+    is_service = tool in ("mlflow", "wandb")
+    outputs = {"to": target} if target is not None and not is_service else {}
+    for fault in output_faults(outputs, (place.baselines, *place.rules), {}).values():
+        raise Refused(fault)
     found = load(place, metric)
-    if tool in ("mlflow", "wandb"):
+    if is_service:
         say(send(found, tool, target))
         return complain(found.problems)
     data = command(found, tool, newest_alone=newest)

@@ -31,6 +31,14 @@ def numbers(one: HistorySeries) -> list[tuple[str | None, str, float]]:
     return [(run.commit, run.time, value) for run, value in zip(one.runs, one.values.tolist(), strict=True)]
 
 
+def test_a_place_that_cannot_be_written_is_named(team: Path, perfgate: Command) -> None:
+    done = perfgate("history", "export", "--to", "absent/history.csv")
+    assert (done.code, done.err) == (
+        2,
+        "error: --to absent/history.csv: cannot write there: No such file or directory\n",
+    )
+
+
 @pytest.mark.parametrize("how", ["csv", "github-action-benchmark"])
 def test_an_export_can_be_imported(team: Path, perfgate: Command, how: str) -> None:
     done = perfgate("history", "export", "--format", how, "--to", "history.out")
