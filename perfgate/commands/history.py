@@ -37,7 +37,7 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
         what = "" if place.suite is None and place.environment is None else " of this suite and environment"
         raise Refused(
             f"there is no history{what} in {store.shown}: add runs with `perfgate history add RUN...`, or those of "
-            "another tool with `perfgate history import FILE`",
+            "another tool with `perfgate history import FILE`, or name another folder with --baselines",
             3,
         )
     if metric is not None and not found.series and found.environments:

@@ -40,12 +40,17 @@ def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:
             problems += history.problems
             found += _of_history(history, rules, place.ref)
     if not found and not problems:
-        raise Refused(_nothing(store, suites), 3)
+        raise Refused(_nothing(store, suites, {suite for suite, _ in known}), 3)
     return sorted(found, key=lambda one: (-one.low, -one.alarms, one.place, one.rule, one.series)), problems
 
 
-def _nothing(store: Store, suites: set[str]) -> str:
+def _nothing(store: Store, suites: set[str], remembered: set[str]) -> str:
     names = ", ".join(sorted(suites))
+    if remembered and not remembered & suites:
+        return (
+            f"the rules are of the suite {names}, and the history in {store.shown} is of "
+            f"{', '.join(sorted(remembered))}: correct `suite` in the rules, or import the runs again with --suite"
+        )
     return (
         f"no rule of {names} can be replayed with the history in {store.shown}: it needs six remembered runs of a "
         "metric that a rule names (`perfgate history add RUN...`)"

@@ -73,6 +73,15 @@ def test_nothing_to_replay_is_said(perfgate: Command, folder: Path) -> None:
     assert "no rule of default can be replayed with the history in baselines" in done.said
 
 
+def test_rules_of_another_suite_are_named(perfgate: Command, folder: Path) -> None:
+    Path("old.csv").write_text("time,commit,metric,value\n2026-01-01,0a1b2c3,forward,1\n")
+    assert perfgate("history", "import", "old.csv", "--baselines", "old").code == 0
+    write_rules(folder, "forward under 130 ms", head="suite: gpt\n")
+    done = perfgate("history", "quarantine", "--baselines", "old")
+    assert done.code == 3
+    assert "the rules are of the suite gpt, and the history in old is of default: correct `suite`" in done.err
+
+
 @pytest.mark.parametrize(("alarms", "runs"), [(0, 80), (6, 80), (80, 80)])
 def test_the_interval_is_that_of_scipy(alarms: int, runs: int) -> None:
     exact = stats.binomtest(alarms, runs).proportion_ci(0.9, method="exact")
