@@ -103,12 +103,25 @@ def test_a_url_without_a_file_is_an_error(web: str, perfgate: Command, path: str
 
 def test_an_empty_place_in_a_bucket_is_an_error(bucket: str, perfgate: Command) -> None:
     done = perfgate("inspect", f"{bucket}/absent")
-    assert (done.code, "is a folder without files" in done.out) == (3, True), done.said
+    assert (done.code, "there is no such file or folder" in done.out) == (3, True), done.said
+
+
+def test_a_file_url_that_leads_nowhere_is_an_error(runs: Path, perfgate: Command) -> None:
+    (runs / "empty").mkdir()
+    for name, says in (("absent", "cannot be read: there is no such file or folder"), ("empty", "without files")):
+        done = perfgate("inspect", f"file://{runs}/{name}")
+        assert (done.code, says in done.out) == (3, True), done.said
+
+
+def test_the_files_of_a_folder_at_a_url_have_one_slash(runs: Path, perfgate: Command) -> None:
+    (runs / "run/rank0.log").write_text("no log")
+    (runs / "run/rank1.log").unlink()
+    assert "/run/rank0.log: error" in perfgate("inspect", f"file://{runs}/run/").out
 
 
 def test_a_server_that_does_not_answer_is_an_error(perfgate: Command, folder: Path) -> None:
     done = perfgate("inspect", "http://127.0.0.1:9/new.log")
-    assert (done.code, "cannot be read" in done.out, "Traceback" in done.said) == (3, True, False)
+    assert (done.code, "cannot be read: the server does not answer" in done.out) == (3, True), done.said
 
 
 def test_an_unknown_kind_of_url_is_an_error(perfgate: Command, folder: Path) -> None:

@@ -95,7 +95,7 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
         if urls is None:
             return None
         own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # the others: see `machine_files`
-        return [(url, f"{name}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
+        return [(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
     return _files_of(Path(path), name) if path != "-" and os.path.isdir(path) else None
 
 

@@ -7,6 +7,7 @@ without user, password and query.
 from __future__ import annotations
 
 from collections.abc import Callable
+from errno import ENOENT
 from typing import Any, BinaryIO, TypeVar, cast
 
 _INSTALL = "URLs need fsspec and the package of their kind: pip install 'perfgate[s3]' (or gcsfs for gs://, aiohttp for https://)"
@@ -41,13 +42,20 @@ def files_below(url: str) -> list[str] | None:
     if _asked(lambda: files.isfile(top)):
         return None
     found = sorted(path[len(top) :].lstrip("/") for path in _asked(lambda: files.find(top)))
+    if not found and not _asked(lambda: files.exists(top)):
+        raise FileNotFoundError(ENOENT, "there is no such file or folder")
     return [f"{url.rstrip('/')}/{path}" for path in found if not any(part[:1] == "." for part in path.split("/"))]
 
 
 def opened_url(url: str) -> tuple[BinaryIO, int]:
     """Open a file at a URL; return it with its size, 0 if the server does not say it. Raises OSError."""
     files, path = _asked(lambda: filesystem(url))
-    file = _asked(lambda: files.open(path, "rb", block_size=_BLOCK, cache_type="readahead"))
+    try:
+        file = _asked(lambda: files.open(path, "rb", block_size=_BLOCK, cache_type="readahead"))
+    except FileNotFoundError as error:  # fsspec raises it for every failure of a web server
+        if (why := _other_failure(error.__cause__)) is None:
+            raise
+        raise OSError(0, why) from None
     return cast(BinaryIO, file), int(getattr(file, "size", 0) or 0)
 
 
@@ -58,6 +66,16 @@ def is_file(url: str) -> bool:
         return bool(files.isfile(path))
     except Exception:  # each kind of store has its own exceptions
         return False
+
+
+def _other_failure(cause: BaseException | None) -> str | None:
+    """Return why a web server gave no file; None if it has no such file. Nothing of the URL is in it."""
+    status = getattr(cause, "status", None)
+    if cause is None or isinstance(cause, FileNotFoundError) or status in (404, 410):
+        return None
+    if status is not None:
+        return f"the server answers with status {status}"
+    return f"the server does not answer ({type(cause).__name__})"
 
 
 def _asked(question: Callable[[], Found]) -> Found:
