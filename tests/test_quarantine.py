@@ -85,6 +85,16 @@ def test_a_mistake_is_named_with_its_place(perfgate: Command, folder: Path, fiel
     assert "rules/rules.yaml:3:" in done.said
 
 
+@pytest.mark.parametrize(
+    "rules", ["- {assert: a under 1 ms, owner: @team/kernels}", "- assert: a under 1 ms\n  owner: @team/kernels"]
+)
+def test_an_owner_that_yaml_cannot_read_needs_quotes(perfgate: Command, folder: Path, rules: str) -> None:
+    (folder / "rules").mkdir(exist_ok=True)
+    (folder / "rules/rules.yaml").write_text(f"version: 1\nrules:\n{rules}\n")
+    done = perfgate("check", write_run(folder / "new.json"))
+    assert "YAML reserves a leading @: put the text in quotes" in " ".join(done.out.split())
+
+
 def commit_rules(folder: Path) -> None:
     (folder / "baselines").mkdir()
     Repository(folder).commit("rules")

@@ -130,7 +130,7 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> YamlDocum
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        message = f"is not valid YAML: {error.problem or error.context}" + _hint(lines, line)
+        message = f"is not valid YAML: {error.problem or error.context}" + _hint(lines, line, column)
         document.problems.append(document.underlined(message, line, column))
     except yaml.reader.ReaderError as error:
         code = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
@@ -145,8 +145,11 @@ def _problem(name: str, message: str, line: int | None = None, column: int | Non
     return Problem("error", message, Location(name, line, column))
 
 
-def _hint(lines: list[str], line: int) -> str:
-    """Return advice for a sentence that YAML misreads in the line of the error or the one before."""
+def _hint(lines: list[str], line: int, column: int) -> str:
+    """Return advice for a value at the error, or for a sentence that YAML misreads in its line or the one before."""
+    before, at = (lines[line - 1][: column - 1], lines[line - 1][column - 1 :]) if 1 <= line <= len(lines) else ("", "")
+    if at[:1] in ("@", "`") and re.search(r"(?<!assert):\s*$", before):
+        return f"; YAML reserves a leading {at[0]}: put the text in quotes"
     if 1 <= line <= len(lines) and _TAB_INDENT.match(lines[line - 1]):
         return "; YAML does not allow tabs as indentation: use spaces"
     for text in (lines[number - 1] for number in (line, line - 1) if 1 <= number <= len(lines)):

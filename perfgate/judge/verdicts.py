@@ -52,6 +52,9 @@ class _Answer:
     can_be_drawn: bool
 
 
+_GIVE_MODEL = "give the rule file a `model` with parameters, tokens_per_step and dtype: perfgate computes it from these"
+#: The next step for metrics that perfgate computes, if no run has what they need.
+_COMPUTED = {"mfu": _GIVE_MODEL, "hfu": _GIVE_MODEL, "goodput": "give a log of Megatron-LM that has dates"}
 #: The adjustments of the decision about one metric, in this order.
 _ADJUSTMENTS = (
     refuse_impossible,
@@ -212,7 +215,7 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
         return _error("metric-absent", message, "correct the labels")
     near = runs.nearest(name)
     names = f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
-    step = "correct the name, or list the metrics of a run with `perfgate inspect`"
+    step = _COMPUTED.get(name, "correct the name, or list the metrics of a run with `perfgate inspect`")
     return _error("metric-absent", f"no run has {name}: {names}", step)
 
 

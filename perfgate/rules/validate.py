@@ -174,7 +174,9 @@ def _words(error: Violation, path: Path) -> str:
     found, wanted = _shown(error.instance), error.validator_value
     if error.validator == "type":
         kinds: list[str] = wanted if isinstance(wanted, list) else [wanted]
-        return f"{name} must be {' or '.join(_TYPES.get(kind, kind) for kind in kinds)}, not {found}"
+        examples = error.schema.get("examples", ()) if kinds == ["string"] else ()
+        shown = f": write, for example, {examples[0]}" if examples else ""
+        return f"{name} must be {' or '.join(_TYPES.get(kind, kind) for kind in kinds)}, not {found}{shown}"
     if error.validator == "enum":
         near = get_close_matches(str(error.instance), [str(v) for v in wanted], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -166,7 +166,7 @@ def test_nothing_is_guessed(facts: dict[str, Any], fields: dict[str, Any], said:
 WRONG = [
     ("  parameters: 7e9\n", "`model` needs `dtype: bf16`"),
     ("  dtype: int3\n", "unknown dtype 'int3': write one of fp32, tf32, bf16, fp16, fp8"),
-    ("  peak: 989\n", "must be text"),
+    ("  peak: 989\n", "peak must be text, not 989: write, for example, 989 TFLOP/s"),
     ("  peak: 989 TB/s\n", "peak '989 TB/s' is not a rate of one GPU: write `989 TFLOP/s`"),
     ("  dtype: bf16\n  layers: 2\n", "`model` lacks heads, head_dim, sequence_length"),
     ("  dtype: bf16\n  tokens_per_step: 2\n", "`model` lacks parameters"),
@@ -181,6 +181,16 @@ def test_a_wrong_model_is_named_with_its_line(lines: str, said: str) -> None:
     assert ruleset is None
     assert any(said in problem.message for problem in problems), problems
     assert all(str(problem.at).startswith("r.yaml:") for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("metric", "step"), [("mfu", "a `model` with"), ("hfu", "a `model` with"), ("goodput", "dates")]
+)
+def test_what_perfgate_could_compute_is_no_wrong_name(perfgate: Any, folder: Path, metric: str, step: str) -> None:
+    write_rules(folder, f"{metric} at least 38%")
+    run = write_results(folder / "new.json", {"metric": "step.time", "unit": "s", "values": [10, 10, 10]})
+    done: Done = perfgate("check", run)
+    assert (done.code, step in " ".join(done.out.split()), "correct the name" in done.out) == (3, True, False)
 
 
 def test_two_models_in_one_suite_are_refused() -> None:
