@@ -72,8 +72,8 @@ def render_text(found: Examination, *, width: int = 100, ascii_only: bool = Fals
     return page.finished()
 
 
-def _percent(noise: float) -> str:
-    return f"{format_number(100 * noise, 2)}%"
+def _percent(noise: float, digits: int = 2) -> str:
+    return f"{format_number(100 * noise, digits)}%"
 
 
 def _table(page: Page, rows: Sequence[Sequence[str]], indent: int = 0) -> None:
@@ -195,8 +195,8 @@ def _need(need: RuleNeed) -> Iterator[str]:
         yield f"? {name}: your command has no metric {need.measured_on}, so its noise was not measured."
         return
     sign = "✓" if need.is_met else "✗"
-    has = _percent(need.floor.noise)
-    yield f"{sign} {name} needs a noise floor of {_percent(need.needs)}; {need.measured_on} has {has} on this machine."
+    needs, has = _unlike(need.needs, need.floor.noise)
+    yield f"{sign} {name} needs a noise floor of {needs}; {need.measured_on} has {has} on this machine."
     if need.is_met:
         return
     if need.better is None:
@@ -204,6 +204,12 @@ def _need(need: RuleNeed) -> Iterator[str]:
         return
     name = _NAMES[need.better.way]
     yield f"With {name} it is {_percent(need.better.noise)}."
+
+
+def _unlike(first: float, second: float) -> tuple[str, str]:
+    """Return two percentages with two digits, or with the third if they look the same otherwise."""
+    shown = _percent(first), _percent(second)
+    return shown if shown[0] != shown[1] else (_percent(first, 3), _percent(second, 3))
 
 
 def _summary(found: Examination) -> str:

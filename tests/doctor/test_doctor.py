@@ -14,12 +14,13 @@ from conftest import Done, steady, write_results, write_rules
 from machines import BARE, BUSY, QUIET, TIMES, written
 
 from perfgate.commands import doctor as command
-from perfgate.core.examination import MeasuredLoad
+from perfgate.core.examination import Floor, MeasuredLoad, RuleNeed
 from perfgate.doctor import loads as known_loads
 from perfgate.doctor.cards import examine_cards
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
 from perfgate.doctor.disturbances import quietest_cpu, snapshot
 from perfgate.doctor.floors import floor_of_pairs, floor_of_runs, floors_of, needed_floor
+from perfgate.reporters.doctor import _need
 from perfgate.workspace.inputs import read_runs
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -142,6 +143,11 @@ def test_the_text_of_a_machine(
     found = json.loads((folder / "found.json").read_text())
     assert (found["schema"], found["exit_code"]) == ("perfgate.doctor/1", code)
     assert all(not one["command"] or "COMMAND" not in one["command"] for one in found["disturbances"])
+
+
+def test_a_floor_that_is_missed_by_little_looks_so() -> None:
+    need = RuleNeed("step.time within 2% of baseline", "r.yaml:4:5", 0.0128, Floor("separate", 0.0131, 5), "step.time")
+    assert "needs a noise floor of 1.28%; step.time has 1.31% on" in " ".join(_need(need))
 
 
 def test_rules_with_mistakes_are_refused_before_anything_is_measured(perfgate: Command, folder: Path) -> None:
