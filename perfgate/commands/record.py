@@ -27,22 +27,30 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
     if os.path.exists(beside) and not is_watched:
         raise Refused(f"{shown_path(beside)} exists: move the earlier run away, or name other results")
     sampling = nullcontext(_drop) if is_watched else sampled(results)
-    with stopped_by_signals(), sampling as note, command_cost(note):
-        try:
+    try:
+        with stopped_by_signals(), sampling as note, command_cost(note):
             program = Program(words, Path.cwd(), {"PERFGATE_RESULTS": results, "PERFGATE_RUN": "1"})
-        except RunFailed as error:
-            raise Refused(str(error), 3) from None
-        try:
-            code = program.process.wait()
-        finally:
-            end_all([program])
+            try:
+                code = program.process.wait()
+            finally:
+                end_all([program])
+    except RunFailed as error:  # nothing ran, so nothing was measured
+        if not is_watched:
+            Path(beside).unlink(missing_ok=True)
+        raise Refused(str(error), 3) from None
     if not os.path.exists(results):
-        raise Refused(f"{shown_path(results)}: the command (exit {code}) wrote no such file or folder", 3)
+        raise Refused(_unwritten(results, "" if is_watched else beside, code), 3)
     if is_watched:
         return 128 - code if code < 0 else code, "the command that started this one watches the machine"
     found = f"the metrics of the machine are in {shown_path(beside)}"
     lacking = f"warning: no metrics of the machine: {shown_path(beside)} could not be written"
     return 128 - code if code < 0 else code, found if os.path.exists(beside) else lacking
+
+
+def _unwritten(results: str, beside: str, code: int) -> str:
+    """Return the error of a command that did not write its results, with the file that the next try meets."""
+    message = f"{shown_path(results)}: the command ended with exit code {code} and did not write this file or folder"
+    return f"{message}; remove {shown_path(beside)} before the next try" if os.path.exists(beside) else message
 
 
 def _drop(metric: str, value: float, unit: str) -> None:

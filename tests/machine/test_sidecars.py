@@ -70,6 +70,16 @@ def test_record_keeps_the_results_and_the_exit_code(folder, perfgate):
     assert "out.json.machine exists" in again.err
 
 
+def test_a_command_without_results_does_not_block_the_next_try(folder, perfgate):
+    done = perfgate("record", "--results", "out.json", "--", "no-such-program")
+    assert (done.code, "no-such-program cannot be started" in done.err) == (3, True)
+    assert not (folder / "out.json.machine").exists()
+    done = perfgate("record", "--results", "out.json", "--", sys.executable, "-c", "pass")
+    assert done.code == 3
+    assert "out.json: the command ended with exit code 0 and did not write this file or folder" in done.err
+    assert "remove out.json.machine before the next try" in done.err
+
+
 def test_a_real_gpu_shows_its_power_cap(folder, perfgate):
     """A run on an H100 whose power cap held its clock down; `fixtures/make.py` recorded it."""
     for name in ("h100.json", "h100.json.machine"):
