@@ -125,6 +125,8 @@ def git(
     if done.returncode == 0:
         return done.stdout
     message = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())
+    if "not a git repository" in message:
+        message = "there is no git repository here; run the command in a clone of it"
     why = message or "there is no such commit in this clone; fetch it (actions/checkout: fetch-depth: 0)"
     raise Refused(f"{what}: {why}", 3)
 

@@ -76,6 +76,17 @@ def test_what_the_history_cannot_give_is_said(perfgate: Command, folder: Path) -
     assert f"searching 6 commits after {commits[8][:12]}, up to {commits[14][:12]}" in done.err
 
 
+def test_outside_of_a_repository_it_asks_for_a_clone(
+    perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(folder.parent))
+    rows = [f"2026-01-{1 + n:02},{n:02}c0ffee{n:02},forward,{(1.0, 1.2)[n > 9] + n % 3 / 1000}" for n in range(20)]
+    (folder / "old.csv").write_text("\n".join(["time,commit,metric,value", *rows]))
+    assert perfgate("history", "import", "old.csv").code == 0
+    done = perfgate("bisect", "--from-history", "forward", "--change", "1", *RUN)
+    assert (done.code, "no git repository here; run the command in a clone of it" in done.err) == (3, True), done.said
+
+
 def test_a_metric_without_a_change_has_nothing_to_search(perfgate: Command, folder: Path) -> None:
     story(folder, [0.1] * 12, measured=range(12))
     assert perfgate("history", "import", "history.csv").code == 0
