@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfgate.core.examination import Disturbance
-from perfgate.core.wording import listed
+from perfgate.core.wording import listed, plural
 from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure
 
 #: Others, steal, throttling and waiting disturb from this share on: of one processor, or of the time.
@@ -181,7 +181,8 @@ def _heat(before: Snapshot, end: Snapshot) -> Disturbance:
     if before.heat_events is None or end.heat_events is None:
         return Disturbance("heat", "not shown here", is_unknown=True)
     count = end.heat_events - before.heat_events
-    return Disturbance("heat", f"the processors slowed down {count} times because of heat", does_disturb=count > 0)
+    text = f"the processors slowed down {plural(count, 'time')} because of heat"
+    return Disturbance("heat", text, does_disturb=count > 0)
 
 
 def _memory(root: Path) -> Disturbance:

@@ -61,7 +61,7 @@ def render_json(found: Examination) -> str:
 
 
 def render_text(found: Examination, *, width: int = 100, ascii_only: bool = False) -> str:
-    """Return the floors, what disturbs, what helps, and what the rules need."""
+    """Return the floors, the disturbances, the steadier ways, and the floors that the rules need."""
     page = Page(width, ascii_only=ascii_only)
     _floors(page, found)
     _disturbances(page, found.disturbances)
@@ -106,7 +106,7 @@ def _floors(page: Page, found: Examination) -> None:
 def _disturbances(page: Page, found: Sequence[Disturbance]) -> None:
     disturbing = [one for one in found if one.does_disturb]
     page.blank()
-    page.paragraph("what disturbs this machine" if disturbing else "nothing that this machine shows disturbs it")
+    page.paragraph("disturbances of this machine" if disturbing else "no disturbance of this machine was found")
     for one in disturbing:
         _one(page, one)
     calm = [one for one in found if not one.does_disturb and not one.is_unknown]
@@ -137,7 +137,7 @@ def _cures(page: Page, found: Examination) -> None:
     if not helping:
         page.paragraph(f"no other way to measure {load.name} is much steadier than separate runs")
         return
-    page.paragraph(f"what helps {load.name} ({_percent(before.noise)} with separate runs)")
+    page.paragraph(f"steadier ways to measure {load.name} ({_percent(before.noise)} with separate runs)")
     for floor in sorted(helping, key=lambda one: one.noise):
         page.paragraph(f"{_NAMES[floor.way]}: {_percent(floor.noise)}{_how(floor, load)}", indent=_INDENT)
         if command := _command(floor.way, found):
@@ -182,7 +182,7 @@ def _needs(page: Page, found: Examination) -> None:
     if not found.needs:
         return
     page.blank()
-    page.paragraph("what the rules need")
+    page.paragraph("noise floors that the rules need")
     for need in sorted(found.needs, key=lambda one: one.is_met):
         page.paragraph(" ".join(_need(need)), indent=_INDENT)
         if not need.is_met and need.better is not None and (command := _command(need.better.way, found)):
