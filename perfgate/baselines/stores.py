@@ -19,8 +19,9 @@ from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_pa
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
+from perfgate.workspace.commit_files import CommitFiles
 from perfgate.workspace.options import Refused, shown_path
-from perfgate.workspace.rule_source import CommitFiles, PolicySource
+from perfgate.workspace.rule_source import PolicySource
 
 if sys.platform != "win32":
     import fcntl

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.core.bisection import SearchedItem
+from perfgate.workspace.commit_files import Commit
 from perfgate.workspace.options import Refused
-from perfgate.workspace.rule_source import Commit
 from perfgate.workspace.surroundings import git
 
 

@@ -16,9 +16,10 @@ from perfgate.rules.explain import explain
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.stored_names import absent_metrics
 from perfgate.workspace import surroundings
+from perfgate.workspace.commit_files import full_names
 from perfgate.workspace.mapping_source import check_mappings
 from perfgate.workspace.options import CommandOptions, Refused
-from perfgate.workspace.rule_source import WORKING_TREE, full_names, policy_source, read_ruleset
+from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_ruleset
 
 
 def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[Problem]]:

@@ -19,7 +19,7 @@ from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
 from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
-from perfgate.workspace.rule_source import Commit
+from perfgate.workspace.commit_files import Commit
 
 #: The environment variable with the name of the item.
 ITEM = "PERFGATE_ITEM"

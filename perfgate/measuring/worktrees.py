@@ -11,8 +11,8 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from perfgate.measuring.programs import ProgramSide
+from perfgate.workspace.commit_files import Commit
 from perfgate.workspace.options import Refused
-from perfgate.workspace.rule_source import Commit
 from perfgate.workspace.surroundings import git
 
 #: The longest time to check out a commit, in seconds.
