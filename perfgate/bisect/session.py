@@ -89,12 +89,14 @@ def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> Bisect
                 raise Refused(f"--keep {keep}: {why}; name another folder")
             replace_file(str(path / ".gitignore"), b"*\n")  # it is in the user's repository
             replace_file(str(file), (json.dumps(question, indent=1) + "\n").encode())
+        files = sorted((path / _MEASUREMENTS).glob("*.json"))
         known = _read(file)
-        if known != json.loads(json.dumps(question)):
+        if known != json.loads(json.dumps(question)) and not files:  # nothing was measured: nothing can be mixed up
+            replace_file(str(file), (json.dumps(question, indent=1) + "\n").encode())
+        elif known != json.loads(json.dumps(question)):
             differing = [name for name in question if known.get(name) != question[name]]
             why = f"has a search that asks something else ({', '.join(differing) or 'other options'})"
             raise Refused(f"--keep {keep}: {why}: remove that folder, or name another one")
-        files = sorted((path / _MEASUREMENTS).glob("*.json"))
         return BisectFolder(path, [_stored(one) for one in files])
     except OSError as error:
         raise Refused(f"--keep {keep}: cannot be used: {error.strerror or error}") from None

@@ -103,6 +103,14 @@ def test_runs_that_are_used_up_can_be_continued(perfgate: Command, folder: Path)
     assert (other.code, "has a search that asks something else (items)" in other.err) == (2, True)
 
 
+def test_a_corrected_command_needs_no_other_folder(perfgate: Command, folder: Path) -> None:
+    _, commits = history(folder, [0.1] * 5)
+    start = ("bisect", "--good", commits[0], "--max-runs", "2")
+    done = perfgate(*start, *RUN[:-1], "absent.py")
+    assert (done.code, "correct the command" in said(done)) == (3, True)
+    assert "something else" not in perfgate(*start, *RUN).said
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 3)])
 def test_an_interrupted_search_goes_on(perfgate: Command, folder: Path, number: signal.Signals, code: int) -> None:
     repository, commits = history(folder, [0.1] * 4 + [0.13] * 4)
