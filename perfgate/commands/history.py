@@ -10,6 +10,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.core import Problem
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed, plural
+from perfgate.history.commits import commit_line
 from perfgate.history.compaction import compact
 from perfgate.history.exports import FILES, SERVICES, openmetrics
 from perfgate.history.load import load
@@ -40,6 +41,8 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
             "another tool with `perfgate history import FILE`, or name another folder with --baselines",
             3,
         )
+    if place.ref is not None and found.line is None and commit_line(["HEAD"]) is not None:
+        raise Refused(f"--ref {place.ref}: git has no such branch or commit here; fetch it, or correct the name", 3)
     if metric is not None and not found.series and found.environments:
         known = sorted({name for one in found.environments for name in one.metrics})
         near = get_close_matches(metric, known, n=3, cutoff=0.5)

@@ -83,7 +83,7 @@ def load(
 def _refs(stored: Sequence[StoredHistory], ref: str | None) -> list[str]:
     """Return the refs that may be the measured branch, the best first."""
     if ref is not None:
-        return [ref]
+        return [ref, f"refs/remotes/origin/{ref}"]
     known = Counter(run.ref for history in stored for run in history.runs if run.ref).most_common(1)
     names = [known[0][0]] if known else []
     return [*(f"refs/remotes/origin/{name}" for name in names), *names, "HEAD"]

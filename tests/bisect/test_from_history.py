@@ -87,6 +87,14 @@ def test_outside_of_a_repository_it_asks_for_a_clone(
     assert (done.code, "no git repository here; run the command in a clone of it" in done.err) == (3, True), done.said
 
 
+def test_a_branch_that_git_does_not_know_is_an_error(perfgate: Command, folder: Path) -> None:
+    story(folder, [0.1] * 12, measured=range(12))
+    assert perfgate("history", "import", "history.csv").code == 0
+    done = perfgate("history", "show", "--ref", "mian")
+    assert (done.code, "--ref mian: git has no such branch or commit here" in done.err) == (3, True), done.said
+    assert perfgate("history", "show", "--ref", "HEAD").code == 0
+
+
 def test_a_metric_without_a_change_has_nothing_to_search(perfgate: Command, folder: Path) -> None:
     story(folder, [0.1] * 12, measured=range(12))
     assert perfgate("history", "import", "history.csv").code == 0
