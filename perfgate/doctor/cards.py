@@ -12,7 +12,7 @@ _HELD = {1 << 2: "the power cap", 1 << 3: "the hardware", 1 << 5: "heat", 1 << 6
 
 
 def examine_cards(nvml: Any = None) -> list[Disturbance]:
-    """Return what disturbs each GPU before anything is measured; empty without GPUs or NVML.
+    """Return the disturbances of each GPU before anything is measured; empty without GPUs or NVML.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def quietest_cpu(before: Snapshot, after: Snapshot, allowed: Collection[int]) ->
 def disturbances(
     root: Path, idle: tuple[Snapshot, Snapshot], end: Snapshot, cpus: int, pinned_to: int | None
 ) -> list[Disturbance]:
-    """Return what disturbs this machine and what does not, and at last what it does not show.
+    """Return the conditions of this machine: disturbances first, then harmless ones, unknown ones last.
 
     Parameters
     ----------

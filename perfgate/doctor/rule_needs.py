@@ -33,7 +33,7 @@ def change_rules(ruleset: Ruleset) -> list[tuple[Rule, ChangeClause]]:
 
 
 def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[RuleNeed]:
-    """Yield what each rule needs, beside the floor of the quietest known load."""
+    """Yield the floor that each rule needs, beside that of the quietest known load."""
     known = [(floor.noise, load) for load in loads if (floor := load.floor("separate")) is not None]
     if not known:
         return
@@ -44,7 +44,7 @@ def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[
 
 
 def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
-    """Yield what each rule needs, beside the floor of its metric in the runs of the command."""
+    """Yield the floor that each rule needs, beside that of its metric in the runs of the command."""
     rules = {rule.name: rule for rule in ruleset.rules}
     asked = {rule.name for rule, _ in change_rules(ruleset)}
     for plan in plans(Case(ruleset, (), Baseline(runs=tuple(runs.separate)), today())):

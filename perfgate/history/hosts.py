@@ -67,7 +67,7 @@ def host_differences(
     new: Collection[str],
     is_judged: Callable[[HistoryRun], bool] = lambda run: False,
 ) -> tuple[HostDifference, ...]:
-    """Return how much the new hosts differ from those of the base, in each wanted series where they clearly do.
+    """Return the differences of the new hosts from those of the base, in each wanted series that clearly has one.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def _machine_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
 
 
 def _host_sentence(known: HostDifference, word: str, unit: str, shown: str | None) -> str:
-    """Return how the hosts differ, with the level and the noise of each."""
+    """Return the difference of the hosts, with the level and the noise of each."""
     sizes = [
         f"{format_value(one.level, unit, shown)} ± {format_number(100 * one.noise, 2)}%"
         for one in (known.new, known.base)

@@ -189,7 +189,7 @@ def _cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str) ->
 
 
 def _names(data: Any, path: Path) -> str:
-    """Return which names there are at a path, in words."""
+    """Return the names at a path, in words."""
     for part in path:
         data = data[part]
     if isinstance(data, dict):

@@ -85,7 +85,7 @@ def _is_of_steps(run: Run) -> bool:
 
 
 def _warmup(run: Run) -> int:
-    """Return how many steps are warm-up."""
+    """Return the number of warm-up steps."""
     series = next(one for one in run.series if one.key.metric == STEP_TIME)
     try:
         return Method("median", better="lower").measure(series).dropped

@@ -60,7 +60,7 @@ def is_open(change: HistoryChange) -> bool:
 
 
 def summary(one: HistorySeries) -> str:
-    """Return how many changes there are, and whether the newest ones go in one direction."""
+    """Return the number of changes, and whether the newest ones go in one direction."""
     if not one.changes:
         return "no lasting change"
     count = plural(len(one.changes), "lasting change")

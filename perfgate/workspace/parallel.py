@@ -86,7 +86,7 @@ def _sizes(files: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def _workers(sizes: Sequence[int]) -> int:
-    """Return how many processes read: as many as the user says, or as it is worth and processors and memory allow."""
+    """Return the number of processes that read: as the user says, or as it is worth and processors and memory allow."""
     asked = WORKERS.get()
     if asked is None:
         if sum(sizes) < _WORTH_BYTES:

@@ -110,7 +110,7 @@ def is_measured(value: Any) -> bool:
 
 
 def role_of(one: FieldValues) -> Role:
-    """Return what a field probably is."""
+    """Return the probable role of a field."""
     name = one.name
     values = [value for value in one.values if _is_given(value)]
     texts = [value for value in values if isinstance(value, str) and number(value) is None]
@@ -133,7 +133,7 @@ def _is_given(value: Any) -> bool:
 
 
 def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Role | None:
-    """Return what a field with texts is; None if its few texts stand where numbers should be."""
+    """Return the role of a field with texts; None if its few texts are in place of numbers."""
     if all(isinstance(value, str) and split_value(value) for value in values):
         return "metric"
     if 2 * len(texts) <= len(values):

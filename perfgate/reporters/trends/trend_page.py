@@ -88,7 +88,7 @@ def _document(title: str, body: SafeText) -> str:
 
 
 def conclusion(found: LoadedHistory) -> str:
-    """Return how many metrics became worse without an approval, so that the change is still there."""
+    """Return the conclusion: the number of metrics that became worse without an approval and still are."""
     bad = sum(bool(open_changes(one)) for one in found.series)
     if not found.series:
         return "the history has no metric"
