@@ -14,7 +14,7 @@ from perfgate.history.commits import commit_line
 from perfgate.history.compaction import compact
 from perfgate.history.exports import FILES, SERVICES, openmetrics
 from perfgate.history.load import load
-from perfgate.history.store import verify
+from perfgate.history.store import places, verify
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.rule_source import WORKING_TREE, sound_rules
@@ -65,7 +65,11 @@ def compact_store(baselines: str, *, is_all: bool = False) -> tuple[list[str], l
 
     Without `is_all`, the month that is not over is left alone.
     """
-    lines, problems = compact(open_store(baselines), None if is_all else f"{surroundings.today():%Y-%m}")
+    store = open_store(baselines)
+    known, damaged = places(store)
+    if not known and not damaged:
+        raise Refused(f"there is no history in {store.shown}: name its folder with --baselines", 3)
+    lines, problems = compact(store, None if is_all else f"{surroundings.today():%Y-%m}")
     return lines or ["nothing to compact: every month that is over is one file"], problems
 
 
