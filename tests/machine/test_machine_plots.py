@@ -110,3 +110,9 @@ def test_compare_explains_with_the_machine_and_does_not_judge_it(folder, perfgat
     report = json.loads((folder / "r.json").read_text())
     assert [one["metric"] for one in report["verdicts"]] == ["power", "step.time"]
     assert [one["metric"] for one in report["evidence"]["machine"]] == ["machine.cpu.steal"]
+
+
+def test_the_plot_of_a_channel_has_an_axis_of_time(compared):
+    page, _ = compared(rule="clock.sm median over 1900 MHz", clock=1782.0)
+    [figure] = page.xpath("//figure[contains(., 'Step by step')]")
+    assert "milliseconds since the start" in figure.text_content()

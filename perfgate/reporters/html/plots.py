@@ -94,10 +94,11 @@ def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) 
         on.dots([(x, _within(run.estimate / scale, ends))], colour, 7 if run.judged else 5)
 
 
-def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range) -> str:
+def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, axis: str = "step") -> str:
     """Return the values of base and new runs by step, with warm-up as a shaded area and stalls as triangles.
 
-    The parameters are those of `run_by_run`. Values beyond the axis are drawn at its edge.
+    The parameters are those of `run_by_run`; `axis` is the name of the x axis. Values
+    beyond the y axis are drawn at its edge.
     """
     drawn = [run for run in runs if run.values and run.standing != "past"]
     ends = _ends([*_extent(drawn, scale), *_scaled(allowed, scale)])
@@ -108,7 +109,7 @@ def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range
     settled = [run.steps[run.warmup] for run in new_runs if 0 < run.warmup < len(run.steps)]
 
     def draw(on: Canvas) -> None:
-        on.axes(steps, ends, "step", unit, whole=True)
+        on.axes(steps, ends, axis, unit, whole=True)
         _draw_allowed(on, steps, _scaled(allowed, scale))
         if settled:
             on.span(steps[0], max(settled), "ink", 0.1)

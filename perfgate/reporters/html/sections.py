@@ -226,7 +226,8 @@ def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSe
     is_place = any(run.quantiles for run in details.runs)
     largest = max((abs(value) for run in details.runs for value in run.values), default=0.0)
     values = unit if is_place else display_unit(largest, details.unit)
-    line = plots.timeline(details.runs, values.factor, values.symbol, allowed if is_place else (None, None))
+    axis = "milliseconds since the start" if _is_of_machine(section) else "step"
+    line = plots.timeline(details.runs, values.factor, values.symbol, allowed if is_place else (None, None), axis)
     return replace(section, runs=runs, timeline=line, has_breaks=bool(breaks))
 
 
