@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.levels import ComparedRun, History, StoredRun
 from perfgate.baselines.places import UnsafeName, environment_name, folder_of, kind_of
 from perfgate.baselines.repository import environments, read_allowances, read_priors, read_stored_runs
@@ -189,10 +190,21 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
     problems += [Problem("error", stray, store.location(path)) for path in paths if kind_of(path) is None]
     problems += [problem for suite in _folders(paths) for problem in read_allowances(store, suite)[1]]
     problems += priors(path)[1]
+    problems += [problem for run in runs if (problem := _unsound(store, run)) is not None]
     environments = by_folder(runs)
     for place, held in environments.items():
         problems += _of_environment(store, place, held)
     return [f"{plural(len(runs), 'run')} in {plural(len(environments), 'environment')} of {store.shown}"], problems
+
+
+def _unsound(store: Store, run: StoredRun) -> Problem | None:
+    """Return what is wrong with the numbers of a run, which other commands read only where they compare them."""
+    at = store.location(run.path)
+    try:
+        file, wrong = STORED_RUN.decode(str(at), store.read(run.path))
+    except OSError as error:
+        return Problem("error", f"cannot be read any more: {error.strerror or error}", at)
+    return None if file is not None else wrong[0]
 
 
 def _folders(paths: Iterable[str]) -> list[str]:

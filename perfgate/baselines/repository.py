@@ -139,33 +139,45 @@ def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[S
             stored += [] if file is None else [StoredRun.of(path, file)]
             continue
         kept += len(data)
-        read = partial(_whole, store, path, data if kept <= _KEPT_BYTES else hashlib.sha256(data).digest())
-        head = msgspec.convert(outline, RunHead, from_attributes=True)
-        stored.append(StoredRun(path, head, frozenset(outline.metrics()), _samples(data), cache(read)))
+        stored.append(_outlined(store, path, data, outline, is_kept=kept <= _KEPT_BYTES))
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
+
+
+def _outlined(store: Store, path: str, data: bytes, outline: RunOutline, *, is_kept: bool) -> StoredRun:
+    """Return a stored run whose numbers are decoded on demand, from its bytes or from the store."""
+    if is_kept:
+        read = partial(_whole, str(store.location(path)), data)
+    else:
+        read = partial(_reread, store, path, hashlib.sha256(data).digest())
+    head = msgspec.convert(outline, RunHead, from_attributes=True)
+    return StoredRun(path, head, frozenset(outline.metrics()), _samples(data), cache(read))
 
 
 def _samples(data: bytes) -> bytes:
     """Return a hash of the series of a stored run, from its bytes."""
     begin = data.find(b'"series": [')
-    return hashlib.sha256(memoryview(data)[begin : data.find(b"  ]", begin)]).digest()
+    return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
 
 
-def _whole(store: Store, path: str, known: bytes) -> BaselineFile:
-    """Return a whole stored run from its bytes, or from the store if `known` is only their hash. Raises Refused."""
-    at, data = store.location(path), known
-    if len(known) == hashlib.sha256().digest_size:
-        try:
-            data = store.read(path)
-        except OSError as error:
-            raise Refused(f"{at}: cannot be read any more: {error.strerror or error}", 3) from None
-        if hashlib.sha256(data).digest() != known:
-            raise Refused(f"{at}: was changed while it was read: run the command again", 3)
-    file, wrong = STORED_RUN.decode(str(at), data)
+def _whole(at: str, data: bytes) -> BaselineFile:
+    """Return a whole stored run from its bytes. Raises Refused if it is unsound."""
+    file, wrong = STORED_RUN.decode(at, data)
     if file is None:
         raise Refused(str(wrong[0]), 3)
     return file
+
+
+def _reread(store: Store, path: str, digest: bytes) -> BaselineFile:
+    """Return a whole stored run from the store. Raises Refused, also if its SHA-256 is no longer `digest`."""
+    at = store.location(path)
+    try:
+        data = store.read(path)
+    except OSError as error:
+        raise Refused(f"{at}: cannot be read any more: {error.strerror or error}", 3) from None
+    if hashlib.sha256(data).digest() != digest:
+        raise Refused(f"{at}: was changed while it was read: run the command again", 3)
+    return _whole(str(at), data)
 
 
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:

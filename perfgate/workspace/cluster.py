@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perfgate import __version__
-from perfgate.core import Location, Problem, Run
+from perfgate.core import Run
 from perfgate.core.wording import plural
+from perfgate.workspace.input_files import unreadable
 from perfgate.workspace.options import Refused
 from perfgate.workspace.parallel import ReadFile, Watcher, allow_read_only_mappings
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _PREFIX = "dask://"
-#: The seconds to wait for the scheduler, and the number of workers that a file may kill before it is given up.
-_PATIENCE_S, _MOST_DEATHS = 20, 3
+#: The time to wait for the scheduler, in seconds.
+_PATIENCE_S = 20
 
 
 def scheduler_of(executor: str) -> str:
@@ -54,7 +56,7 @@ def read_on_cluster(
         paths = [path if "://" in path else os.path.abspath(path) for path, _ in files]
         futures = client.map(task, paths, [name for _, name in files], pure=False, retries=0)
         for number, ((_, name), future) in enumerate(zip(files, futures, strict=True), 1):
-            yield _result(future, name)
+            yield _result(future, name, scheduler)
             future.release()
             if watcher is not None:
                 watcher(plural(len(files), "file"), number, len(files))
@@ -65,12 +67,9 @@ def read_on_cluster(
 def _connected(scheduler: str) -> Client:
     """Return a client of the scheduler. Raises Refused."""
     try:
-        import dask
         from distributed import Client
     except ImportError as error:
         raise Refused(f"--executor needs Dask: pip install 'perfgate[cluster]' ({error})") from None
-    # A worker that a file killed is not tried again for ever.
-    dask.config.set({"distributed.scheduler.allowed-failures": _MOST_DEATHS - 1})
     try:
         return Client(f"tcp://{scheduler}", timeout=_PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -101,13 +100,17 @@ def _read(read: ReadFile, path: str, name: str) -> bytes:
     return pickle.dumps(read(path, name))
 
 
-def _result(future: Any, name: str) -> tuple[Run, ...]:
-    """Return the runs of a future, or a run with the reason why no worker could read its file."""
+def _result(future: Any, name: str, scheduler: str) -> tuple[Run, ...]:
+    """Return the runs of a future, or a run with the reason why no worker could read its file. Raises Refused."""
     from distributed import KilledWorker
 
     try:
         runs: tuple[Run, ...] = pickle.loads(future.result())
     except KilledWorker:
-        message = f"cannot be read: {_MOST_DEATHS} workers that read it were lost, probably because of its size"
-        return (Run(name, "unknown", (), (Problem("error", message, Location(name)),)),)
+        message = "cannot be read: every worker that read it was lost; give the workers more memory, or read it here"
+        return (unreadable(name, message),)
+    except (CancelledError, OSError) as error:
+        raise Refused(
+            f"the connection to the cluster at {scheduler} was lost: start the command again ({error})", 3
+        ) from None
     return runs

@@ -92,7 +92,7 @@ def _workers(sizes: Sequence[int]) -> int:
         if sum(sizes) < _WORTH_BYTES:
             return 1
         asked = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-        memory = surroundings.available_memory()
+        memory = surroundings.memory_left()
         if memory is not None:
             asked = min(asked, memory // (_BYTES_EACH + _TIMES_ITS_FILE * max(sizes)))
     return min(asked, len(sizes))

@@ -17,7 +17,7 @@ _BLOCK = 8 << 20
 Found = TypeVar("Found")
 
 
-def filesystem(url: str, *, use_listings_cache: bool = False) -> tuple[Any, str]:
+def filesystem(url: str) -> tuple[Any, str]:
     """Return the file system of a URL, and the path in it. Raises OSError if a package is missing, and ValueError."""
     try:
         from fsspec.core import url_to_fs
@@ -25,7 +25,7 @@ def filesystem(url: str, *, use_listings_cache: bool = False) -> tuple[Any, str]
         if url.startswith(("http://", "https://")):
             files, path = url_to_fs(url)
         else:
-            files, path = url_to_fs(url.rstrip("/"), use_listings_cache=use_listings_cache)
+            files, path = url_to_fs(url.rstrip("/"), use_listings_cache=False)
     except ImportError as error:
         raise OSError(0, f"{_INSTALL} ({error})") from None
     return files, path

@@ -258,7 +258,7 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def available_memory() -> int | None:
+def memory_left() -> int | None:
     """Return the bytes of memory that processes can still use, of the machine or the container; None if unknown."""
     try:
         known = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
 
-from perfgate.baselines.files import KEEP_WHOLE, kept_positions
+from perfgate.baselines.files import KEEP_WHOLE, STORED_RUN, kept_positions
 from perfgate.baselines.places import UnsafeName, differences, environment_name
 from perfgate.baselines.stores import DirectoryStore
 from perfgate.schemas import schema
@@ -336,3 +337,15 @@ def test_a_run_that_changes_while_it_is_read_is_refused(
     done = gate("check", "run3.log")
     assert (done.code, done.out) == (3, "")
     assert "was changed while it was read: run the command again" in done.err
+
+
+def test_verify_reads_the_numbers_of_every_run(gate: Command, folder: Path) -> None:
+    """Other commands decode them only where they are compared; the hash of this file is right."""
+    (path,) = stored(folder)
+    file, _ = STORED_RUN.decode(path.name, path.read_bytes())
+    assert file is not None
+    path.write_bytes(STORED_RUN.encode(msgspec.structs.replace(file, series=[*file.series, *file.series])))
+    done = gate("baseline", "verify")
+    assert (done.code, "has a series twice" in done.said) == (3, True), done.said
+    done = gate("check", "run1.log")
+    assert (done.code, path.name in done.err, "has a series twice" in done.err) == (3, True, True), done.said
