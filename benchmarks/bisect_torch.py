@@ -1,4 +1,4 @@
-"""Bisect a real torch program: a repository of 24 commits, one of which makes one layer's work larger by 20 %.
+"""Bisect a real torch program with 24 commits. One of them makes the work of a layer 20 % larger.
 
 The program trains a small network on the CPU. It takes its steps under a `perfgate.Recorder`, so each commit runs
 beside the first one, step by step. It traces the last steps with torch.profiler, so the answer has a cause. perfgate

@@ -84,7 +84,7 @@ def small(folder: Path) -> None:
 
 
 def stored_runs(folder: Path, count: int = 2_000) -> None:
-    """A rule on a baseline with this many runs of some 12 KB, of which ten are compared."""
+    """Write a rule and a baseline of `count` runs of some 12 KB. A check compares ten of them."""
     from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSeries, StoredSource
     from perfgate.baselines.places import environment_name
 

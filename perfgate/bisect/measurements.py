@@ -39,7 +39,7 @@ class Model:
 
     `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative
     standard deviation between runs, with `d0` degrees of freedom. With `paired`, measurements are ratios to position 0,
-    so there is no level and no drift to estimate.
+    so level and drift need not be estimated.
     """
 
     positions: int

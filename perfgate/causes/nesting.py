@@ -1,4 +1,4 @@
-"""Which timer runs inside which: the one table of how frameworks nest their timers.
+"""The nesting of timers: one table for all frameworks.
 
 A row names timers and the timers around them, the nearest first. A timer is below the first of these that the run has;
 without one it is a part of the step itself. Names are metrics as readers give them (`backward`, never `bwd`); an action

@@ -80,7 +80,7 @@ class _FindingSearch:
         return t_quantile(freedom, 1 - _FALSE / 2 / max(tests, 1))
 
     def slow_rank(self) -> None:
-        """One rank that became slow; what the others wait is part of it."""
+        """One rank that became slow. The waits of the others are part of it."""
         found = find_slow_rank(self.alignment, self.noise)
         if found is not None:
             self.add("slow rank", found.nodes, found.lead, ranks=found.ranks)

@@ -73,7 +73,7 @@ class Timer:
         return self.mean * self.calls(steps)
 
     def calls(self, steps: float) -> float:
-        """How often it ran in a step; a log that ends within a step does not count."""
+        """Return the number of its calls in a step. A step that the end of the log cuts does not change it."""
         return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 
@@ -217,7 +217,7 @@ class _TreeBuilder:
         self.rows: list[tuple[float, float, float, float]] = [(1.0, 0.0, 0.0, 0.0)]
 
     def tree(self, rank: str, peak: float | None) -> CallTree | None:
-        """The tree; None if there are no parts."""
+        """The tree, or None without parts."""
         self._place_tops()
         inner = self._below(None)
         if not inner:

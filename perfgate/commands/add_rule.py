@@ -60,7 +60,7 @@ def add_rule(options: CommandOptions, metrics: Sequence[str], choices: InitChoic
 def _rule_file(options: CommandOptions) -> tuple[str, bytes]:
     """Return the name and the bytes of the rule file of the suite. Raises Refused."""
     if not os.path.isdir("rules"):
-        raise Refused("there is no folder rules/ to add a rule to: write the first rules with `perfgate init RUN...`")
+        raise Refused("the folder rules/ does not exist: write the first rules with `perfgate init RUN...`")
     files = WORKING_TREE.rule_files(("rules",))
     if len(files) > 1:
         files = [

@@ -90,7 +90,7 @@ def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
     chosen = [rule for rule in ruleset.rules if rule.name == request.rule]
     if not chosen:
         known = ", ".join(rule.name for rule in ruleset.rules[:20])
-        raise Refused(f"--rule {request.rule}: there is no such rule; the rules are {known}")
+        raise Refused(f"--rule {request.rule}: unknown rule; the rules are {known}")
     found = [clause.asks.relative for clause in chosen[0].clauses if isinstance(clause.asks, ChangeClause)]
     own = next((value for value in found if value), _TOLERANCE)
     return replace(ruleset, rules=(chosen[0],)), own if tolerance is None else tolerance

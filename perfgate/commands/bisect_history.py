@@ -19,7 +19,7 @@ _TOLERANCE, _PART = 0.02, 0.5
 def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectRequest:
     """Return the request with the metric, the range and the tolerance of a change in the history.
 
-    An end that the user named stays. Raises Refused (3) if there is no change to search, or it has its commit already.
+    --good and --bad of the user win. Raises Refused (3) without a change, or if the history names its commit already.
     """
     options = request.options
     place = HistoryPlace(options.baselines, options.suite, request.environment, None, options.rules)

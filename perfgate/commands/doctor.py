@@ -80,7 +80,7 @@ def doctor(request: DoctorRequest, tell: Tell) -> Examination:
 
 
 def _rules(options: CommandOptions) -> Ruleset | None:
-    """Return the rules; None if none were named and there is no folder for them."""
+    """Return the rules, or None if no rules were named and the default folder does not exist."""
     if options.rules == ("rules",) and not Path("rules").exists():
         return None
     return read_ruleset(WORKING_TREE, options.rules, options.suite)

@@ -144,7 +144,7 @@ def _existing() -> str:
 
 
 def _names(place: str) -> str:
-    """Return the names in a folder, in words, except of the mappings; empty if there is no such folder."""
+    """Return the names in a folder as words, without the mappings; empty if the folder does not exist."""
     try:
         names = sorted(name for name in os.listdir(place) if not _has_mappings(Path(place) / name))
     except FileNotFoundError:

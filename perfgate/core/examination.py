@@ -94,5 +94,5 @@ class Examination:
 
     @property
     def is_compared(self) -> bool:
-        """True if there are no rules, or one of them was compared with a floor."""
+        """True without rules, or if one of them was compared with a floor."""
         return not self.needs or any(need.floor is not None for need in self.needs)

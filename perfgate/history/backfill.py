@@ -1,4 +1,4 @@
-"""Which commits to measure, so that a change of a metric has one commit: `perfgate history backfill`.
+"""Choose the commits to measure, so that a change of a metric has one commit: `perfgate history backfill`.
 
 The change lies between two measured runs; each commit between them is as likely as another. The likelihood of each
 pair of runs is that of a step there: normal noise around the levels before and after. A measurement of a commit tells

@@ -7,7 +7,7 @@
     .{op}           every member, whose key is kept under the name `op`
     $               the whole document; other paths begin at the record
 
-There is no search in all depths and no filter, so a path visits each value once.
+A path has neither filters nor a search in all depths, so it visits each value once.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class _MappedFile:
     # --- one record -------------------------------------------------------------------------------------------------
 
     def add(self, record: Record) -> None:
-        """Add the values of a record; what it lacks is a problem."""
+        """Add the values of a record. A missing value is a problem."""
         try:
             labels = tuple(sorted(self.labels(record)))
             step = self.step(record)

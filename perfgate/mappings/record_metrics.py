@@ -45,7 +45,7 @@ class RecordMetrics:
     def series(
         self, record: Record, metric: MappedMetric, labels: Labels
     ) -> Iterator[tuple[Key, Known, list[FoundValue]]]:
-        """Yield the key, the unit and the values of each series in a record; what is missing is a problem."""
+        """Yield the key, the unit and the values of each series in a record. A missing value is a problem."""
         groups: dict[tuple[tuple[str, str], ...], list[FoundValue]] = {}
         for one in record.find(metric.value):
             if one.missing:

@@ -16,8 +16,8 @@ from perfgate.core.runs import MACHINE_FILE
 def sampled_into(scratch: Path, results: Sequence[Path]) -> Iterator[None]:
     """Sample the machine while a block runs a command, and put the file beside what the command wrote.
 
-    Without exactly one result there is no file: it would not be known which run it is about. A file of the machine that
-    the command itself wrote stays, such as that of a Recorder on another host.
+    Unless the command wrote exactly one result, no file is kept, because its run would be unknown. A file of the
+    machine that the command itself wrote stays, such as that of a Recorder on another host.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def _stamps(folder: Path, globs: Sequence[str]) -> list[_Stamp]:
 
 
 def fair_environment() -> dict[str, str]:
-    """Return environment variables for one run of one side of a pair; what the user has set stays."""
+    """Return environment variables for one run of one side of a pair. Variables of the user are not changed."""
     own = {name: value for name, value in _SLEEPING.items() if name not in os.environ}
     return {**own, _LAYOUT: "x" * secrets.randbelow(_LONGEST_LAYOUT)}
 

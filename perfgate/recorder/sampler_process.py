@@ -27,7 +27,7 @@ def sidecar_of(path: str | os.PathLike[str]) -> str:
 
 
 class SamplerProcess:
-    """A running sampler. It ends by itself if this process dies. Raises OSError if there is no room for a process."""
+    """A running sampler. It ends by itself if this process dies. Raises OSError if no process can be started."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -134,7 +134,7 @@ def _sections(report: Report) -> Iterator[_Section]:
 
 
 def _causes(report: Report) -> Iterator[_Section]:
-    """What changed: each cause as an item, then the verdicts that follow from causes, folded."""
+    """Return each cause as an item, then the verdicts that follow from causes, folded."""
     if report.causes is None:
         return
     groups = cause_phrases.groups(report)

@@ -1,4 +1,4 @@
-"""What changed, for a terminal: each cause in a few lines, with the verdicts that follow from it in short."""
+"""The causes of a change on a terminal: a few lines each, with the verdicts that follow from it."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_a_rule_gives_metric_and_tolerance(perfgate: Command, folder: Path) -> N
     done = perfgate("bisect", "--good", commits[0], "--rule", "step_time within 5% of baseline", *words)
     assert done.code == 0, done.said
     done = perfgate("bisect", "--good", commits[0], "--rule", "other", *words)
-    assert (done.code, "there is no such rule; the rules are step_time within" in done.err) == (2, True)
+    assert (done.code, "unknown rule; the rules are step_time within" in done.err) == (2, True)
 
 
 def test_steps_are_taken_by_turns(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ class _Log:
         self.rows, self.begun = {}, None
 
     def _labels(self) -> Labels:
-        """Return the conditions of the open block; what it says itself counts more than what was printed before."""
+        """Return the conditions of the open block. Its own lines win over lines before it."""
         record: dict[str, object] = {key: value for key, value in self.arguments.items() if value != "None"}
         for name, field in _CONDITIONS.items():
             if name in self.rows:

@@ -14,7 +14,7 @@ from perfgate.core.run_history import EnvironmentHistory, HistoryRun
 from perfgate.core.wording import clip, listed, one_line
 from perfgate.reporters.svg.elements import SafeText
 
-#: A fact that changes more often than this, as a share of the runs, is no mark in a plot: a pool of hosts, a clock.
+#: A fact that changes more often than this, as a share of the runs, gets no mark in a plot: a host of a pool, a clock.
 _OFTEN = 0.05
 _FEW = 3
 #: So many marks of a kind are drawn, the newest ones.
