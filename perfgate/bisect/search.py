@@ -61,7 +61,7 @@ class Measurer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """When the search ends: at which probability of the answer, or after how many measurements."""
+    """The end of a search: the probability of the answer that is enough, and the most measurements."""
 
     confidence: float = 0.95
     most_runs: int = 50

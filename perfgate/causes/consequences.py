@@ -1,4 +1,4 @@
-"""Which verdicts follow from which cause.
+"""Find the verdicts that follow from each cause.
 
 A metric of a trace is a sum over nodes of the call tree: `step.kernel` over kernels, `kernel.NAME` over the nodes of
 that name, `op.NAME` over an operator and what it calls. A verdict belongs to the cause that makes at least half of the

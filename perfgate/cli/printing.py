@@ -50,7 +50,7 @@ def complain(problems: Sequence[Problem]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What stdout can show: its width in columns, colours, and characters beyond ASCII."""
+    """The abilities of stdout: its width in columns, colours, and characters beyond ASCII."""
 
     width: int
     colour: bool

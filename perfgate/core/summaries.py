@@ -1,4 +1,4 @@
-"""What `inspect`, `baseline`, `plan` and `selftest` show."""
+"""The results that `inspect`, `baseline`, `plan` and `selftest` show."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class TraceView:
-    """What `inspect` shows of a trace in addition to its series."""
+    """The part of a trace that `inspect` shows in addition to its series."""
 
     #: How a step is divided into parts, `corrected` or `tensorboard`; None without steps.
     mode: str | None
@@ -151,7 +151,7 @@ class PlanPoint:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one clause of a rule can detect with the stored runs, and how it could detect more.
+    """The change that one clause of a rule can detect with the stored runs, and the runs that would detect less.
 
     For a change: the noise of one run as relative standard deviations (between runs and within a run), the smallest
     change that `new_runs` detect, and the number of runs with which an unchanged program passes. For a percentile
@@ -192,7 +192,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether one clause of a rule can fail, as `perfgate selftest` shows on the user's own runs.
+    """The result of `perfgate selftest` for one clause of a rule: the change of the user's own runs that makes it fail.
 
     `proven`: it fails at `fails_at`. `by-choice`: the rule says that it does not block. `unable`: no change makes it
     fail. `blocked`: it does not pass even without a change.

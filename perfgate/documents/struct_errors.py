@@ -32,7 +32,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong with a document, and the path of the value or of the unknown field."""
+    """A fault of a document, with the path of the value or of the unknown field."""
 
     message: str
     path: Path

@@ -51,7 +51,7 @@ _FIELD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class YamlSpan:
-    """Where a value is: line and column from 1, the text of its line from there, and its end."""
+    """The place of a value: line and column from 1, the text of its line from there, and its end."""
 
     line: int
     column: int

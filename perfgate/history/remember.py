@@ -23,7 +23,7 @@ from perfgate.workspace.surroundings import git
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """When and where runs were measured; None is found out."""
+    """The time and the place of a measurement. Fields that are None are found out."""
 
     #: UTC, `YYYY-MM-DDTHH:MM:SSZ`; the default is the clock.
     time: str | None = None

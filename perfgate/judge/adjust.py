@@ -1,4 +1,4 @@
-"""What changes a decision after the numbers: the anchor, allowances, many metrics at once, and what users accept.
+"""Adjustments: they change a decision for the anchor, allowances, many metrics at once, and settings of the rule.
 
 Each adjustment takes an inquiry and a decision and returns a decision; `perfgate.judge.verdicts` lists them in order.
 """

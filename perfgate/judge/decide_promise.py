@@ -223,7 +223,7 @@ def _promised_without_noise(
     terms: ChangeTerms,
     promise: PromiseTerms,
 ) -> PromiseResult:
-    """What could not be judged, and exact values: an open difference is judged again with `at_worst`."""
+    """Answer for exact values, and for runs without a judgement: judge an open difference again with `at_worst`."""
     at_worst = None if first.base_value is None else finite(promise.applied(abs(first.base_value) or 1.0, terms))
     found = replace(PromiseResult.of(first), at_worst=at_worst, excluded=first.outcome == "pass")
     if first.outcome != "inconclusive":

@@ -133,7 +133,7 @@ class _Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotJudged(_Decision):
-    """Why nothing could be judged, in words, and the next step."""
+    """No decision: the reason, in words, and the next step."""
 
     message: str
     next_step: NextStep

@@ -128,7 +128,7 @@ class Inquiry:
 
     @cached_property
     def method(self) -> Method:
-        """How each run is measured: statistic, warm-up and direction. Raises CannotJudge."""
+        """The method that measures each run: statistic, warm-up and direction. Raises CannotJudge."""
         statistic = self.rule.sentence.statistic or default_statistic(self.series)
         asks = self.clause.asks
         if isinstance(asks, LimitClause):

@@ -152,7 +152,7 @@ class MeasureCache:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How each rank of a rule is measured: the statistic, the warm-up rule and the better direction."""
+    """The method that measures each rank of a rule: the statistic, the warm-up rule and the better direction."""
 
     statistic: str
     warmup: WarmUpRule = "auto"

@@ -42,7 +42,7 @@ def limit_message(
 def change_message(
     name: str, result: ChangeResult, reference: str, units: tuple[str, str | None], tolerance: str, dropped: int = 0
 ) -> str:
-    """How far the new runs are from the reference; `units` are the base unit and the unit to show.
+    """Return the distance of the new runs from the reference. `units` are the base unit and the unit to show.
 
     `dropped` values of the new runs were warm-up.
     """

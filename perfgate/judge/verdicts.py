@@ -1,4 +1,4 @@
-"""How verdicts come about: every rule becomes at least one verdict, and no rule disappears.
+"""Make the verdicts: every rule becomes at least one verdict, and no rule disappears.
 
     compile -> decide -> adjust -> word
 
@@ -181,7 +181,7 @@ def _error(reason: str, message: str, next_step: str) -> NotJudged:
 
 
 def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
-    """Why `when` or a throttled GPU keeps the rule from being judged; an unknown fact is an error."""
+    """Return why `when` or a throttled GPU prevents a judgement, or None. An unknown fact is an error."""
     for condition in rule.when:
         holds, value = condition.holds(case.facts), case.facts.get(condition.fact)
         asks = f"`when` needs {condition}"

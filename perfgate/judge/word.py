@@ -83,7 +83,7 @@ def _with_doubts(inquiry: Inquiry, decision: Decision, verdict: Verdict) -> tupl
 def _verdict(
     inquiry: Inquiry, decision: Decision, message: str, next_step: NextStep, notes: Sequence[str] = ()
 ) -> Verdict:
-    """What every verdict has, whatever was decided."""
+    """Return a verdict with the fields that all decisions have in common."""
     rule, asks = inquiry.rule, inquiry.clause.asks
     return Verdict(
         rule=rule.name,
@@ -297,7 +297,7 @@ def _change_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
 
 
 def _paired_notes(inquiry: Inquiry, decision: ChangeDecision) -> list[str]:
-    """How the pairs were made, the effect of their order, and what limits them."""
+    """Return notes on how the pairs were made, the effect of their order, and their limits."""
     question, result, baseline = decision.question, decision.result, inquiry.case.baseline
     pairing = baseline.pairing or "whole-runs"
     notes = ["an improvement beyond the tolerance"] if result.improved else []

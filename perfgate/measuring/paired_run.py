@@ -75,7 +75,7 @@ _STARTS = 2
 
 
 class NoTurns(Exception):
-    """Why the two sides cannot take steps by turns."""
+    """The two sides cannot take steps by turns."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ _SLEEPING = {"OPENBLAS_THREAD_TIMEOUT": "18", "KMP_BLOCKTIME": "1"}
 
 
 class RunFailed(Exception):
-    """Why no further run can be made: a command that fails, hangs or writes nothing."""
+    """No further run can be made: the command failed, hung or wrote nothing."""
 
 
 class Stopped(RunFailed):

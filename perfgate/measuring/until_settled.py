@@ -34,7 +34,7 @@ Watch = Callable[[str, float | None], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class MeasuringOptions:
-    """How often `perfgate run` measures, and where its files are. Times are in seconds."""
+    """The number of runs that `perfgate run` makes, and the place of its files. Times are in seconds."""
 
     #: Globs of the files that the command writes, relative to its folder, beside `$PERFGATE_RESULTS`.
     results: tuple[str, ...] = ()

@@ -67,17 +67,17 @@ class Format:
 
     @property
     def title(self) -> str:
-        """What the format is, for people."""
+        """The name of the format, for people."""
         return str(import_module(self.module, __package__).TITLE)
 
     @property
     def metrics(self) -> str:
-        """Which metrics rules can name, in Markdown."""
+        """The metrics that rules can name, in Markdown."""
         return str(import_module(self.module, __package__).METRICS)
 
     @property
     def checked(self) -> str:
-        """Which version of the tool the reader was checked against, and how."""
+        """The version of the tool that the reader was checked against, and the check."""
         return str(import_module(self.module, __package__).CHECKED)
 
 

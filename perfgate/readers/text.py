@@ -49,7 +49,7 @@ _RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a reader gets: the name that the user gave, the bytes, and the limits. `chunks` can be walked once."""
+    """The input of a reader: the name that the user gave, the bytes, and the limits. `chunks` can be walked once."""
 
     name: str
     chunks: Iterable[bytes]

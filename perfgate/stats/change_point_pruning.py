@@ -1,4 +1,4 @@
-"""Which candidates are lasting changes: a test of each point, and a rule for excursions.
+"""Choose the candidates that are lasting changes: a test of each point, and a rule for excursions.
 
 These are steps 5 and 6 of `change_points`.
 """

@@ -1,1 +1,1 @@
-"""What surrounds a command: files, git, the clock, the machine."""
+"""The surroundings of a command: files, git, the clock, the machine."""

@@ -48,7 +48,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How the user wants files to be read."""
+    """The user's choices for reading files."""
 
     format: str | None
     trace_mode: TraceMode

@@ -1,4 +1,4 @@
-"""What the readers of benchmark tools that write JSON have in common. Series come out in base units."""
+"""Shared by the readers of benchmark tools that write JSON. Series come out in base units."""
 
 from __future__ import annotations
 

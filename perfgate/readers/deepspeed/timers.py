@@ -134,12 +134,12 @@ class Timers:
 
     @property
     def ranks(self) -> int:
-        """How many ranks printed records with their number."""
+        """Return the number of ranks that printed records with their rank."""
         return len(self._ranks.keys() - {None})
 
     @property
     def ended_steps(self) -> int | None:
-        """How many steps have ended; None unless exactly one rank prints records."""
+        """Return the number of ended steps, or None unless exactly one rank prints records."""
         ranks = [rank for rank in self._ranks.values() if rank.tables]
         if len(ranks) != 1:
             return None

@@ -1,1 +1,1 @@
-"""What perfgate itself writes: results and recordings."""
+"""Files that perfgate itself writes: results and recordings."""

@@ -81,7 +81,7 @@ def complement(intervals: Intervals, start: int, end: int) -> Intervals:
 
 @dataclass(frozen=True, slots=True)
 class StepBreakdown:
-    """When each class of events ran, over all threads and devices. Results are in ns, with the shape (steps,)."""
+    """The times at which each class of events ran, over all threads and devices: in ns, with the shape (steps,)."""
 
     steps: Steps
     #: By the names in `CLASSES`.
@@ -206,7 +206,7 @@ def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int6
 
 
 def _launch_times(tables: EventTables, correlation: Int64) -> Int64:
-    """When the host launched each of some device events, in ns; the largest int64 if unknown."""
+    """Return the launch time on the host of each device event, in ns; the largest int64 if unknown."""
     runtime = tables.runtime
     if len(runtime.correlation) == 0:
         return np.full(len(correlation), _NEVER)

@@ -1,4 +1,4 @@
-"""Which call made which: the nesting of the spans of one thread."""
+"""The nesting of the spans of one thread: the caller of each call."""
 
 from __future__ import annotations
 
