@@ -6,7 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfgate.core.units import BASE_UNITS, UNITS, format_change, format_confidence, format_number, format_value
+from perfgate.core.units import (
+    BASE_UNITS,
+    UNITS,
+    format_change,
+    format_confidence,
+    format_number,
+    format_value,
+    printed_base,
+)
 
 WORTH = {
     "s": {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600},
@@ -89,6 +97,21 @@ SHOWN = [
 @pytest.mark.parametrize(("value", "base", "shown", "text"), SHOWN)
 def test_values_print_in_the_users_unit_or_a_readable_one(value, base, shown, text):
     assert format_value(value, base, shown) == text
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "base", "text"),
+    [
+        ("clock.sm", 1.98e9, "1/s", "1.98 GHz"),
+        ("clock.cpu", 8e8, "1/s", "800 MHz"),
+        ("DRAM Frequency", 1.25e9, "1/s", "1.25 GHz"),
+        ("clock.drift", 0.002, "s", "2 ms"),
+        ("tokens_per_second", 2e6, "1/s", "2000000 /s"),
+        ("clockwork_rate", 2e6, "1/s", "2000000 /s"),
+    ],
+)
+def test_a_clock_prints_in_hz_and_no_other_rate_does(metric, value, base, text):
+    assert format_value(value, printed_base(metric, base)) == text
 
 
 CHANGES = [

@@ -88,6 +88,17 @@ _DISPLAY = {
 }
 
 BASE_UNITS = (*_DISPLAY, "1")
+#: A clock is stored in 1/s, as every rate, and printed in these.
+_DISPLAY["Hz"] = ("Hz", "kHz", "MHz", "GHz")
+_CLOCK = re.compile(r"clock\.|.*\bfrequency$", re.IGNORECASE)
+
+
+def printed_base(metric: str, base: str) -> str:
+    """Return what `display_unit` and `format_value` need for values of a metric: `Hz` for a clock, else its base unit.
+
+    Clocks are `clock.sm` and all other `clock.*`, and names that end in `Frequency`, as those of Nsight Compute.
+    """
+    return "Hz" if base == "1/s" and _CLOCK.match(metric) else base
 
 
 def display_unit(value: float, base: str) -> Unit:

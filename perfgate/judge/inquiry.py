@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from perfgate.core import Better, CalibratedPrior, HostDifference, NextStep, RememberedRuns, Series
+from perfgate.core.units import printed_base
 from perfgate.core.wording import series_name
 from perfgate.judge.case import Case
 from perfgate.judge.decisions import MeasuredSide, NotJudged
@@ -159,10 +160,12 @@ class Inquiry:
 
     @property
     def shown_unit(self) -> str | None:
-        """The unit to print values in: the one that the rule uses; % for shares."""
+        """The unit to print values in: the one that the rule uses; % for shares, MHz for clocks."""
         asks = self.clause.asks
         quantity = asks.bound if isinstance(asks, LimitClause) else asks.absolute
         symbol = quantity.unit.symbol if quantity is not None and quantity.unit is not None else None
+        if symbol is None and self.unit == "1/s" and printed_base(self.subject.key.metric, self.unit) == "Hz":
+            return "MHz"
         is_share = self.unit == "1" and direction(self.subject.key.metric, "1", None) == "higher"
         return "%" if symbol == "pp" or (symbol is None and is_share) else symbol
 

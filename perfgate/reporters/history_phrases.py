@@ -10,7 +10,7 @@ from math import isnan
 from perfgate.core import fact_text
 from perfgate.core.branch import CommitLine
 from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistoryRun, HistorySeries, LoadedHistory
-from perfgate.core.units import format_change, format_value
+from perfgate.core.units import format_change, format_value, printed_base
 from perfgate.core.wording import plural
 
 #: So many changes for the worse in a row are a creep.
@@ -46,7 +46,7 @@ def incomplete(found: LoadedHistory) -> str | None:
 
 def level_now(one: HistorySeries) -> str:
     """Return the value of the newest level."""
-    return format_value(list(one.levels())[-1][2], one.unit) if one.runs else ""
+    return format_value(list(one.levels())[-1][2], printed_base(one.name.key.metric, one.unit)) if one.runs else ""
 
 
 def noise(one: HistorySeries) -> str | None:
@@ -105,7 +105,8 @@ def size(change: HistoryChange) -> str:
 
 def levels(change: HistoryChange, one: HistorySeries) -> str:
     """Return the levels before and after a change."""
-    return f"{format_value(change.point.before, one.unit)} to {format_value(change.point.after, one.unit)}"
+    unit = printed_base(one.name.key.metric, one.unit)
+    return f"{format_value(change.point.before, unit)} to {format_value(change.point.after, unit)}"
 
 
 def doubt(change: HistoryChange) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from perfgate.core import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
-from perfgate.core.units import format_number, format_value
+from perfgate.core.units import format_number, format_value, printed_base
 from perfgate.core.wording import aligned, clip, one_line, plural, series_name, synonyms, without_commands
 from perfgate.reporters.plain_json import encode, problem
 
@@ -100,13 +100,14 @@ def _spread_lines(run: RunSummary) -> list[str]:
         return []
     rows = [["metric", "ranks", "of each rank", "median rank", "slowest", "", "fastest", "", "spread"]]
     for one in shown:
+        unit = printed_base(one.key.metric, one.unit)
         apart = f"{format_number(100 * abs(one.slowest / one.fastest - 1), 3)}%" if one.fastest else "-"
         rows.append(
             [
                 *(one_line(series_name(one.key.metric, one.key.labels)), str(one.ranks), one.statistic),
-                format_value(one.median, one.unit),
-                *(format_value(one.slowest, one.unit), one_line(one.slowest_rank)),
-                *(format_value(one.fastest, one.unit), one_line(one.fastest_rank), apart),
+                format_value(one.median, unit),
+                *(format_value(one.slowest, unit), one_line(one.slowest_rank)),
+                *(format_value(one.fastest, unit), one_line(one.fastest_rank), apart),
             ]
         )
     return ["", *aligned(rows), "", "--each-rank shows a row for each rank"]
@@ -118,7 +119,8 @@ def _row(summary: SeriesSummary, shown: Sequence[str], ascii_only: bool, *, warm
         name += one_line(f" ({summary.printed_as})")
     if other := synonyms(summary.key.metric):
         name += one_line(f" (also {', '.join(other)})")
-    cells = [format_value(summary.statistics[s], summary.unit) if s in summary.statistics else "-" for s in shown]
+    unit = printed_base(summary.key.metric, summary.unit)
+    cells = [format_value(summary.statistics[s], unit) if s in summary.statistics else "-" for s in shown]
     if warms_up:
         time = "" if summary.warmup_time is None else f" ({format_value(summary.warmup_time, 's')})"
         cells.append("-" if summary.warmup_steps is None else f"{summary.warmup_steps}{time}")

@@ -21,7 +21,16 @@ from perfgate.core import (
     Share,
     Verdict,
 )
-from perfgate.core.units import UNITS, Unit, display_unit, format_change, format_confidence, format_number, format_value
+from perfgate.core.units import (
+    UNITS,
+    Unit,
+    display_unit,
+    format_change,
+    format_confidence,
+    format_number,
+    format_value,
+    printed_base,
+)
 from perfgate.core.wording import clip, member_name, one_line, plural, series_name
 
 #: A sign for every outcome, because a reader may see no colours.
@@ -215,8 +224,8 @@ def unruled(report: Report) -> list[str]:
     count = f"{plural(report.unruled_count, 'metric')} by more than 10%" + (f", {more} not listed" if more else "")
     lines = [f"Changed, and no rule looks: {count}"] if report.unruled else []
     for one in report.unruled:
-        unit = display_unit(max(one.base, one.new, key=abs), one.unit)
-        values = f"{format_number(one.base / unit.factor)} → {format_value(one.new, one.unit, unit.symbol)}"
+        unit = display_unit(max(one.base, one.new, key=abs), printed_base(one.metric, one.unit))
+        values = f"{format_number(one.base / unit.factor)} → {format_value(one.new, unit.base, unit.symbol)}"
         share = "" if one.share is None else f", {format_number(100 * one.share, 2)}% of the time of the steps"
         name = clip(series_name(one.metric, one.labels), LONGEST_UNRULED)
         lines.append(f"{name} {format_change(one.change)} ({values}{share})")

@@ -116,3 +116,22 @@ def test_the_plot_of_a_channel_has_an_axis_of_time(compared):
     page, _ = compared(rule="clock.sm median over 1900 MHz", clock=1782.0)
     [figure] = page.xpath("//figure[contains(., 'Step by step')]")
     assert "milliseconds since the start" in figure.text_content()
+
+
+def test_inspect_and_check_show_a_clock_in_hz(folder, perfgate):
+    write_run(folder, "run.json", clock=1782.0)
+    rows = perfgate("inspect", "run.json").out.splitlines()
+    assert "1.893 GHz" in next(row for row in rows if row.startswith('clock.sm{device="1"}'))
+    write_rules(folder, 'clock.sm{device="1"} mean within 5% of baseline')
+    perfgate("baseline", "approve", "run.json", "--reason", "first")
+    assert "1893 → 1893 MHz" in perfgate("check", "run.json").out
+
+
+def test_a_page_without_a_baseline_has_no_base_in_its_legends(folder, perfgate):
+    write_run(folder, "run.json", steal=8.0)
+    write_rules(folder, "step.time mean under 1 s")
+    perfgate("check", "run.json", "--html", "page.html")
+    page = html.fromstring((folder / "page.html").read_text())
+    legends = [" ".join(one.text_content().split()) for one in page.xpath("//span[@class='key']")]
+    assert [one for one in legends if one.startswith("new")]
+    assert not [one for one in legends if "base" in one]

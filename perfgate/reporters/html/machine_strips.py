@@ -55,6 +55,8 @@ class MachinePlots:
     is_by_step: bool
     #: True if some lines are only the mean of a run.
     has_levels: bool
+    #: The sides that are drawn: `base`, `new`.
+    sides: tuple[str, ...]
 
 
 def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None) -> MachinePlots | None:
@@ -81,7 +83,8 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
         strip = _strip(one, x, sides, x_of, label if one is drawn[-1] else "")
         strips += [strip] if strip is not None else []
     has_levels = any(not trace.values for one in drawn for trace in one.runs)
-    return MachinePlots(tuple(strips), by_step, has_levels) if strips else None
+    drawn_sides = tuple(side for side in _SIDES if any(side == name for strip in strips for name, _ in strip.means))
+    return MachinePlots(tuple(strips), by_step, has_levels, drawn_sides) if strips else None
 
 
 def _placed(trace: MachineTrace) -> MachineTrace:

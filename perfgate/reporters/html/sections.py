@@ -73,6 +73,11 @@ class VerdictSection:
         return format_value(run.estimate, unit.base, unit.symbol)
 
     @property
+    def has_base(self) -> bool:
+        """True if the plot by step has runs of the base."""
+        return any(run.standing == "base" and run.values for run in self.details.runs) if self.details else False
+
+    @property
     def new(self) -> list[RunDetails]:
         """The new runs and their ranks."""
         return [run for run in self.details.runs if run.standing == "new"] if self.details else []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.core.run_history import HistoryChange, HistorySeries
-from perfgate.core.units import Unit, display_unit
+from perfgate.core.units import Unit, display_unit, printed_base
 from perfgate.reporters import history_phrases as phrases
 from perfgate.reporters.svg.scales import ends
 from perfgate.reporters.trends.trend_runs import TrendRuns
@@ -64,7 +64,12 @@ class TrendFrame:
     @property
     def unit(self) -> Unit:
         """The unit in which values are shown."""
-        return display_unit(list(self.one.levels())[-1][2] or self.high, self.one.unit)
+        return display_unit(list(self.one.levels())[-1][2] or self.high, self.base)
+
+    @property
+    def base(self) -> str:
+        """The base unit of the units in which values are shown."""
+        return printed_base(self.one.name.key.metric, self.one.unit)
 
     def percent(self, x: float) -> float:
         """Return the place of a run, in percent of the width."""

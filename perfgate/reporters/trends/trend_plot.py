@@ -53,13 +53,13 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
 
 def _units(show: TrendFrame) -> str:
     """Return the units of the values on a logarithmic axis, smallest first, for the script."""
-    return " ".join(f"{unit.factor!r},{unit.symbol}" for unit in display_units(show.one.unit))
+    return " ".join(f"{unit.factor!r},{unit.symbol}" for unit in display_units(show.base))
 
 
 def described(show: TrendFrame) -> str:
     """Return the plot in words."""
     one = show.one
-    span = f"{format_value(min(show.values), one.unit)} to {format_value(max(show.values), one.unit)}"
+    span = f"{format_value(min(show.values), show.base)} to {format_value(max(show.values), show.base)}"
     found = [f"{plural(len(one.runs), 'run')} from {one.runs[0].time[:10]} to {one.runs[-1].time[:10]}, {span}."]
     found.append(f"The level is {phrases.level_now(one)}.")
     found += [
