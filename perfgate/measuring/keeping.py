@@ -12,7 +12,10 @@ from perfgate.workspace.options import Refused
 
 #: The names that `perfgate run` gives to files and folders: nothing else is moved.
 _OWN = re.compile(
-    r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)|build-\w+(?:\.log|\.FAILED\.txt)?|machine-\w+\.json"
+    r"(?:run|pair)-\d{3,}(?:-whole)?(?:\.json|\.FAILED\.txt|(?:\.log)?(?:\.machine)?)"
+    r"|build-\w+(?:\.log|\.FAILED\.txt)?"
+    r"|machine-\w+\.json"
+    r"|\.machine-\w+\.json\.\w+\.tmp"  # a killed process leaves it
 )
 _IGNORE = ".gitignore"
 _EARLIER = re.compile(r"earlier-(\d{3,})")

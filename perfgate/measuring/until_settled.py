@@ -21,6 +21,7 @@ from perfgate.core.runs import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
 from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.surroundings import machine_facts
 
 StopRule = Literal["final", "never", "unless-suspect"]
@@ -227,5 +228,5 @@ def _progress(head: str, count: int, waiting: Sequence[Verdict]) -> str:
 
 def _note_facts(options: MeasuringOptions, when: str) -> None:
     facts, _ = machine_facts()
-    path = Path(options.keep) / f"machine-{when}.json"
-    path.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    text = json.dumps(facts, indent=1, sort_keys=True) + "\n"
+    replace_file(f"{options.keep}/machine-{when}.json", text.encode())

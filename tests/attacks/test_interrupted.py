@@ -42,6 +42,7 @@ WRITERS: dict[str, tuple[list[str], int]] = {
     ),
     "report": (["report", "stored.json", "--quiet", "--junit", "j.xml", "--markdown", "m.md"], 0),
     "init": (["init", "same.json", "slow.json"], 2),
+    "remember": (["history", "add", "same.json"], 0),
     "run": (["run", "--runs", "1", "--quiet", "--", "cp", "same.json", "{results}"], 0),
 }  # fmt: skip
 #: Those that write in ways of their own; the others share theirs with one of these.
