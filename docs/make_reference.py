@@ -276,8 +276,8 @@ def peaks() -> str:
     rows = []
     for card in CARDS:
         figures = [f"{card.tflops[name]:g}" if name in card.tflops else "" for name in dtypes]
-        rows.append([card.title, *figures, card.source])
-    return table(["GPU, TFLOP/s", *dtypes, "source"], rows)
+        rows.append([card.title, *figures, card.source, card.note])
+    return table(["GPU, TFLOP/s", *dtypes, "read in", "note"], rows)
 
 
 # --- measured rates --------------------------------------------------------------------------------------------
