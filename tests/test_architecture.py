@@ -77,7 +77,7 @@ HOMES = {
     "click": {"cli"},
     "scipy": {"stats"},
     "yaml": {"documents.yaml"},
-    "jsonschema": {"rules.load", "mappings.document"},
+    "jsonschema": {"rules.validate"},
     "junit_xml": {"reporters.junit"},
     "jinja2": {"reporters.html.page"},
     "markupsafe": {"reporters.html.page", "reporters.html.bisect_page"},

@@ -42,8 +42,6 @@ class _MappingLoader:
     problems: list[Problem] = field(default_factory=list)
 
     def load(self) -> None:
-        from jsonschema import Draft7Validator
-
         self.problems += self.document.problems
         data = self.document.data
         if self.problems:
@@ -54,8 +52,7 @@ class _MappingLoader:
             self.problems.append(Problem("error", f"the file is empty: {step}", at))
             return
         schema = json.loads((FOLDER / "mappings.schema.json").read_bytes())
-        violations = list(Draft7Validator(schema).iter_errors(data))
-        self.problems += violation_problems(self.document, violations)
+        self.problems += violation_problems(self.document, schema)
         if self.problems:
             return
         for number, item in enumerate(data["mappings"]):

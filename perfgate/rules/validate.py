@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from perfgate.core import Problem
+from perfgate.documents.schema_check import Schema, fits
 from perfgate.documents.yaml import Path, YamlDocument, YamlSpan, misread_start
 
 #: A `jsonschema.exceptions.ValidationError`. Its type stubs make every attribute optional.
@@ -98,8 +99,13 @@ def _problem_at_key(document: YamlDocument, message: str, path: Path) -> Problem
     return document.underlined(message, place.line, place.column, len(str(path[-1])))
 
 
-def violation_problems(document: YamlDocument, violations: Iterable[Violation]) -> list[Problem]:
-    """Return the problems of the violations that jsonschema found in a rule file."""
+def violation_problems(document: YamlDocument, schema: Schema) -> list[Problem]:
+    """Return the problems of the violations of a schema in a file of rules or mappings."""
+    if fits(document.data, schema, schema):
+        return []
+    from jsonschema import Draft7Validator
+
+    violations: Iterable[Violation] = Draft7Validator(schema).iter_errors(document.data)
     found = (p for error in violations for specific in _specific(error) for p in _problems(document, specific))
     return list(dict.fromkeys(found))  # jsonschema reports each missing field, and _problems names all
 

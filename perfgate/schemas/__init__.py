@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 NAMES = ("rules", "mappings", "results", "baseline", "report", "bisect")
 
-
-FOLDER = files("perfgate.schemas")
+#: importlib.resources would take longer to import than a schema to read.
+FOLDER = Path(__file__).parent
 
 
 @cache
