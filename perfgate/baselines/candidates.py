@@ -56,7 +56,7 @@ class Candidates:
 
     def reloaded(self) -> Candidates:
         """Read the store again. Raises Refused if a stored file is damaged."""
-        loaded = load_baseline(self.known, self.ruleset, self.facts, acceptance(self.options), self.head)
+        loaded = load_baseline(self.known, self.ruleset, self.facts, acceptance(self.options), lambda: self.head)
         if loaded.damaged:
             raise Refused("\n".join(["the stored baselines are damaged:", *map(str, loaded.problems)]), 3)
         return replace(self, loaded=loaded)

@@ -56,7 +56,11 @@ class LoadedBaseline:
 
 
 def load_baseline(
-    store: Store, ruleset: Ruleset, facts: dict[str, Fact], accept: Acceptance, head: str | None = None
+    store: Store,
+    ruleset: Ruleset,
+    facts: dict[str, Fact],
+    accept: Acceptance,
+    head: Callable[[], str | None] = lambda: None,
 ) -> LoadedBaseline:
     """Load the runs that new ones of an environment are compared with, or the reason why there are none.
 
@@ -64,7 +68,7 @@ def load_baseline(
     ----------
     facts: the facts of the environment.
     accept: how the new runs can be accepted, for messages.
-    head: the measured commit, whose allowances are loaded, too.
+    head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
     """
     suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
     store = ListedStore.of(store, suite)
@@ -94,7 +98,7 @@ def load_baseline(
             runs=tuple(run.run() for run in history.compared(heads[0])),
             anchor=tuple(run.run() for run in history.anchor(heads[0])),
             unknown_facts=tuple(name for name, value in identity.items() if value is None),
-            allowances=tuple(file.allowance() for file in allowed.values() if file.head == head),
+            allowances=tuple(file.allowance() for file in allowed.values() if file.head == head()),
             # `calibrate` compares the runs of each level with each other.
             calibratable=sum(len(runs) - 1 for runs in history.levels.values()) >= FEWEST_RUNS - 1,
         )

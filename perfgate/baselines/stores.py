@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -139,6 +138,8 @@ class DirectoryStore:
 
     def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
         """Write a file in one step. Raises OSError (FileExistsError if it exists) and UnsafeName."""
+        import tempfile
+
         file = self.root.joinpath(*check_path(path))
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=file.parent)

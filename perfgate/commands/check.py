@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
+from functools import cache
 
 from perfgate.analysis.drift import drifts
 from perfgate.analysis.unruled import unruled_in
@@ -70,7 +71,7 @@ def check(request: CheckRequest) -> Report:
     """Judge new runs by the rules. Mistakes in rules give a report, too. Raises Refused for usage errors."""
     options = request.options
     source = policy_source(options.policy_ref, options.policy_commit)
-    head = options.head or surroundings.head_commit()
+    head = cache(lambda: options.head or surroundings.head_commit())  # git is only asked if something depends on it
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
@@ -165,12 +166,13 @@ def _case(
     return case, unpaired
 
 
-def _acceptance(options: CommandOptions, ref: str | None, head: str | None) -> Acceptance:
+def _acceptance(options: CommandOptions, ref: str | None, head: Callable[[], str | None]) -> Acceptance:
     """Return how these runs can be accepted; under a ref, only a whole commit can be allowed, for 30 days."""
     accept = acceptance(options)
     if ref is None:
         return accept
-    whole = head if head and FULL_SHA.fullmatch(head) else None
+    commit = head()
+    whole = commit if commit and FULL_SHA.fullmatch(commit) else None
     return replace(accept, ref=ref, head=whole, expires=surroundings.today() + timedelta(days=30))
 
 
@@ -179,7 +181,7 @@ def with_history(
     runs: JudgedRuns,
     source: PolicySource,
     baselines: str,
-    head: str | None = None,
+    head: Callable[[], str | None] = lambda: None,
     since: str | None = None,
 ) -> tuple[Case, list[Problem]]:
     """Return the case with what the history of its baseline teaches, and warnings. Pairs need no history.
@@ -194,11 +196,11 @@ def with_history(
         return case, []
     from perfgate.commands.remembered import with_remembered
 
-    return with_remembered(case, runs, store, source.ref, head, since)
+    return with_remembered(case, runs, store, source.ref, head(), since)
 
 
 def _judged(
-    case: Case, loaded: LoadedBaseline, source: PolicySource, request: CheckRequest, head: str | None
+    case: Case, loaded: LoadedBaseline, source: PolicySource, request: CheckRequest, head: Callable[[], str | None]
 ) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
     """Return the case with what its history teaches, its verdicts, warnings, and the runs behind the verdicts."""
     if request.with_details:

@@ -22,9 +22,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
 }
 #: Keywords that only describe.
-_NOTES = frozenset(
-    "$id $schema title description default examples definitions errorMessage patternErrorMessage".split()
-)
+_NOTES = {
+    *("$id", "$schema", "title", "description", "default", "examples", "definitions"),
+    *("errorMessage", "patternErrorMessage"),
+}
 _CHECKS: dict[str, _Check] = {
     "$ref": lambda value, name, _, root: fits(value, root["definitions"][name.removeprefix("#/definitions/")], root),
     "anyOf": lambda value, branches, _, root: any(fits(value, branch, root) for branch in branches),

@@ -6,7 +6,7 @@ Each rule returns why a document with this outline is of its format, or None. Th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,53 +80,57 @@ def timing(outline: JsonOutline) -> str | None:
     return "a JSON document with 'times'" if found else None
 
 
-def _rule(what: str, *values: str) -> Callable[[JsonOutline], str | None]:
-    """Return the rule for documents with all of these values: `PATH`, or `PATH=TOKEN` (its first token); `|` is or."""
-    parts = [[one.partition("=") for one in value.split("|")] for value in values]
-    needed = [[(tuple(path.split(".")), token) for path, _, token in choice] for choice in parts]
-
-    def rule(outline: JsonOutline) -> str | None:
-        tokens = outline.tokens
-        found = all(any(path in tokens and tokens[path].startswith(one) for path, one in any_of) for any_of in needed)
-        return f"a JSON document {what}" if found else None
-
-    return rule
+def _has_values(what: str, values: Sequence[str], outline: JsonOutline) -> str | None:
+    """Recognise documents with all of these values: `PATH`, or `PATH=TOKEN` (its first token); `|` is or."""
+    for value in values:
+        choices = (one.partition("=") for one in value.split("|"))
+        found = ((outline.tokens.get(tuple(path.split("."))), wanted) for path, _, wanted in choices)
+        if not any(token is not None and token.startswith(wanted) for token, wanted in found):
+            return None
+    return f"a JSON document {what}"
 
 
 #: `{"machine_info": {...}, "benchmarks": [{"fullname": ..., "stats": {...}}]}`, in any order.
-pytest_benchmark = _rule(
-    "with the 'stats' of pytest-benchmark", "machine_info|benchmarks.*.fullname", "benchmarks.*.stats={"
+pytest_benchmark = partial(
+    _has_values, "with the 'stats' of pytest-benchmark", ("machine_info|benchmarks.*.fullname", "benchmarks.*.stats={")
 )
 #: `{"benchmarks": [{"runs": [...]}], "version": "1.0"}`.
-pyperf = _rule("with the 'runs' of pyperf", "benchmarks.*.runs=[")
+pyperf = partial(_has_values, "with the 'runs' of pyperf", ("benchmarks.*.runs=[",))
 #: `{"context": {...}, "benchmarks": [{"real_time": ...}]}`; before 1.5 a row that failed has no time.
-google_benchmark = _rule(
+google_benchmark = partial(
+    _has_values,
     "with the 'context' of Google Benchmark",
-    *("context={", "benchmarks.*.real_time|benchmarks.*.run_type|benchmarks.*.error_occurred"),
+    ("context={", "benchmarks.*.real_time|benchmarks.*.run_type|benchmarks.*.error_occurred"),
 )
 #: `{"results": [{"command": ..., "mean": ...}]}`.
-hyperfine = _rule("with the 'command' of hyperfine", 'results.*.command="', "results.*.mean|results.*.times")
+hyperfine = partial(
+    _has_values, "with the 'command' of hyperfine", ('results.*.command="', "results.*.mean|results.*.times")
+)
 #: `{"commit_hash": ..., "params": {...}, "results": {...}}`; `result_columns` since version 2.
-asv = _rule("with the 'commit_hash' and 'results' of asv", "commit_hash", "results={")
+asv = partial(_has_values, "with the 'commit_hash' and 'results' of asv", ("commit_hash", "results={"))
 #: `results` of nccl-tests: sizes, measured out of place and in place.
-nccl_tests = _rule("of nccl-tests results", "results.*.size", "results.*.out_of_place|results.*.in_place")
+nccl_tests = partial(
+    _has_values, "of nccl-tests results", ("results.*.size", "results.*.out_of_place|results.*.in_place")
+)
 
 #: One record of a log of Levanter, or the first of them.
-levanter = _rule("of Levanter's JSON tracker", 'tracker="json_logger"')
+levanter = partial(_has_values, "of Levanter's JSON tracker", ('tracker="json_logger"',))
 
 #: `{"nvbandwidth": {"testcases": [...]}}`.
-nvbandwidth = _rule("of nvbandwidth", "nvbandwidth.testcases|nvbandwidth.version|nvbandwidth.error")
+nvbandwidth = partial(_has_values, "of nvbandwidth", ("nvbandwidth.testcases|nvbandwidth.version|nvbandwidth.error",))
 #: `{"meta": {"version": {"nvbench": ...}}, "benchmarks": [{"states": [...]}]}`.
-nvbench = _rule("with the 'states' of nvbench", "meta.version.nvbench|devices", "benchmarks.*.states")
+nvbench = partial(_has_values, "with the 'states' of nvbench", ("meta.version.nvbench|devices", "benchmarks.*.states"))
 #: `{"rocprofiler-sdk-tool": [...]}`.
-rocprof = _rule("with 'rocprofiler-sdk-tool'", "rocprofiler-sdk-tool=[")
+rocprof = partial(_has_values, "with 'rocprofiler-sdk-tool'", ("rocprofiler-sdk-tool=[",))
 #: One record of `perf stat -j`, or the first of them.
-perf_stat = _rule("with the 'counter-value' of perf stat", "counter-value", "event")
+perf_stat = partial(_has_values, "with the 'counter-value' of perf stat", ("counter-value", "event"))
 
 #: `[{"name": ..., "unit": ..., "value": ...}]`.
-benchmark_action = _rule("with the 'unit' and 'value' of github-action-benchmark", "*.name", "*.unit", "*.value")
+benchmark_action = partial(
+    _has_values, "with the 'unit' and 'value' of github-action-benchmark", ("*.name", "*.unit", "*.value")
+)
 #: `{"name": ..., "environ": {...}, "metrics": {...}}`.
-torchbench = _rule("with the 'metrics' of TorchBench", "environ.pytorch_git_version", "metrics={")
+torchbench = partial(_has_values, "with the 'metrics' of TorchBench", ("environ.pytorch_git_version", "metrics={"))
 
 #: Measures that Bencher knows.
 _BENCHER_VALUES = ("value", "lower_value", "upper_value")
@@ -158,15 +162,19 @@ def pytorch_hud(outline: JsonOutline) -> str | None:
 
 
 #: `{"benchmarks": [{"type_": "generative_benchmark", "metrics": {...}}]}`.
-guidellm = _rule("with the 'metrics' of guidellm", "benchmarks.*.metrics={", "benchmarks.*.type_")
+guidellm = partial(_has_values, "with the 'metrics' of guidellm", ("benchmarks.*.metrics={", "benchmarks.*.type_"))
 #: Results of SGLang before its times had their unit in their names.
-sglang = _rule("with the 'median_ttft' of SGLang", "median_ttft", "median_itl", "completed", "mean_e2e_latency")
+sglang = partial(
+    _has_values, "with the 'median_ttft' of SGLang", ("median_ttft", "median_itl", "completed", "mean_e2e_latency")
+)
 #: The overview page of XProf.
-xprof = _rule("with the 'steptime_ms_average' of XProf", "*.p.steptime_ms_average")
+xprof = partial(_has_values, "with the 'steptime_ms_average' of XProf", ("*.p.steptime_ms_average",))
 #: Exported times: `[{"startEnqMs": ..., "latencyMs": ...}]`.
-trtexec = _rule("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs")
+trtexec = partial(_has_values, "with the 'latencyMs' of trtexec", ("*.latencyMs", "*.computeMs"))
 #: `{"engine": {...}, "world_info": {...}, "performance": {...}}`.
-trtllm_bench = _rule("with the 'performance' of trtllm-bench", "engine={", "world_info={", "performance={")
+trtllm_bench = partial(
+    _has_values, "with the 'performance' of trtllm-bench", ("engine={", "world_info={", "performance={")
+)
 
 
 def genai_perf(outline: JsonOutline) -> str | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENXIO
-from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,6 +30,8 @@ def output_faults(
     inputs: all files and folders that are read: runs, rules, baselines, facts.
     extras: the packages that a format needs.
     """
+    from importlib.util import find_spec
+
     faults: dict[str, str] = {}
     real = [os.path.realpath(path) for path in inputs if path != "-"]
     used = dict.fromkeys(real, "an input")
@@ -64,6 +64,8 @@ def _is_read_from(folder: str, place: str) -> bool:
 def _unwritable(path: str) -> str | None:
     if os.path.isdir(path):
         return "is a directory"
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(dir=os.path.dirname(path) or "."):
             return None
@@ -174,6 +176,8 @@ def create_files(files: Mapping[str, bytes]) -> None:
 @contextmanager
 def _beside(path: str, data: bytes) -> Iterator[str]:
     """Write a hidden file next to another, and remove it if the block fails."""
+    import tempfile
+
     folder, name = os.path.split(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
     try:

@@ -7,14 +7,10 @@ clocks are locked: a user who locks them adds `--env clocks_locked=true`.
 
 from __future__ import annotations
 
-import getpass
 import os
-import platform
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, timezone
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +88,8 @@ def branch() -> str | None:
 
 def who() -> str:
     """Return the user who makes a decision: of GitHub Actions, of git, or of the login."""
+    import getpass
+
     actor = os.environ.get("GITHUB_ACTOR") or _known_to_git("config", "user.name")
     if actor:
         return actor
@@ -113,6 +111,8 @@ def git(
 
     Raises Refused (3).
     """
+    import subprocess
+
     env = os.environ | _GIT
     try:
         done = subprocess.run(
@@ -132,6 +132,8 @@ def git(
 
 
 def _known_to_git(*arguments: str) -> str | None:
+    import subprocess
+
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, timeout=10, check=True, env=os.environ | _GIT)
     except (OSError, subprocess.SubprocessError):
@@ -159,6 +161,8 @@ _EVENT_REASONS = (
 
 def machine_facts() -> tuple[dict[str, Fact], list[str]]:
     """Return the facts of this machine, sorted by name, and hints how to learn more of them."""
+    import platform
+
     may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     facts: dict[str, Fact] = {
         "cpu": _cpu(),
@@ -182,10 +186,14 @@ def _cpu() -> str:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
+    import platform
+
     return platform.processor() or platform.machine()
 
 
 def _versions() -> dict[str, Fact]:
+    from importlib import metadata
+
     found: dict[str, Fact] = {}
     for fact, packages in _VERSIONS.items():
         for package in packages:
