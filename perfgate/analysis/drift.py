@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: the 16 runs that a level usually has, the t-test of a point is stricter: there, .5 and .999 give the same warnings.
 #: The number decides in longer levels (60 runs), where that test accepts points with less evidence.
 LEAST_PROBABILITY = 0.99
-#: The search needs five runs before a point and five after it. With fewer it is not imported.
+#: The search needs five runs before a point and five after it.
 FEWEST_RUNS = 10
 
 
@@ -40,8 +40,6 @@ def drifts(case: Case, runs: JudgedRuns) -> list[Problem]:
     The history is that of the current level, so an approved change is not reported. A change for the worse before a
     later improvement is not reported, either.
     """
-    if len(runs.base) + len(runs.anchor) + len(runs.new) < FEWEST_RUNS:
-        return []
     found = (_drifts_of(rule, case, runs) for rule in case.ruleset.rules if rule.comparisons)
     return list(dict.fromkeys(problem for problems in found for problem in problems))
 

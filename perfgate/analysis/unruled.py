@@ -15,8 +15,6 @@ import numpy as np
 
 from perfgate.core import Key, Run, Series, UnruledChange
 from perfgate.core.wording import is_machine_metric
-from perfgate.judge.case import Case
-from perfgate.judge.derived import component_names
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import steady_run
 
@@ -37,21 +35,13 @@ class _Size:
     total: float
 
 
-def unruled_in(case: Case, is_named: Callable[[Key], bool]) -> tuple[tuple[UnruledChange, ...], int]:
-    """Return the changed metrics that no rule names, and their number. Older stores have only named metrics."""
-    rules, metrics, stored = case.ruleset.rules, case.ruleset.metrics, case.baseline.runs
-    read = {name for rule in rules for name in component_names(rule.sentence.subject, metrics)}
-    if not case.new or all(series.key.metric in read for run in stored for series in run.series):
-        return (), 0
-    return unruled_changes(stored, case.new, is_named)
-
-
 def unruled_changes(
     base: Sequence[Run], new: Sequence[Run], is_named: Callable[[Key], bool]
 ) -> tuple[tuple[UnruledChange, ...], int]:
     """Return the largest changes of metrics that no rule names, at most MOST_LISTED, and the number of all.
 
-    The largest share of the time comes first. `is_named` says whether a rule reads a series.
+    The largest share of the time comes first. `is_named` says whether a rule reads a series. Older stores have only
+    such series, and nothing changes there.
     """
     sides = [[_sizes(run) for run in runs] for runs in (base, new)]
     named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}

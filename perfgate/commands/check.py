@@ -9,8 +9,8 @@ from datetime import timedelta
 from difflib import get_close_matches
 from functools import cache
 
-from perfgate.analysis.drift import drifts
-from perfgate.analysis.unruled import unruled_in
+from perfgate.analysis.drift import FEWEST_RUNS, drifts
+from perfgate.analysis.unruled import unruled_changes
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.places import HISTORY
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
@@ -30,6 +30,7 @@ from perfgate.core import (
     Problem,
     Report,
     Run,
+    UnruledChange,
     Verdict,
 )
 from perfgate.core.details import ReportDetails
@@ -78,15 +79,20 @@ def check(request: CheckRequest) -> Report:
         found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
         return with_outcome(found, at_least=2)
     runs, facts, clashes = _read(options, ruleset)
-    accept = _acceptance(options, source.ref, head)
+    accept = acceptance(options) if source.ref is None else _acceptance(options, source.ref, head())
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
     case, unpaired = _case(request, ruleset, runs, facts, loaded.baseline, accept, source.ref)
     case, verdicts, noticed, details = _judged(case, loaded, source, request, head)
     is_named = naming(ruleset)
     problems += [*_reading_problems(runs, is_named), *clashes, *loaded.problems, *unpaired]
     problems += measured_twice(case, verdicts, loaded.baseline.runs)
-    problems += [*_only_problems(request, case, verdicts), *noticed]
-    unruled, count = unruled_in(case, is_named)
+    if not verdicts or request.only:
+        problems += _only_problems(request, case, verdicts)
+    problems += noticed
+    unruled: tuple[UnruledChange, ...] = ()
+    count = 0
+    if not all(is_named(series.key) for run in case.baseline.runs for series in run.series):
+        unruled, count = unruled_changes(case.baseline.runs, case.new, is_named)
     causes = None
     if any(one.exit_code or one.outcome == "fail" for one in verdicts):
         from perfgate.commands.causes import explained
@@ -166,14 +172,10 @@ def _case(
     return case, unpaired
 
 
-def _acceptance(options: CommandOptions, ref: str | None, head: Callable[[], str | None]) -> Acceptance:
-    """Return how these runs can be accepted; under a ref, only a whole commit can be allowed, for 30 days."""
-    accept = acceptance(options)
-    if ref is None:
-        return accept
-    commit = head()
-    whole = commit if commit and FULL_SHA.fullmatch(commit) else None
-    return replace(accept, ref=ref, head=whole, expires=surroundings.today() + timedelta(days=30))
+def _acceptance(options: CommandOptions, ref: str, head: str | None) -> Acceptance:
+    """Return how these runs can be accepted under a ref: only a whole commit can be allowed, for 30 days."""
+    whole = head if head and FULL_SHA.fullmatch(head) else None
+    return replace(acceptance(options), ref=ref, head=whole, expires=surroundings.today() + timedelta(days=30))
 
 
 def with_history(
@@ -210,7 +212,8 @@ def _judged(
     compared = {run.source for run in base.runs}
     times = [one.file.time for level in loaded.history.levels.values() for one in level if one.path in compared]
     case, noticed = with_history(case, runs, source, request.options.baselines, head, max(times, default=None))
-    noticed += drifts(case, runs) if base.pairing is None else []
+    if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_RUNS:
+        noticed += drifts(case, runs)
     if not request.with_details:
         return case, judge(case, runs), noticed, ReportDetails()
     verdicts, found = judge_with_details(case, runs)
