@@ -12,11 +12,11 @@ import codecs
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import length_hint
-from typing import Literal
+from typing import Literal, Protocol
 
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
@@ -59,6 +59,29 @@ class Source:
     conditions: Sequence[str] = ()
     #: False if nobody asks for the call tree of a trace.
     with_calls: bool = True
+
+
+class TakenLines(Protocol):
+    """A block of whole lines, of which a reader reads some by itself, many at once."""
+
+    @property
+    def rest(self) -> bytes:
+        """The other lines of the block, joined."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the other lines in the file."""
+
+    @property
+    def end(self) -> int:
+        """The number of the first line after the block."""
+
+    def read_until(self, number: int) -> None:
+        """Read the taken lines before this line of the file."""
+
+
+#: Takes lines of a block: its text without the last line end, and the number of its first line.
+Take = Callable[[bytes, int], TakenLines]
 
 
 class InputFile:
@@ -126,35 +149,53 @@ class InputFile:
                 return None
         return b"".join(parts).decode("utf-8", "replace")
 
-    def lines(self, words: Sequence[str] = ("",), around: Sequence[str] = ()) -> Iterator[Line]:
+    def lines(
+        self, words: Sequence[str] = ("",), around: Sequence[str] = (), take: Take | None = None
+    ) -> Iterator[Line]:
         """Yield the lines in order; with `words`, only lines that contain one of them, which is much faster.
 
         In a block with a word of `around`, and in the block after it, every line is yielded, and so is the line before:
         what is printed there (a title, the rows of a table) has a meaning only beside it.
+
+        With `take`, the reader is asked for each long block which lines it takes. These are not yielded, but read in
+        their turn among the others.
         """
         number = 1
         rest = before = b""
         wide = 0
+        marks = [word.encode() for word in around]
         for block in self.blocks():
             data = rest + block
             end = data.rfind(b"\n") + 1
             rest = data[end:]
             if end:
-                text = data[: end - 1].decode("utf-8", "replace")
-                begins = any(word in text for word in around)
+                text = data[: end - 1]
+                taken = take(text, number) if take and len(block) == BLOCK else None
+                if taken:
+                    others, numbers, after = taken.rest, taken.numbers, taken.end
+                else:
+                    after = number + text.count(b"\n") + 1
+                    others, numbers = text, range(number, after)
+                begins = any(mark in others for mark in marks)
                 if begins and not wide:
                     skipped = clean(before.decode("utf-8", "replace"))
                     if skipped and not any(word in skipped for word in words):
                         yield number - 1, skipped, ("",), True
                 wide = 2 if begins else wide - bool(wide)
-                found = _select(text, number, ("", *words) if wide else words)
-                before = data[data.rfind(b"\n", 0, end - 1) + 1 : end - 1] if around else b""
-                number += text.count("\n") + 1
-                del block, data, text  # a text of long lines is large enough once
-                self._handed = (found, iter(found))
-                yield from self._handed[1]
+                before = text[text.rfind(b"\n") + 1 :] if around else b""
+                found = _select(others, numbers, ("", *words) if wide else words)
+                del block, data, text, others  # a text of long lines is large enough once
+                number = after
+                handed = iter(found)
+                self._handed = (found, handed)
+                for line in handed:
+                    if taken:
+                        taken.read_until(line[0])
+                    yield line
+                if taken:
+                    taken.read_until(after)
                 self._handed = (found[-1:], iter(()))
-                del found
+                del found, handed
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from _last(piece, number, words)
@@ -258,13 +299,13 @@ def _transcode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
-def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
-    """Return the lines that contain a word; `text` has no last line end, and its first line has this number.
+def _select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Line]:
+    """Return the lines that contain a word; `data` are lines with these numbers, without the last line end.
 
     Most lines of a log contain the same word, and their reader checks which others they contain. So the others are
     searched for only in the lines without that word.
     """
-    text = clean(text)
+    text = clean(data.decode("utf-8", "replace"))
     first = next((word for word in words if word in text), None)
     if first is None:
         return []
@@ -276,7 +317,7 @@ def _select(text: str, number: int, words: Sequence[str]) -> list[Line]:
         others = words = [word for word in words if word in text]
     found: list[Line] = [
         (at, line, words if first in line else others, True)
-        for at, line in enumerate(lines, number)
+        for at, line in zip(numbers, lines, strict=False)
         if first in line or (others and any(word in line for word in others))
     ]
     if "\r" not in text:

@@ -1,6 +1,7 @@
 """DeepSpeed logs: wall-clock timers, throughput, and the training lines of open_clip and EVA-CLIP.
 
-This module walks a log; `timers`, `lines` and `blocks` each read a kind of lines.
+This module walks a log; `timers`, `lines` and `blocks` each read a kind of lines, and `usual_lines` most lines of a
+long log at once.
 
 Sources: deepspeedai/DeepSpeed `deepspeed/utils/timer.py` and `runtime/engine.py` (v0.1 to v0.18),
 mlfoundations/open_clip `training/train.py`. Units: s, 1/s and B.
@@ -22,6 +23,7 @@ else the new run begins at that line.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
@@ -29,6 +31,9 @@ from perfgate.readers.deepspeed import blocks, lines
 from perfgate.readers.deepspeed.timers import RECORD, WORD, Progress, Timers
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
+
+if TYPE_CHECKING:
+    from perfgate.readers.deepspeed.usual_lines import UsualBlock, UsualLines
 
 NAME = "deepspeed"
 TITLE = "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines"
@@ -108,8 +113,18 @@ class _Log:
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: _LogRun(file))
         self.has_launcher = False
+        #: What reads usual lines; None before the first long block.
+        self.usual: UsualLines | None = None
         #: What reads blocks; empty before the first block.
         self.blocks: tuple[blocks.MemoryUsage, blocks.CommsSummary, blocks.FlopsSummary] | None = None
+
+    def usual_block(self, text: bytes, number: int) -> UsualBlock:
+        """Return a long block of lines, and which of them are usual."""
+        if self.usual is None:
+            from perfgate.readers.deepspeed.usual_lines import UsualLines  # not for a short log
+
+            self.usual = UsualLines(lambda: self.runs.run.timers, (*_LINES, *_AROUND))
+        return self.usual.block(text, number)
 
     def timers(self, number: int, line: str) -> None:
         """`time (ms) | NAME: 1.23 | ...`; there are several on a line if two writers collided."""
@@ -187,6 +202,8 @@ class _Log:
             return
         steps = before.progress.steps_of_restart(counter, value, ended)
         if steps is not None and ended - steps > 0:
+            if self.usual:
+                self.usual.read_values()
             before.timers.hand_over(self.runs.run.timers, ended - steps)
             self.runs.run.progress.note(counter, value, steps)
             moved = f"the step counter shows that the last {steps} steps before this line belong to the run after it"
@@ -263,11 +280,11 @@ _AROUND = (blocks.MEMORY_WORD, blocks.TABLE_WORD, blocks.FLOPS_WORD)
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log: one, unless a restart was appended; every run has at least one series or an error."""
     log = _Log(file)
-    for number, line, words, ended in file.lines(tuple(filter(None, _LINES)), _AROUND):
-        if ended and log.runs.run.timers.read_usual(line):  # nearly every line, so it comes first
-            continue
+    for number, line, words, ended in file.lines(tuple(filter(None, _LINES)), _AROUND, log.usual_block):
         text = line if ended else log.whole_records(number, line)
         for word in words:
             if word in text:
                 _LINES[word](log, number, text)
+    if log.usual:
+        log.usual.read_values()
     return log.runs.finish()

@@ -1,24 +1,26 @@
 """Records of timers as DeepSpeed and Megatron-LM print them: `time (ms) | NAME: 1.23 | NAME: 4.56`.
 
-A training log repeats a few records thousands of times. So records with the same names are the rows of one table, and
-to read a value costs little more than its `float`. A record with anything else in it (glued text, parentheses, nan,
-garbled numbers) is read field by field.
+Records with the same names are the rows of one table. Here, every record is read field by field, whatever is in it:
+glued text, parentheses, nan, garbled numbers. In long logs, `usual_lines` reads the many lines without any of these.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from perfgate.core import Key
 from perfgate.core.wording import canonical_timer
 from perfgate.readers.builder import Column, RunBuilder
 from perfgate.readers.values import fault_of
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 WORD = "time (ms)"
 #: The begin of a record; the comms logger's `time (ms): 9.46` is not a record.
@@ -29,8 +31,13 @@ ENDS_STEP = frozenset({"forward", "backward", "step"})
 
 _MAX_CACHED = 1000
 
-_RANK = re.compile(r"(?:\[Rank (-?\d+)\]|(?<![A-Za-z_])rank=(-?\d+))\s*$")
+#: The rank in the text before a record, and how much of that text is read.
+RANK_LENGTH = 24
+RANK = re.compile(r"(?:\[Rank (-?\d+)\]|(?<![A-Za-z_])rank=(-?\d+))\s*$")
 
+#: A record with nothing odd in it, and its fields.
+_PLAIN = re.compile(r"(?: \| [^\s|:()\[\]][^|:()\[\]]*: [0-9]{1,12}\.[0-9]+)+")
+_PLAIN_FIELD = re.compile(r" \| ([^|:]+): ([0-9.]+)")
 _FIELD = re.compile(r"\s*\|([^|:()\[\]]*):\s*([^\s|\[(]*)")
 _INNER = re.compile(r"\s*\(([^()]*)\)")
 _NEXT = re.compile(r"\s*(?:\||$)")
@@ -76,34 +83,46 @@ class Progress:
         return steps if 0 <= steps <= ended - seen.ended else None
 
 
-class _Table:
-    """All records of one rank with the same timers, in that order."""
+class Table:
+    """All records of one rank with the same timers."""
 
     def __init__(self, names: tuple[str, ...], columns: list[Column]) -> None:
         self.names = frozenset(names)
         self.columns = columns
         self.ends_step = any(column.key.metric in ENDS_STEP for column in columns)
-        #: What a record looks like after the word; None before the third record.
-        self.pattern: re.Pattern[str] | None = None
-        #: Row by row, in ms.
+        #: Row by row, in ms; the rows may be in any order.
         self.values = array("d")
-        #: For each row, its step and its place among all the records of the run.
+        #: For each row, its step and its number among all the records of the run.
         self.steps = array("q")
-        self.places = array("q")
+        self.records = array("q")
+
+    def extend(self, values: Floats, steps: Ints, records: Ints) -> None:
+        """Add rows: their values, (rows, columns), their steps and the numbers of their records."""
+        self.values.frombytes(values.tobytes())
+        self.steps.frombytes(steps.tobytes())
+        self.records.frombytes(records.tobytes())
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self.values, self.steps, self.records = array("d"), array("q"), array("q")
 
 
 @dataclass(slots=True)
-class _Rank:
+class Rank:
+    """One rank, and the step that it is in."""
+
     label: str | None
-    tables: dict[tuple[str, ...], _Table] = field(default_factory=dict)
+    tables: dict[tuple[str, ...], Table] = field(default_factory=dict)
     step: int = 0
     #: True if the last record was the last of its step.
     ended: bool = False
     #: The names in the step so far; None after a record has ended a step, because then such records count steps.
     names: set[str] | None = field(default_factory=set)
+    #: The number of the first record that ended a step: all before it, for example micro steps, belong to step 0.
+    first_end: int | None = None
 
-    def count(self, table: _Table) -> int:
-        """Return the step of the next record, which belongs to this table."""
+    def count(self, table: Table, record: int) -> int:
+        """Return the step of the record with this number, which is the next one and belongs to this table."""
         if self.ended:
             self.step += 1
         elif self.names is not None:
@@ -113,11 +132,22 @@ class _Rank:
             self.names.update(table.names)
         self.ended = table.ends_step
         if self.ended and self.names is not None:
-            # the first record that ends a step: all records before it, for example micro steps, belong to that step
-            self.names, self.step = None, 0
-            for known in self.tables.values():
-                known.steps = array("q", bytes(known.steps.itemsize * len(known.steps)))
+            self.names, self.step, self.first_end = None, 0, record
         return self.step
+
+    def count_many(self, ends: npt.NDArray[np.bool_]) -> Ints:
+        """Return the steps of the next records, which end a step or not; a record must have ended a step before."""
+        steps: Ints = self.step + np.cumsum(np.concatenate([[self.ended], ends[:-1]]))
+        self.step, self.ended = int(steps[-1]), bool(ends[-1])
+        return steps
+
+    def rows(self, table: Table) -> tuple[Floats, Ints, Ints]:
+        """Return the values of a table of this rank, (rows, columns), the step of each row, and its record's number."""
+        values = np.frombuffer(table.values)
+        steps, records = np.frombuffer(table.steps, np.int64), np.frombuffer(table.records, np.int64)
+        if self.first_end is not None:
+            steps = np.where(records < self.first_end, 0, steps)
+        return values.reshape(-1, len(table.columns)), steps, records
 
 
 class Timers:
@@ -125,10 +155,8 @@ class Timers:
 
     def __init__(self, run: RunBuilder) -> None:
         self._run = run
-        self._ranks: dict[str | None, _Rank] = {}
-        self._rank_after: dict[str, _Rank] = {}
-        #: By the text of a record up to its first name: the pattern of the whole record.
-        self._usual: dict[str, tuple[re.Pattern[str], _Rank, _Table]] = {}
+        self._ranks: dict[str | None, Rank] = {}
+        self._rank_after: dict[str, Rank] = {}
         #: How many records had a timer.
         self.records = 0
 
@@ -148,116 +176,88 @@ class Timers:
     def hand_over(self, other: Timers, first: int) -> None:
         """Move the steps from `first` on, of the only rank, to a run that begins there and has read nothing yet."""
         (rank,) = (rank for rank in self._ranks.values() if rank.tables)
-        heir = other._ranks.setdefault(rank.label, _Rank(rank.label))
+        heir = other._ranks.setdefault(rank.label, Rank(rank.label))
         heir.step, heir.ended, heir.names = rank.step - first, rank.ended, None
         for names, table in rank.tables.items():
-            at = bisect_left(table.steps, first)
-            if at == len(table.steps):
-                continue
-            taken = other._table(heir, names)
-            taken.values.extend(table.values[at * len(table.columns) :])
-            taken.steps.extend(step - first for step in table.steps[at:])
-            taken.places.extend(place - self.records for place in table.places[at:])  # before all that follows
-            del table.values[at * len(table.columns) :], table.steps[at:], table.places[at:]
+            values, steps, records = rank.rows(table)
+            moved = steps >= first
+            if moved.any():
+                # their numbers are before all that follows
+                other.table(heir, names).extend(values[moved], steps[moved] - first, records[moved] - self.records)
+                table.clear()
+                table.extend(values[~moved], steps[~moved], records[~moved])
         rank.step, rank.ended = first - 1, True
-
-    def read_usual(self, line: str) -> bool:
-        """Read a line that is one record like those before it, and nothing else; return False if it is not."""
-        start = line.find(WORD)
-        # The text up to the first name (rank, word and name) shows which record to expect.
-        known = self._usual.get(line[start - 24 if start > 24 else 0 : line.find(":", start)])
-        if known is None:
-            return False
-        pattern, rank, table = known
-        if (usual := pattern.fullmatch(line, start + len(WORD))) is None:
-            return False
-        table.values.extend(map(float, usual.groups()))
-        table.steps.append(rank.count(table))
-        table.places.append(self.records)
-        self.records += 1
-        return True
 
     def read(self, number: int, line: str) -> None:
         """Read all the records of any line."""
         start = line.find(WORD)
         while start >= 0:
-            prefix = start - 24 if start > 24 else 0
-            rank = self._rank(line[prefix:start])
+            rank = self.rank(line[max(start - RANK_LENGTH, 0) : start])
             begin = start + len(WORD)
-            following = line.find(WORD, begin)
-            table = self._careful(rank, line[begin:] if following < 0 else line[begin:following], number)
-            if table is not None and table.pattern is not None and following < 0 and len(self._usual) < _MAX_CACHED:
-                self._usual[line[prefix : line.find(":", start)]] = (table.pattern, rank, table)
-            start = following
+            start = line.find(WORD, begin)
+            self._record(rank, line[begin:] if start < 0 else line[begin:start], number)
 
-    def _rank(self, before: str) -> _Rank:
+    def rank(self, before: str) -> Rank:
         """Return the rank of a record from the text before it; without a number it is unknown, not 0."""
         if known := self._rank_after.get(before):
             return known
-        found = _RANK.search(before)
+        found = RANK.search(before)
         label = (found[1] or found[2]) if found else None
-        rank = self._ranks.setdefault(label, _Rank(label))
+        rank = self._ranks.setdefault(label, Rank(label))
         if found and len(self._rank_after) < _MAX_CACHED:
             self._rank_after[before] = rank
         return rank
 
-    def _table(self, rank: _Rank, names: tuple[str, ...]) -> _Table:
-        """Return the table of these names; from its third row on, its records are usual."""
+    def table(self, rank: Rank, names: tuple[str, ...]) -> Table:
+        """Return the table of these names. Raises OverLimit if it has too many series."""
         if names not in rank.tables:
-            rank.tables[names] = _Table(names, [self._column(rank, name) for name in names])
-        table = rank.tables[names]
-        if len(table.steps) == 2:
-            pattern = "".join(rf" \| {re.escape(name)}: ([0-9]{{1,12}}\.[0-9]+)" for name in names)
-            table.pattern = re.compile(pattern)
-        return table
+            rank.tables[names] = Table(names, [self._column(rank, name) for name in names])
+        return rank.tables[names]
 
-    def _column(self, rank: _Rank, name: str) -> Column:
+    def _column(self, rank: Rank, name: str) -> Column:
         labels = {} if rank.label is None else {"rank": rank.label}
         return self._run.column(Key.of(canonical_timer(name), **labels), "s", 1000, name)
 
-    def _careful(self, rank: _Rank, record: str, number: int) -> _Table | None:
-        """Read any record and return its table; values that cannot be true become problems."""
+    def _record(self, rank: Rank, record: str, number: int) -> None:
+        """Read any record; values that cannot be true become problems."""
         if not record.lstrip().startswith("|"):
-            return None  # the comms logger's `time (ms): 9.46`, or a record without timers
-        fields = []
-        for name, text in fields_of(record):
+            return  # the comms logger's `time (ms): 9.46`, or a record without timers
+        fields: list[tuple[str, str, str | None]] = []
+        if _PLAIN.fullmatch(record):
+            fields = [(name.strip(), text, None) for name, text in _PLAIN_FIELD.findall(record)]
+        for name, text in fields_of(record) if not fields else ():
             if name:
                 fields.append((name, text, fault_of(text)))
             else:
                 self._run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
         if not fields:
-            return None
-        whole = self._table(rank, tuple(name for name, _, _ in fields))
-        step = rank.count(whole)
+            return
+        step = rank.count(self.table(rank, tuple(name for name, _, _ in fields)), self.records)
         for name, _, fault in fields:
             if fault:
                 self._run.refuse(self._column(rank, name).key, fault, number)
         good = [(name, text) for name, text, fault in fields if not fault]
         if good:
-            table = self._table(rank, tuple(name for name, _ in good))
+            table = self.table(rank, tuple(name for name, _ in good))
             table.values.extend(float(text) for _, text in good)
             table.steps.append(step)
-            table.places.append(self.records)
+            table.records.append(self.records)
             self.records += 1
-        return whole
 
     def finish(self) -> None:
         """Hand the values to the run, each series in the order of the log."""
-        found: dict[Key, list[tuple[_Table, int]]] = {}
+        found: dict[Key, list[tuple[Floats, Ints, Ints]]] = {}
         for rank in self._ranks.values():
             for table in rank.tables.values():
+                values, steps, records = rank.rows(table)
                 for at, column in enumerate(table.columns):
-                    found.setdefault(column.key, []).append((table, at))
-        for key, parts in found.items():
-            places = np.concatenate([np.frombuffer(table.places, np.int64) for table, _ in parts])
-            order = np.argsort(places, kind="stable")
-            values = np.concatenate([np.frombuffer(table.values)[at :: len(table.columns)] for table, at in parts])
-            steps = np.concatenate([np.frombuffer(table.steps, np.int64) for table, _ in parts])
-            self._run.columns[key].values.frombytes(values[order].tobytes())
-            self._run.columns[key].steps.frombytes(steps[order].tobytes())
-        self._usual.clear()
-        for rank in self._ranks.values():
+                    found.setdefault(column.key, []).append((values[:, at], steps, records))
             rank.tables.clear()
+        for key, parts in found.items():
+            joined, steps, records = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            order = np.argsort(records, kind="stable")
+            self._run.columns[key].values.frombytes(joined[order].tobytes())
+            self._run.columns[key].steps.frombytes(steps[order].tobytes())
 
 
 def fields_of(record: str) -> Iterator[tuple[str, str]]:

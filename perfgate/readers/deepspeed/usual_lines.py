@@ -1,0 +1,240 @@
+"""Lines that are one usual record of timers and nothing else, read many at once.
+
+    [2024-02-20 09:55:01,105] [INFO] [logging.py:77:log_dist] [Rank 0] rank=0 time (ms) | forward: 359.87 | step: 161.82
+
+Nearly every line of a log of timers is such a line. Lines that differ only in digits have one shape: their values are
+at the same places, and numpy reads them together. A value has at most 15 digits, so its digits as an integer are exact,
+and so is the power of ten that divides them: the quotient is that of `float` to the last bit.
+
+All other lines are left to `log`: values of another form (`nan`, `-1.00`), text behind a record, several records, or
+the word of another kind of line.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.core import Location
+from perfgate.core.resource_limits import OverLimit
+from perfgate.readers.deepspeed.timers import RANK, RANK_LENGTH, WORD, Floats, Ints, Rank, Table, Timers
+
+_WORD = WORD.encode()
+_RECORD = re.compile(rb"(?: \| [^|:()\[\]]+: [0-9]{1,12}\.[0-9]+)+\r?")
+_FIELD = re.compile(rb" \| ([^|:]+): ([0-9]+)\.([0-9]+)")
+_DIGIT = re.compile(rb"[0-9]")
+#: What makes several lines or another text of a line: `text.clean` and `InputFile.lines` read these.
+_SPECIAL = re.compile(rb"[\0\x1b]|\r.")
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+#: Whole numbers with so many digits are exact in float64, and in an int64 together with a shape.
+_EXACT_DIGITS = 15
+#: Lines of further shapes are read one by one.
+_MOST_SHAPES = 2048
+_LONGEST_LINE = 4000
+#: The values of so many bytes of text are read together.
+_PENDING_BYTES = 1 << 18
+#: From so many lines on, numpy counts steps faster than a loop.
+_MANY_LINES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The record in all lines that differ only in values, and in digits before the rank."""
+
+    #: The text in which the rank is.
+    before: str
+    names: tuple[str, ...]
+    #: For each value: where its digits are in the line, and the power of ten that divides them.
+    values: Sequence[tuple[Sequence[int], float]]
+
+
+@dataclass(slots=True)
+class UsualBlock:
+    """A block of a log: its lines that are not usual and their numbers, and the number of the line after it."""
+
+    rest: bytes
+    numbers: Sequence[int]
+    end: int
+    _lines: UsualLines
+    #: For each line, the number of its form, or -1; and where it begins in the texts that are kept.
+    _forms: Ints
+    _begins: Ints
+    #: The number of the first line, and of the first line that is not read.
+    _first: int
+    _next: int
+
+    def read_until(self, number: int) -> None:
+        """Read the usual lines before this line of the file."""
+        if number > self._next:
+            lines = slice(self._next - self._first, number - self._first)
+            self._lines.count(self._forms[lines], self._begins[lines], self._next)
+            self._next = number
+
+
+class UsualLines:
+    """The usual lines of a log: their forms, and the lines whose values are still to be read."""
+
+    def __init__(self, timers: Callable[[], Timers], words: Sequence[str]) -> None:
+        #: Returns the timers of the run that is being read.
+        self._timers = timers
+        self._words = [word.encode() for word in words if word not in ("", WORD)]
+        self._shapes: dict[bytes, int] = {}
+        #: By shape: where the digits of its rank and names are, and powers of ten that make them one number.
+        self._places = self._powers = np.zeros((0, _EXACT_DIGITS), np.int64)
+        self._forms: list[_Form] = []
+        #: The number of each form, by that number of its digits and its shape.
+        self._numbers: dict[int, int] = {}
+        #: The texts of the last blocks, and their size.
+        self._texts: list[bytes] = []
+        self._size = 0
+        #: Lines that are counted: their forms, where they begin, their steps and their places among all records.
+        self._counted: list[tuple[Ints, Ints]] = []
+        self._steps: array[int] = array("q")
+        self._records: array[int] = array("q")
+        self._of = timers()
+        self._tables: dict[int, tuple[Rank, Table]] = {}
+
+    def block(self, text: bytes, number: int) -> UsualBlock:
+        """Return a block: whole lines without the last line end, the first of which has this number."""
+        if self._size > _PENDING_BYTES:
+            self.read_values()
+            self._texts, self._size = [], 0
+        shapes = text.translate(_ZEROS).split(b"\n")
+        begins = np.zeros(len(shapes) + 1, np.int64)
+        begins[1:-1] = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
+        begins[-1] = len(text) + 1
+        found = np.array([*map(self._shapes.get, shapes, repeat(-1))])
+        for index in np.flatnonzero(found < 0).tolist():
+            if _WORD in shapes[index]:
+                found[index] = self._learn(text[begins[index] : begins[index + 1] - 1], shapes[index])
+        forms = self._forms_of(text, found, begins)
+        others = np.flatnonzero(forms < 0)
+        rest = b"\n".join([text[begins[index] : begins[index + 1] - 1] for index in others.tolist()])
+        numbers: list[int] = (others + number).tolist()
+        begun = begins[:-1] + self._size
+        block = UsualBlock(rest, numbers, number + len(forms), self, forms, begun, number, number)
+        self._texts.append(text + b"\n")
+        self._size += len(text) + 1
+        return block
+
+    def _learn(self, line: bytes, shape: bytes) -> int:
+        """Return the number of a shape, maybe a new one; -1 if its lines are not usual."""
+        if shape in self._shapes:
+            return self._shapes[shape]
+        start = line.find(_WORD)
+        odd = line.count(_WORD) > 1 or len(line) > _LONGEST_LINE or _SPECIAL.search(line)
+        if odd or any(word in line for word in self._words) or len(self._shapes) == _MOST_SHAPES:
+            return -1
+        if not _RECORD.fullmatch(line, start + len(_WORD)):
+            return -1
+        fields = [*_FIELD.finditer(line, start)]
+        rank = RANK.search(_before(line))
+        digits = len(_DIGIT.findall(rank[0].encode())) if rank else 0
+        places = [found.start() for found in _DIGIT.finditer(line, 0, start)][-digits:] if digits else []
+        places += [found.start() for field in fields for found in _DIGIT.finditer(line, *field.span(1))]
+        if len(places) > _EXACT_DIGITS or any(len(field[2] + field[3]) > _EXACT_DIGITS for field in fields):
+            return -1
+        if not all(field[1].decode("utf-8", "replace").strip() for field in fields):
+            return -1
+        row = np.zeros((2, 1, _EXACT_DIGITS), np.int64)
+        row[0, 0, : len(places)] = places
+        row[1, 0, : len(places)] = [10**power for power in range(len(places))]
+        self._places = np.concatenate([self._places, row[0]])
+        self._powers = np.concatenate([self._powers, row[1]])
+        self._shapes[shape] = len(self._shapes)
+        return self._shapes[shape]
+
+    def _forms_of(self, text: bytes, shapes: Ints, begins: Ints) -> Ints:
+        """Return the form of each line, -1 for a line without shape."""
+        forms = np.full(len(shapes), -1, np.int64)
+        usual = np.flatnonzero(shapes >= 0)
+        if not len(usual):
+            return forms
+        shape = shapes[usual]
+        width = max(int((self._powers > 0).sum(axis=1).max()), 1)
+        places = begins[usual, None] + self._places[shape, :width]
+        digits = np.frombuffer(text, np.uint8)[places] - np.uint8(ord("0"))
+        numbers = (digits * self._powers[shape, :width]).sum(axis=1) * _MOST_SHAPES + shape
+        unique, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        for number, at in zip(unique.tolist(), usual[first].tolist(), strict=True):
+            if number not in self._numbers:
+                self._numbers[number] = len(self._forms)
+                self._forms.append(_form(text[begins[at] :].partition(b"\n")[0]))
+        forms[usual] = np.array([self._numbers[number] for number in unique.tolist()])[inverse]
+        return forms
+
+    def count(self, forms: Ints, begins: Ints, number: int) -> None:
+        """Take the next lines of the log, the first of which has this number; -1 is no usual line."""
+        if (timers := self._timers()) is not self._of:
+            self.read_values()
+            self._of, self._tables = timers, {}
+        listed = forms.tolist()
+        known = {form: self._table(form, number + listed.index(form)) for form in dict.fromkeys(listed) if form >= 0}
+        if -1 in listed:
+            forms, begins = forms[forms >= 0], begins[forms >= 0]
+            listed = forms.tolist()
+        ranks = {id(rank): rank for rank, _ in known.values()}
+        if len(listed) >= _MANY_LINES and len(ranks) == 1 and next(iter(ranks.values())).names is None:
+            ends = np.zeros(max(known) + 1, np.bool_)
+            ends[[*known]] = [table.ends_step for _, table in known.values()]
+            self._steps.frombytes(next(iter(ranks.values())).count_many(ends[forms]).tobytes())
+        else:
+            for record, form in enumerate(listed, timers.records):
+                rank, table = known[form]
+                self._steps.append(rank.count(table, record))
+        self._records.extend(range(timers.records, timers.records + len(listed)))
+        timers.records += len(listed)
+        self._counted.append((forms, begins))
+
+    def _table(self, form: int, number: int) -> tuple[Rank, Table]:
+        """Return the rank and the table of a form in the run that is being read. Raises OverLimit, at this line."""
+        if form not in self._tables:
+            rank = self._of.rank(self._forms[form].before)
+            try:
+                self._tables[form] = (rank, self._of.table(rank, self._forms[form].names))
+            except OverLimit as over:
+                at = Location(over.problem.at.file, number)
+                raise OverLimit(replace(over.problem, at=at), over.before) from None
+        return self._tables[form]
+
+    def read_values(self) -> None:
+        """Add the lines that were counted to their tables."""
+        if not self._counted:
+            return
+        text = np.frombuffer(b"".join(self._texts), np.uint8)
+        forms, begins = (np.concatenate(column) for column in zip(*self._counted, strict=True))
+        steps, records = np.array(self._steps), np.array(self._records)
+        for number in np.unique(forms).tolist():
+            table = self._tables[number][1]
+            own = forms == number
+            rows = [_values(text, begins[own], *value) for value in self._forms[number].values]
+            table.extend(np.stack(rows, axis=1), steps[own], records[own])
+        self._counted, self._steps, self._records = [], array("q"), array("q")
+
+
+def _before(line: bytes) -> str:
+    return line[: line.find(_WORD)].decode("utf-8", "replace")[-RANK_LENGTH:]
+
+
+def _form(line: bytes) -> _Form:
+    """Return the form of a usual line."""
+    fields = [*_FIELD.finditer(line, line.find(_WORD))]
+    names = tuple(field[1].decode("utf-8", "replace").strip() for field in fields)
+    places = [(*range(*field.span(2)), *range(*field.span(3))) for field in fields]
+    powers = [10.0 ** len(field[3]) for field in fields]
+    return _Form(_before(line), names, [*zip(places, powers, strict=True)])
+
+
+def _values(text: npt.NDArray[np.uint8], begins: Ints, places: Sequence[int], power: float) -> Floats:
+    """Return the value at the same places of each line, (n,)."""
+    digits = text[np.add.outer(np.array(places), begins)] - np.uint8(ord("0"))
+    value = np.zeros(len(begins), np.int64)
+    for row in digits:
+        value = 10 * value + row
+    return value / power
