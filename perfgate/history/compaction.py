@@ -13,7 +13,8 @@ from perfgate.baselines.places import HISTORY, environment_name
 from perfgate.baselines.stores import Store, WritableStore, write_file
 from perfgate.core import Problem
 from perfgate.core.run_history import HistoryRecord
-from perfgate.history.files import month_file, records_of
+from perfgate.history.files import records_of
+from perfgate.history.month_files import month_file
 from perfgate.history.store import listed, places, read_file, tool
 from perfgate.workspace.options import Refused
 

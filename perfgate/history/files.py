@@ -1,138 +1,21 @@
-"""The files of a history: one small file a run, and one for the runs of a month. Each contains its own hash.
-
-`perfgate.history/1` is one run: a row for each number. `perfgate.history-month/1` has the same runs by metric, in
-columns, so that a reader decodes only the metric that it is asked for. Both have each run whole, so nothing but the
-files of one environment is needed to read them.
-"""
+"""Read the files of a history, of a run or of a month. Each contains its own hash and has its runs whole."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from perfgate.core import Better, Fact, Key, Kind, Location, Problem
-from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
-from perfgate.core.units import BASE_UNITS
-from perfgate.documents.signed_files import SignedFile
+from perfgate.core import Fact, Location, Problem
+from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue
+from perfgate.history.month_files import MONTH_SCHEMA, MonthColumn, MonthFile, columns_of, places_of, runs_of, values_of
+from perfgate.history.run_files import RUN_FILE, RUN_SCHEMA, MetricFilter, RunFile, run_of, value_of
 
-T = TypeVar("T", int, float)
-
-RUN_SCHEMA, MONTH_SCHEMA = "perfgate.history/1", "perfgate.history-month/1"
-#: The digits of a value, of its error, and of its effective sample size.
-_DIGITS = (12, 3, 4)
 _HASH = re.compile(rb'"content_sha256": ?"([0-9a-f]{64})"\n?\}\n?\Z')
-#: True for a metric that is asked for.
-MetricFilter: TypeAlias = Callable[[str], bool]
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _REMEDY = "restore it from git, or remove it: its runs are then forgotten"
-
-
-class StoredValue(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One number: a row of a run's file."""
-
-    metric: str
-    labels: dict[str, str]
-    statistic: str
-    rank: str
-    unit: str
-    better: Better
-    kind: Kind
-    value: float
-    error: float | None = None
-    n: int | None = None
-    n_effective: float | None = None
-
-    def is_sound(self) -> bool:
-        """Return whether the numbers are possible."""
-        return self.unit in BASE_UNITS and math.isfinite(self.value) and (self.error is None or self.error >= 0)
-
-
-class RunFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The content of the file of one run."""
-
-    schema: str
-    tool: str
-    suite: str
-    identity: dict[str, str | int | float | bool | None]
-    id: str
-    time: str
-    commit: str | None
-    ref: str | None
-    tags: list[str]
-    context: dict[str, str | int | float | bool]
-    imported_from: str | None
-    #: The number of metrics that did not fit.
-    left_out: int
-    values: list[StoredValue]
-    content_sha256: str
-
-    def fault(self, wanted: MetricFilter | None = None) -> str | None:
-        """Return what is wrong with the content, or None; of the numbers, those of the wanted metrics are checked."""
-        rows = [row for row in self.values if wanted is None or wanted(row.metric)]
-        sound = _TIME.fullmatch(self.time) and all(row.is_sound() for row in rows)
-        is_twice = len({_name_of(row) for row in rows}) < len(rows)
-        return None if sound and not is_twice else "has a metric twice, or an impossible number or time"
-
-
-RUN_FILE = SignedFile(RUN_SCHEMA, RunFile, RunFile.fault, "remove it: its run is then forgotten", rows=("values",))
-
-
-class MonthRun(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One run of a month; `context` is a position in the contexts of the file."""
-
-    id: str
-    time: str
-    commit: str | None
-    ref: str | None
-    tags: list[str]
-    context: int
-    imported_from: str | None
-
-
-class MonthColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A series of a month: `at` are positions in the runs of the file; None means all of them."""
-
-    labels: dict[str, str]
-    statistic: str
-    rank: str
-    unit: str
-    better: Better
-    kind: Kind
-    values: list[float]
-    at: list[int] | None = None
-    errors: list[float | None] | None = None
-    n: list[int | None] | None = None
-    n_effective: list[float | None] | None = None
-
-    def is_sound(self, runs: int) -> bool:
-        """Return whether the columns have one length, and their positions and units exist."""
-        size = len(self.values)
-        lists = (self.at, self.errors, self.n, self.n_effective)
-        whole = all(one is None or len(one) == size for one in lists)
-        is_placed = size == runs if self.at is None else all(0 <= place < runs for place in self.at)
-        return whole and is_placed and self.unit in BASE_UNITS
-
-
-class MonthFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the file of a month; `metrics` has a list of `MonthColumn` for each name, still as JSON."""
-
-    schema: str
-    tool: str
-    suite: str
-    identity: dict[str, str | int | float | bool | None]
-    contexts: list[dict[str, str | int | float | bool]]
-    runs: list[MonthRun]
-    metrics: dict[str, msgspec.Raw]
-    content_sha256: str
-
-
-_COLUMNS = msgspec.json.Decoder(list[MonthColumn])
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,105 +31,6 @@ class HistoryFile:
     columns: tuple[tuple[str, MonthColumn], ...] = ()
     #: The names of all metrics.
     metrics: tuple[str, ...] = ()
-
-
-def run_file(record: HistoryRecord, tool: str, left_out: int = 0) -> bytes:
-    """Return the file of a run."""
-    run = record.run
-    return RUN_FILE.encode(
-        RunFile(
-            schema=RUN_SCHEMA,
-            tool=tool,
-            suite=record.suite,
-            identity=dict(record.identity),
-            id=run.id,
-            time=run.time,
-            commit=run.commit,
-            ref=run.ref,
-            tags=list(run.tags),
-            context=dict(sorted(run.context.items())),
-            imported_from=run.imported_from,
-            left_out=left_out,
-            values=[_stored(one) for one in sorted(record.values, key=lambda one: one.name)],
-            content_sha256="",
-        )
-    )
-
-
-def _stored(one: HistoryValue) -> StoredValue:
-    key, digits = one.name.key, _DIGITS
-    numbers = (_digits(one.value, digits[0]) or 0.0, _digits(one.error, digits[1]))
-    return StoredValue(
-        *(key.metric, dict(key.labels), one.name.statistic, one.name.rank, one.unit, one.better, one.kind),
-        *numbers,
-        one.n,
-        _digits(one.n_effective, digits[2]),
-    )
-
-
-def _digits(value: float | None, digits: int) -> float | None:
-    """Return a number with this many digits, or whole: a count of bytes is compared exactly."""
-    return value if value is None or value.is_integer() else float(f"{value:.{digits}g}")
-
-
-def month_file(records: Sequence[HistoryRecord], tool: str) -> bytes:
-    """Return the file of runs of one suite and environment, in this order."""
-    contexts: dict[str, tuple[int, Mapping[str, Fact]]] = {}
-    runs = []
-    columns: dict[tuple[SeriesName, str, str, str], list[tuple[int, HistoryValue]]] = {}
-    for at, record in enumerate(records):
-        run, facts = record.run, dict(sorted(record.run.context.items()))
-        known = contexts.setdefault(msgspec.json.encode(facts).decode(), (len(contexts), facts))
-        runs.append(MonthRun(run.id, run.time, run.commit, run.ref, list(run.tags), known[0], run.imported_from))
-        for one in record.values:
-            columns.setdefault((one.name, one.unit, one.better, one.kind), []).append((at, one))
-    by_metric: dict[str, list[MonthColumn]] = {}
-    for (name, *_), rows in sorted(columns.items()):
-        by_metric.setdefault(name.key.metric, []).append(_column(rows, len(records)))
-    first = records[0]
-    fields = {
-        "schema": MONTH_SCHEMA,
-        "tool": tool,
-        "suite": first.suite,
-        "identity": dict(first.identity),
-        "contexts": [facts for _, facts in contexts.values()],
-        "runs": runs,
-        "metrics": by_metric,
-    }
-    body = b",\n".join(b"%b: %b" % (msgspec.json.encode(k), _lines(v)) for k, v in fields.items())
-    unsigned = b'{%b,\n"content_sha256": "%%b"}\n' % body.replace(b"%", b"%%")
-    return unsigned % hashlib.sha256(unsigned % b"").hexdigest().encode()
-
-
-def _lines(value: object) -> bytes:
-    """Return JSON with one line for each metric, so that git stores a new month as a small difference."""
-    if isinstance(value, dict) and value and isinstance(next(iter(value.values())), list):
-        rows = (b"%b: %b" % (msgspec.json.encode(k), msgspec.json.encode(v)) for k, v in value.items())
-        return b"{\n%b}" % b",\n".join(rows)
-    return msgspec.json.encode(value)
-
-
-def _column(rows: Sequence[tuple[int, HistoryValue]], runs: int) -> MonthColumn:
-    first = rows[0][1]
-    numbers = [one for _, one in rows]
-    return MonthColumn(
-        labels=dict(first.name.key.labels),
-        statistic=first.name.statistic,
-        rank=first.name.rank,
-        unit=first.unit,
-        better=first.better,
-        kind=first.kind,
-        values=[_digits(one.value, _DIGITS[0]) or 0.0 for one in numbers],
-        at=None if len(rows) == runs else [at for at, _ in rows],
-        errors=_known([_digits(one.error, _DIGITS[1]) for one in numbers]),
-        n=_known([one.n for one in numbers]),
-        n_effective=_known([_digits(one.n_effective, _DIGITS[2]) for one in numbers]),
-    )
-
-
-def _known(numbers: list[T | None]) -> list[T | None] | None:
-    """Return the numbers, or None if there is none."""
-    return None if all(one is None for one in numbers) else numbers
 
 
 def decode(name: str, data: bytes, wanted: MetricFilter | None = None) -> tuple[HistoryFile | None, list[Problem]]:
@@ -289,40 +73,16 @@ def _damaged(name: str, why: str) -> tuple[None, list[Problem]]:
 
 
 def _of_run(file: RunFile, wanted: MetricFilter | None) -> HistoryFile:
-    run = HistoryRun(file.id, file.time, file.commit, file.ref, tuple(file.tags), file.context, file.imported_from)
     rows = (row for row in file.values if wanted is None or wanted(row.metric))
-    values = tuple((0, _value_of(row)) for row in rows)
-    return HistoryFile(file.suite, file.identity, (run,), values, metrics=tuple({row.metric for row in file.values}))
-
-
-def _name_of(row: StoredValue) -> SeriesName:
-    return SeriesName(Key(row.metric, tuple(sorted(row.labels.items()))), row.statistic, row.rank)
-
-
-def _value_of(row: StoredValue) -> HistoryValue:
-    return HistoryValue(_name_of(row), row.unit, row.better, row.kind, row.value, row.error, row.n, row.n_effective)
+    values = tuple((0, value_of(row)) for row in rows)
+    return HistoryFile(
+        file.suite, file.identity, (run_of(file),), values, metrics=tuple({row.metric for row in file.values})
+    )
 
 
 def _of_month(file: MonthFile, wanted: MetricFilter | None) -> HistoryFile:
-    """Raises ValueError for content that contradicts itself."""
-    if file.schema != MONTH_SCHEMA or not all(_TIME.fullmatch(run.time) for run in file.runs):
-        raise ValueError("an impossible time")
-    if not all(0 <= run.context < len(file.contexts) for run in file.runs):
-        raise ValueError("a run without its facts")
-    runs = tuple(
-        HistoryRun(
-            one.id, one.time, one.commit, one.ref, tuple(one.tags), file.contexts[one.context], one.imported_from
-        )
-        for one in file.runs
-    )
-    columns = []
-    for metric, raw in file.metrics.items():
-        if wanted is None or wanted(metric):
-            found = _COLUMNS.decode(raw)
-            if not all(one.is_sound(len(runs)) for one in found):
-                raise ValueError(f"the numbers of {metric} contradict each other")
-            columns += [(metric, one) for one in found]
-    return HistoryFile(file.suite, file.identity, runs, columns=tuple(columns), metrics=tuple(file.metrics))
+    runs = runs_of(file)
+    return HistoryFile(file.suite, file.identity, runs, columns=columns_of(file, wanted), metrics=tuple(file.metrics))
 
 
 def records_of(file: HistoryFile) -> list[HistoryRecord]:
@@ -331,25 +91,8 @@ def records_of(file: HistoryFile) -> list[HistoryRecord]:
     for at, one in file.values:
         values[at].append(one)
     for metric, column in file.columns:
-        for at, one in zip(places_of(column), _values_of(metric, column), strict=True):
+        for at, one in zip(places_of(column), values_of(metric, column), strict=True):
             values[at].append(one)
     return [
         HistoryRecord(file.suite, file.identity, run, tuple(own)) for run, own in zip(file.runs, values, strict=True)
     ]
-
-
-def places_of(column: MonthColumn) -> Iterable[int]:
-    """Return the positions of the runs of a column."""
-    return range(len(column.values)) if column.at is None else column.at
-
-
-def name_of(metric: str, column: MonthColumn) -> SeriesName:
-    """Return the series that a column belongs to."""
-    return SeriesName(Key(metric, tuple(sorted(column.labels.items()))), column.statistic, column.rank)
-
-
-def _values_of(metric: str, column: MonthColumn) -> Iterable[HistoryValue]:
-    name, nothing = name_of(metric, column), [None] * len(column.values)
-    rows = zip(column.values, column.errors or nothing, column.n or nothing, column.n_effective or nothing, strict=True)
-    for value, error, n, n_effective in rows:
-        yield HistoryValue(name, column.unit, column.better, column.kind, value, error, n, n_effective)

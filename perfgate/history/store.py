@@ -21,7 +21,9 @@ from perfgate.baselines.places import HISTORY, UnsafeName, environment_name, new
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun, SeriesName
-from perfgate.history.files import HistoryFile, MetricFilter, decode, name_of, run_file
+from perfgate.history.files import HistoryFile, decode
+from perfgate.history.month_files import name_of
+from perfgate.history.run_files import MetricFilter, run_file
 from perfgate.stats.change_point_values import IntArray
 from perfgate.stats.distributions import FloatArray
 from perfgate.workspace.options import Refused
