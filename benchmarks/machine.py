@@ -1,17 +1,13 @@
-"""Clock caps, and the cost of the sampler: `python benchmarks/machine.py [--histories N]`.
+"""Clock caps: `python benchmarks/machine.py [--histories N]`.
 
 A cap of 10 % on the clock of one side is replayed for compute-bound steps: how often does unchanged code fail, and how
-often is +5 % found? The sampler is compared with a program that it watches: its CPU time over the wall time.
+often is +5 % found? `benchmarks/sampler.py` measures the cost of the sampler.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import resource
 import sys
-import tempfile
-import time
 from datetime import date
 from pathlib import Path
 
@@ -22,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from perfgate.core import Baseline, Key, Run, Series, read_only
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
-from perfgate.machine.sidecar import sampled
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Ruleset
 
@@ -56,24 +51,10 @@ def outcomes(rules: Ruleset, slower: float, capped: str, histories: int) -> dict
     return {code: count / histories for code, count in found.items()}
 
 
-def sampler_cost(seconds: float) -> tuple[float, float]:
-    """The CPU time of a sampler: of its start in s, and as a share of one processor while it samples."""
-    spent = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number, wait in enumerate((0.0, seconds)):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            with sampled(Path(folder, f"{number}.json")):
-                time.sleep(wait)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return spent[0], (spent[1] - spent[0]) / seconds
-
-
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=500)
-    parser.add_argument("--seconds", type=float, default=30.0)
     given = parser.parse_args()
     rules, _ = load_rules([("rules.yaml", RULES)])
     assert rules is not None
@@ -83,10 +64,6 @@ def main() -> None:
             shares = outcomes(rules, slower, capped, given.histories)
             code = "unchanged" if slower == 1 else f"+{100 * (slower - 1):.0f} %"
             print(f"| {code} | {capped} | " + " | ".join(f"{100 * shares[exit]:.1f} %" for exit in (0, 1, 3)) + " |")
-    start, share = sampler_cost(given.seconds)
-    of_all = share / (os.cpu_count() or 1)
-    print(f"\nsampler: {start * 1000:.0f} ms of CPU to start, then {100 * share:.2f} % of one processor,", end=" ")
-    print(f"{100 * of_all:.2f} % of {os.cpu_count()}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from math import isnan
+from typing import Literal, Protocol, runtime_checkable
 
 #: Counters of 32 bits begin again at 0.
 _WRAP = 2.0**32
@@ -49,6 +50,19 @@ class Sensor(Protocol):
         ...
 
 
+@runtime_checkable
+class TextSensor(Sensor, Protocol):
+    """A source of text. Its text can be taken now and understood later, with others, which costs less."""
+
+    def take(self) -> bytes:
+        """Return the text as it is now; empty if it cannot be read."""
+        ...
+
+    def readings(self, text: bytes) -> Sequence[float]:
+        """Return the reading of each channel in a text."""
+        ...
+
+
 def growth(before: float, after: float, seconds: float, most: float = math.inf) -> float:
     """Return how much a counter has grown; NaN if it was reset.
 
@@ -77,18 +91,20 @@ class ChannelWindow:
 
     def add(self, at: float, reading: float) -> None:
         """Add a reading; `at` is its time in s. NaN means that there is none."""
-        if math.isnan(reading):
+        if isnan(reading):
             return
-        if self.channel.kind == "level":
+        channel = self.channel
+        if channel.kind == "level":
             self._sum += reading
             self._count += 1
             return
-        if not math.isnan(self._last):
-            grown = growth(self._last, reading, at - self._at, self.channel.most)
-            if not math.isnan(grown):
-                self._sum += grown
-                self._whole += grown
-                self._count += at - self._at
+        grown, seconds = reading - self._last, at - self._at
+        if not 0 <= grown <= channel.most * seconds:  # also for the first reading
+            grown = growth(self._last, reading, seconds, channel.most)
+        if not isnan(grown):
+            self._sum += grown
+            self._whole += grown
+            self._count += seconds
         self._last, self._at = reading, at
 
     def close(self) -> float:

@@ -85,13 +85,14 @@ class KernelFile:
         self, path: Path, parse: Callable[[str], Readings], channels: Mapping[str, Channel], *, is_slow: bool = False
     ) -> None:
         self._path, self._parse, self._file, self._size = path, parse, -1, _FEW_BYTES
-        found = self._ask()
+        found = self._understand(self.take())
         self._channels = {name: channel for name, channel in channels.items() if name in found}
         began = thread_time()
-        self._ask()
+        self.read()
         self.is_slow = is_slow or thread_time() - began > _LONG_READ
 
-    def _ask(self) -> Readings:
+    def take(self) -> bytes:
+        """Return the text of the file as it is now; empty if it cannot be read."""
         try:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
@@ -99,18 +100,28 @@ class KernelFile:
             while len(found) == self._size < _MOST_BYTES:
                 self._size *= 4
                 found = os.pread(self._file, self._size, 0)
-            return self._parse(found.decode("ascii", "replace"))
-        except (OSError, ValueError, IndexError):  # absent, not allowed, or in another form
+            return found
+        except OSError:  # absent, or not allowed
+            return b""
+
+    def _understand(self, text: bytes) -> Readings:
+        try:
+            return self._parse(text.decode("ascii", "replace")) if text else {}
+        except (ValueError, IndexError):  # in another form
             return {}
 
     def channels(self) -> Sequence[Channel]:
         """Return what the file has."""
         return tuple(self._channels.values())
 
+    def readings(self, text: bytes) -> Sequence[float]:
+        """Return the readings in a text of the file."""
+        found = self._understand(text)
+        return [found.get(name, NAN) for name in self._channels]
+
     def read(self) -> Sequence[float]:
         """Return the readings of the file as it is now."""
-        found = self._ask()
-        return [found.get(name, NAN) for name in self._channels]
+        return self.readings(self.take())
 
 
 def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[KernelFile]:

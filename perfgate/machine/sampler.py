@@ -21,27 +21,53 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import FrameType
+from typing import Any
 
-from perfgate.machine.channels import Channel, ChannelWindow, Sensor
+from perfgate.machine.channels import Channel, ChannelWindow, Sensor, TextSensor
 from perfgate.recorder.recorder import Recorder
 
 #: The time between two readings of fast sensors, and of slow ones, in s.
 INTERVAL_S, SLOW_INTERVAL_S = 0.1, 1.0
+#: The readings that are used together and written in one piece: those of five seconds. They are lost if this process
+#: is killed; the death of the program loses nothing.
+_TOGETHER = 50
 #: The number of windows after which a window has twice the length.
 WINDOWS = 4096
 #: The most bytes that the program may tell.
 _LONGEST_TOLD = 1 << 14
 
 
+class _Source:
+    """A sensor and the windows of its channels. A text is kept as it is until it is used."""
+
+    def __init__(self, sensor: Sensor) -> None:
+        self.take: Callable[[], Any] = sensor.take if isinstance(sensor, TextSensor) else sensor.read
+        self._readings: Callable[[Any], Sequence[float]] = sensor.readings if isinstance(sensor, TextSensor) else list
+        self.windows = [ChannelWindow(channel) for channel in sensor.channels()]
+
+    def use(self, at: float, taken: object) -> None:
+        """Add what was taken at a time in s to the windows."""
+        for window, reading in zip(self.windows, self._readings(taken), strict=True):
+            window.add(at, reading)
+
+
 class Sampler:
-    """Sensors, the windows of their channels, and the recording of both."""
+    """Sensors, the windows of their channels, and the recording of both.
+
+    Readings are taken ten times a second, and used every five seconds, all together: a processor that slept for a tenth
+    of a second has lost its caches, so that the same work costs twice as much after each reading.
+    """
 
     def __init__(self, sensors: Sequence[Sensor], recorder: Recorder, *, interval: float = INTERVAL_S) -> None:
         self._recorder, self._interval = recorder, interval
-        self._sensors = [(sensor, [ChannelWindow(channel) for channel in sensor.channels()]) for sensor in sensors]
-        every = [window for _, windows in self._sensors for window in windows]
+        sources = [(sensor.is_slow, _Source(sensor)) for sensor in sensors]
+        self._fast = [source for is_slow, source in sources if not is_slow]
+        self._slow = [source for is_slow, source in sources if is_slow]
+        self._takes = [source.take for source in self._fast]
+        #: What was taken from the fast and the slow sources and is not used yet, with its time.
+        self._waiting: list[tuple[float, list[Any], list[Any]]] = []
+        every = [window for _, source in sources for window in source.windows]
         self._adders = [(window, self._adder(window.channel)) for window in every]
         self._began = self._closes = self._slow_at = -math.inf
         self._windows = 0
@@ -51,17 +77,26 @@ class Sampler:
 
     def sample(self, now: float) -> None:
         """Read the sensors; `now` is the time in s of a clock that never goes back."""
-        if self._began == -math.inf:
-            self._began, self._closes = now, now + self._interval
-        is_slow_due = now >= self._slow_at
-        if is_slow_due:
+        fast = [take() for take in self._takes]
+        slow = []
+        if now >= self._slow_at:
             self._slow_at = now + SLOW_INTERVAL_S
-        for sensor, windows in self._sensors:
-            if is_slow_due or not sensor.is_slow:
-                for window, reading in zip(windows, sensor.read(), strict=True):
-                    window.add(now, reading)
-        if now >= self._closes - self._interval / 4:  # a process may wake a little too early
-            self._close_window(now)
+            slow = [source.take() for source in self._slow]
+        self._waiting.append((now, fast, slow))
+        if len(self._waiting) >= _TOGETHER:
+            self._use()
+            self._recorder.flush()
+
+    def _use(self) -> None:
+        """Put everything that waits into its windows."""
+        for at, fast, slow in self._waiting:
+            if self._began == -math.inf:
+                self._began, self._closes = at, at + self._interval
+            for source, taken in (*zip(self._fast, fast, strict=True), *zip(self._slow, slow, strict=False)):
+                source.use(at, taken)
+            if at >= self._closes - self._interval / 4:  # a process may wake a little too early
+                self._close_window(at)
+        self._waiting.clear()
 
     def _close_window(self, now: float) -> None:
         step = round((now - self._began) * 1000)  # the time in ms is the number of the step
@@ -75,14 +110,13 @@ class Sampler:
 
     def finish(self, now: float) -> None:
         """Take the last readings, and record the growth of totals in the whole run."""
-        for sensor, windows in self._sensors:
-            for window, reading in zip(windows, sensor.read(), strict=True):
-                window.add(now, reading)
+        self._use()
+        for source in (*self._fast, *self._slow):
+            source.use(now, source.take())
         self._close_window(now)
-        for _, windows in self._sensors:
-            for window in windows:
-                if (channel := window.channel).whole:
-                    self._recorder.value(channel.whole, window.whole, unit=channel.whole_unit, labels=channel.labels)
+        for window, _ in self._adders:
+            if (channel := window.channel).whole:
+                self._recorder.value(channel.whole, window.whole, unit=channel.whole_unit, labels=channel.labels)
 
 
 def run(sampler: Sampler, is_over: Callable[[float], bool], clock: Callable[[], float], interval: float) -> None:
@@ -112,12 +146,11 @@ class _ParentWatch:
         self._stopped = True
 
     def __call__(self, seconds: float) -> bool:
-        with suppress(InterruptedError):
-            if self._poll.poll(seconds * 1000):
-                told = os.read(self._stream, _LONGEST_TOLD)
-                self.told += told[: _LONGEST_TOLD - len(self.told)]
-                if not told:
-                    return True
+        if self._poll.poll(seconds * 1000):
+            told = os.read(self._stream, _LONGEST_TOLD)
+            self.told += told[: _LONGEST_TOLD - len(self.told)]
+            if not told:
+                return True
         return self._stopped or os.getppid() != self._parent
 
 

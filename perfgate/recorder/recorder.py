@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
+from time import perf_counter_ns
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
 from perfgate.core.runs import Fact
@@ -203,6 +204,10 @@ class Recorder:
         """Note that the recording lacks something, and why: perfgate reads it with a warning. Raises ValueError."""
         check_reason(reason)
         self._writer.mark_incomplete(reason)
+
+    def flush(self) -> None:
+        """Write all values so far. Without it they are written about once a second. Raises RecorderError if closed."""
+        self._writer.write(perf_counter_ns())
 
     @property
     def current_step(self) -> int:

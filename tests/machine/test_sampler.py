@@ -10,6 +10,7 @@ import time
 import pytest
 from cards import Card, ReplayedNvml
 
+from perfgate.machine.linux import linux_sensors
 from perfgate.machine.nvml import NvmlDevice, nvml_sensors
 from perfgate.machine.sampler import WINDOWS, Sampler
 from perfgate.machine.sidecar import sampled
@@ -77,7 +78,38 @@ def test_a_process_that_wakes_a_little_early_or_late_has_ten_windows_a_second(tm
         sampler = Sampler(nvml_sensors(ReplayedNvml(Card()))[0][:1], recorder)
         for tick in range(101):
             sampler.sample(tick / 10 + (0.004, -0.004, 0.009)[tick % 3])
-    assert len(recorded(tmp_path / "r.machine")["clock.sm"]) == 100
+        sampler.finish(10.1)
+    assert len(recorded(tmp_path / "r.machine")["clock.sm"]) == 101
+
+
+def test_text_is_used_later_and_each_value_has_the_time_of_its_reading(tmp_path):
+    """Files are read ten times a second and understood together; a slow one is not moved to another time."""
+    for name in ("cpu", "memory"):
+        (tmp_path / "proc/pressure").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "proc/pressure" / name).write_text("some avg10=0.00 total=0\n")
+    with Recorder(tmp_path / "r.machine") as recorder:
+        sampler = Sampler(linux_sensors(tmp_path), recorder)
+        for tick in range(31):
+            for name in ("cpu", "memory"):  # each waits for all of the third second
+                waited = min(max(tick - 20, 0), 10) * 100_000
+                (tmp_path / "proc/pressure" / name).write_text(f"some avg10=0.00 total={waited}\n")
+            sampler.sample(tick / 10)
+        sampler.finish(3.0)
+    series = json.loads((tmp_path / "r.machine").read_text())["series"]
+    found = {one["metric"]: dict(zip(one["steps"], one["values"], strict=True)) for one in series}
+    cpu, memory = found["machine.pressure.cpu"], found["machine.pressure.memory"]
+    assert {step: round(value) for step, value in cpu.items() if value} == dict.fromkeys(range(2100, 3001, 100), 100)
+    assert {step: round(value) for step, value in memory.items()} == {1000: 0, 2000: 0, 3000: 100}
+
+
+def test_what_was_read_is_in_the_file_after_five_seconds(tmp_path):
+    """If the sampler is killed, at most these are lost."""
+    with Recorder(tmp_path / "r.machine") as recorder:
+        sampler = Sampler(nvml_sensors(ReplayedNvml(Card()))[0][:1], recorder)
+        for tick in range(50):
+            sampler.sample(tick / 10)
+        lines = [json.loads(line) for line in (tmp_path / "r.machine").read_text().splitlines()]
+    assert sum(len(line["values"]) for line in lines if line.get("metric") == "clock.sm") == 49
 
 
 def test_a_long_run_is_bounded(tmp_path):
