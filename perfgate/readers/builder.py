@@ -33,7 +33,7 @@ import numpy as np
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, read_only
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import checked, fault_in, fault_of, in_base, measured
+from perfgate.readers.values import Items, checked, fault_in, fault_of, in_base, measured
 
 MAX_FAULTS = 20
 
@@ -165,7 +165,7 @@ class RunBuilder:
         self,
         key: Key,
         unit: str,
-        values: Sequence[object],
+        values: Items,
         at: Callable[[int], Place],
         *,
         per: float = 1.0,
@@ -186,7 +186,7 @@ class RunBuilder:
             self.refuse(key, fault_in(values[index], unit), at(index))
         self._refused_more[key] += max(len(bad) - MAX_FAULTS, 0)
         if good.any():
-            numbered = read_only(np.array(steps, np.int64)[good]) if steps else None
+            numbered = read_only(np.array(steps, np.int64)[good]) if len(steps) else None
             self.finish(Series(key, unit, "samples", read_only(in_base(numbers[good], per)), numbered))
 
     def value(self, key: Key, unit: str, value: object, at: Place, *, per: float = 1.0) -> None:

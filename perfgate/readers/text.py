@@ -137,17 +137,19 @@ class InputFile:
             yield self._head.popleft()
         yield from self._stream
 
-    def whole(self) -> str | None:
-        """Return all the text, for formats such as JSON; None, and a problem, if it is larger than the limit."""
+    def whole(self, advice: str = "") -> str | None:
+        """Return all the text, for formats such as JSON; None, and a problem with advice, if it is over the limit."""
         parts, size = [], 0
         for block in self.blocks():
             parts.append(block)
             size += len(block)
             if size > self.limits.document_bytes:
                 message = self.limits.beyond("document_bytes", "this document is larger")
-                self.problems.append(self.problem("error", message))
+                self.problems.append(self.problem("error", message + advice))
                 return None
-        return b"".join(parts).decode("utf-8", "replace")
+        data = b"".join(parts)
+        del parts  # it is large enough once
+        return data.decode("utf-8", "replace")
 
     def lines(
         self, words: Sequence[str] = ("",), around: Sequence[str] = (), take: Take | None = None

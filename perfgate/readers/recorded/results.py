@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -21,9 +23,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from perfgate.core import Key, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit
-from perfgate.documents.json import Path, load_json
+from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.struct_errors import violation
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
+from perfgate.readers.recorded.number_lists import LARGEST_STEP, Numbers, without_lists
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
@@ -33,6 +36,7 @@ METRICS = "whatever was recorded"
 CHECKED = "perfgate itself"
 
 INCOMPLETE = "the recording is incomplete"
+_FEWER = " (reading needs five times as much memory), or record fewer values: every tenth step, or an `aggregate`"
 
 Form = TypeVar("Form")
 Name = Annotated[str, Meta(min_length=1)]
@@ -66,7 +70,7 @@ class SeriesForm(Struct, forbid_unknown_fields=True):
     values: Annotated[list[float], Meta(min_length=1)] | UnsetType = UNSET
     value: float | UnsetType = UNSET
     aggregate: Aggregate | UnsetType = UNSET
-    steps: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]] | UnsetType = UNSET
+    steps: list[Annotated[int, Meta(ge=0, le=LARGEST_STEP)]] | UnsetType = UNSET
 
 
 class RunForm(Struct, forbid_unknown_fields=True):
@@ -94,24 +98,37 @@ class SeveralForm(Struct, forbid_unknown_fields=True):
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a results document; a document of wrong form is one run with the error."""
-    if (text := file.whole()) is None:
+    if (text := file.whole(_FEWER)) is None:
         return (RunBuilder(file, NAME).run(),)
-    source = JsonSource(load_json(text, file.name, file.limits))
-    data = source.loaded.data
+    loaded, lists = _load(text, file)
+    source = JsonSource(loaded)
+    data = loaded.data
     first = RunBuilder(file, NAME, source)
     if data is None:
         for problem in source.loaded.problems:
             first.say(problem.severity, problem.message, problem.at)
         return (first.run(),)
     if not (isinstance(data, dict) and "runs" in data):
-        return (_read_run(file, source, SingleForm, data, ()).run(),)
+        return (_read_run(file, source, lists, SingleForm, data, ()).run(),)
     several = _convert(first, SeveralForm, data, ())
     members = enumerate(several.runs) if several else ()
-    runs = [_read_run(file, source, RunForm, run, ("runs", index)) for index, run in members]
+    runs = [_read_run(file, source, lists, RunForm, run, ("runs", index)) for index, run in members]
     return tuple(run.run(part) for part, run in enumerate(runs, 1)) or (first.run(),)
 
 
-def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: object, path: Path) -> RunBuilder:
+def _load(text: str, file: InputFile) -> tuple[JsonDocument, Sequence[Numbers]]:
+    """Return the document, and its lists of numbers if each is replaced by its index."""
+    if found := without_lists(text):
+        rest, lists = found
+        loaded = load_json(rest, file.name, file.limits)
+        if not loaded.faults:
+            return replace(loaded, text=text), lists  # places are searched for in the whole text
+    return load_json(text, file.name, file.limits), ()
+
+
+def _read_run(
+    file: InputFile, source: JsonSource, lists: Sequence[Numbers], form: type[RunForm], data: object, path: Path
+) -> RunBuilder:
     file.count("runs")
     run = RunBuilder(file, NAME, source)
     for fault in source.loaded.faults:
@@ -130,7 +147,7 @@ def _read_run(file: InputFile, source: JsonSource, form: type[RunForm], data: ob
         for index, member in enumerate(written.series):
             place = (*path, "series", index)
             if series := _convert(run, SeriesForm, member, place):
-                _add(run, series, place)
+                _add(run, _with_lists(series, lists) if lists else series, place)
     return run
 
 
@@ -142,6 +159,12 @@ def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> For
         found = violation(error, _FIELDS + _STATISTICS)
         run.say("error", found.message, (*path, *found.path))
         return None
+
+
+def _with_lists(series: SeriesForm, lists: Sequence[Numbers]) -> SeriesForm:
+    """Return a series with its lists instead of their indices."""
+    values, steps = (field if field is UNSET else lists[int(field[0])] for field in (series.values, series.steps))
+    return msgspec.structs.replace(series, values=values, steps=steps)
 
 
 def _add(run: RunBuilder, written: SeriesForm, path: Path) -> None:
@@ -163,8 +186,8 @@ def _add(run: RunBuilder, written: SeriesForm, path: Path) -> None:
             elif is_possible(run, key, number, unit, (*path, "aggregate", name)):
                 kept[name] = in_base(float(number), per_base(unit))
         run.aggregate(key, unit.base, kept)
-    elif written.values:
-        per, steps = per_base(unit), written.steps or ()
+    elif written.values is not UNSET:
+        per, steps = per_base(unit), () if written.steps is UNSET else written.steps
         run.samples(key, unit.base, written.values, lambda at: (*path, "values", at), per=per, steps=steps)
     elif isinstance(written.value, float) and is_possible(run, key, written.value, unit, (*path, "value")):
         run.one_value(key, unit.base, in_base(written.value, per_base(unit)))
@@ -184,8 +207,9 @@ def _mismatch(written: SeriesForm) -> str | None:
     given = [name for name, value in fields if value is not UNSET]
     if len(given) != 1:
         return f"a series needs one of 'values', 'value' and 'aggregate'; it has {' and '.join(given) or 'none'}"
-    if written.steps is not UNSET and (not written.values or len(written.steps) != len(written.values)):
-        return f"{len(written.steps)} steps for {len(written.values or ())} values"
+    values = 0 if written.values is UNSET else len(written.values)
+    if written.steps is not UNSET and (not values or len(written.steps) != values):
+        return f"{len(written.steps)} steps for {values} values"
     if written.aggregate and not _statistics(written.aggregate):
         return "an aggregate without statistics"
     return None
