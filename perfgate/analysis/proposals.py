@@ -9,7 +9,7 @@ from datetime import date
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer
 from perfgate.core import Kind, Plan, Run, Series
-from perfgate.core.wording import MACHINE_STATE
+from perfgate.core.wording import MACHINE_STATE, TIMES_OF_RUN
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import default_statistic
 from perfgate.rules.write import sentence_of, sum_per_step
@@ -110,6 +110,9 @@ def ranked(known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]]
             left_out.setdefault("not in the same unit and kind in all runs", []).append(metric)
         elif metric.startswith(MACHINE_STATE):
             left_out.setdefault("what the machine did, which explains the others", []).append(metric)
+        elif metric in TIMES_OF_RUN:
+            why = "parts of the whole run, which grow with its length: write a limit of a share"
+            left_out.setdefault(why, []).append(metric)
         elif direction(metric, series[0].unit, None) is None:
             left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)
         else:

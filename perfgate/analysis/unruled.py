@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 
 from perfgate.core import Key, Run, Series, UnruledChange
-from perfgate.core.wording import is_machine_metric
+from perfgate.core.wording import TIMES_OF_RUN, is_machine_metric
 from perfgate.judge.measure import BETTER_BY_UNIT
 from perfgate.stats.steady import steady_run
 
@@ -47,7 +47,7 @@ def unruled_changes(
     named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
     whole = max((_step_time(run) for run in sides[1]), default=0.0)
     found = []
-    for name in sorted({name for run in sides[1] for name in run if not is_machine_metric(name[0].metric)} - named):
+    for name in sorted({name for run in sides[1] for name in run if not _is_of_run(name[0].metric)} - named):
         before, now = ([run[name] for run in side if name in run] for side in sides)
         if len(before) == len(base) and len(now) == len(new) and (change := _change(before, now)) is not None:
             key, unit = name
@@ -59,9 +59,15 @@ def unruled_changes(
     return tuple(found[:MOST_LISTED]), len(found)
 
 
+def _is_of_run(metric: str) -> bool:
+    """Return whether a metric is of the machine, or grows with the length of the run."""
+    return metric in TIMES_OF_RUN or is_machine_metric(metric)
+
+
 def time_seen(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> float | None:
     """Return the share of the total time of all time metrics that a rule names; None without any time."""
-    times = [(one, size.total) for run in runs for one in run.series if one.unit == "s" and (size := _size(one))]
+    read = (one for run in runs for one in run.series if one.unit == "s" and one.key.metric not in TIMES_OF_RUN)
+    times = [(one, size.total) for one in read if (size := _size(one))]
     whole = math.fsum(total for _, total in times)
     return math.fsum(total for one, total in times if is_named(one.key)) / whole if whole > 0 else None
 

@@ -196,6 +196,12 @@ COMMAND = "command."
 #: The ends of the names of metrics that a slower machine changes less than it changes the wall time.
 CPU_METRICS = (".cpu_time", ".instructions", ".cycles")
 
+#: The parts of the time of a whole run (`core.goodput`), which grow with its length.
+TIMES_OF_RUN = frozenset(
+    f"time.{part}"
+    for part in ("start", "compile", "data", "step", "checkpoint", "evaluation", "lost", "other", "total")
+)
+
 
 def is_machine_metric(name: str) -> bool:
     """Return whether a metric is about the machine: `machine.*`, `clock.*`, `power` and `energy.step`."""

@@ -54,7 +54,11 @@ class _Answer:
 
 _GIVE_MODEL = "give the rule file a `model` with parameters, tokens_per_step and dtype: perfgate computes it from these"
 #: The next step for metrics that perfgate computes, if no run has what they need.
-_COMPUTED = {"mfu": _GIVE_MODEL, "hfu": _GIVE_MODEL, "goodput": "give a log of Megatron-LM that has dates"}
+_COMPUTED = {
+    "mfu": _GIVE_MODEL,
+    "hfu": _GIVE_MODEL,
+    "goodput": "give a log that has dates; the page `efficiency` of the documentation lists the formats",
+}
 #: The adjustments of the decision about one metric, in this order.
 _ADJUSTMENTS = (
     refuse_impossible,

@@ -16,7 +16,7 @@ lines see `deepspeed.lines`. All times are means over the iterations since the l
 | `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu` | 1/s | as the lines of forks say |
 | `skipped_iterations`, `nan_iterations`, `lm_loss` and other losses | 1 | `number of skipped iterations`, ... |
 | timers by their printed names, `forward-compute`, `optimizer`, ... | s | labels: ranks (`min`, `max`), or rank |
-| `time.start`, `.step`, `.checkpoint`, `.evaluation`, `.other`, `goodput` | s, 1 | see `time_split` |
+| `time.PART`, `goodput` | s, 1 | see `training_logs.megatron_times` |
 | `memory.allocated`, `.peak_allocated`, `.reserved`, `.peak_reserved` | B | `memory (MB) | ...`; label rank |
 
 A skipped iteration is shorter than the others, and is kept; `skipped_iterations` shows where they are. Iteration n is
@@ -44,13 +44,13 @@ from perfgate.readers.deepspeed.blocks import MemoryUsage
 from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.time_split import DATE_WORD, INITIALIZE_WORD, TimeSplit
+from perfgate.readers.training_logs.megatron_times import DATE_WORD, INITIALIZE_WORD, MegatronTimes
 
 NAME = "megatron"
 TITLE = "a Megatron-LM log: iteration lines and timers, or its golden values (JSON)"
 METRICS = (
     "`iteration_time`, `throughput_per_gpu`, `tokens_per_second`, `memory.peak_allocated`, losses, timers as printed; "
-    "`time.start`, `.step`, `.checkpoint`, `.evaluation`, `.other` and `goodput` of a log with dates"
+    "`time.PART` and `goodput` of a log with dates"
 )
 CHECKED = "Megatron-LM's sources of 2021 to 2025; public logs and golden values"
 
@@ -87,7 +87,6 @@ class _LogRun(RunBuilder):
         super().__init__(file, NAME)
         #: DeepSpeed's records in the same log, which have a rank.
         self.timers = Timers(self)
-        self.split = TimeSplit(self)
 
     @property
     def has_measured(self) -> bool:
@@ -96,7 +95,6 @@ class _LogRun(RunBuilder):
 
     def run(self, part: int | None = None) -> Run:
         self.timers.finish()
-        self.split.finish()
         return super().run(part)
 
 
@@ -104,6 +102,7 @@ class _Log:
     def __init__(self, file: InputFile) -> None:
         self.file = file
         self.runs = Runs(lambda: _LogRun(file))
+        self.times = MegatronTimes()
         self.step = 0
         #: The kind of rows that may follow: `(min, max) time`, `max time`, `times`, or none.
         self.block = ""
@@ -118,6 +117,7 @@ class _Log:
                 self.usage.line(self.runs.run, number, line)
             elif any(word in line for word in _RECORD_WORDS) or (self.block and ": " in line):
                 self.runs.run.say("warning", "the last record is cut off; left out", number)
+        self.times.finish()
         return self.runs.finish()
 
     def _line(self, number: int, line: str) -> None:
@@ -137,7 +137,7 @@ class _Log:
         elif "world" in line:
             self._fact(number, line)
         if DATE_WORD in line or lines.ITERATION_WORD in line or INITIALIZE_WORD in line:
-            self.runs.run.split.line(line)
+            self.times.line(self.runs.run, line)
 
     def _iterations(self, number: int, line: str) -> None:
         for count, record in lines.iterations(line):
@@ -165,6 +165,7 @@ class _Log:
         run = self.runs.run
         run.table_row()
         run.add(run.column(key, "s", 1000), text, number, self.step)
+        self.times.timer(key, text)
 
     def _row(self, number: int, line: str) -> None:
         """Read a row of a block; lines of other kinds, which another process may have printed, are passed over."""

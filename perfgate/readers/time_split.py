@@ -1,116 +1,213 @@
-"""The time of a run of Megatron-LM split into start, steps, checkpoints, evaluation and the rest, and its goodput.
+"""Where the time of a job went, by the moments in its log and by what the log says of the time between them.
 
-    time to initialize megatron (seconds): 28.352
-    [after megatron is initialized] datetime: 2024-08-21 10:15:12
-    [before the start of training step] datetime: 2024-08-21 10:16:02
-     [2024-08-21 10:19:42] iteration        4/   25000 | ... elapsed time per iteration (ms): 27012.4 | ...
-    [after training is done] datetime: 2024-08-21 12:00:00
+A reader calls a `JobClock` for each line that has a date or tells a time. Time is attributed only as far as the log
+says so: the rest is `time.other`. The parts and `goodput` are those of `core.goodput`.
 
-The whole is the time from the first to the last of these moments, with the initialisation before the first. Its parts:
-
-| metric | time |
-|---|---|
-| `time.start` | up to the start of training |
-| `time.step` | iterations: `elapsed time per iteration` times their number; the clock stops for the next two |
-| `time.checkpoint` | the timer `save-checkpoint` of the slowest rank |
-| `time.evaluation` | the timer `evaluate` of the slowest rank |
-| `time.other` | the rest |
-
-`goodput` is `time.step` as a share of the whole. The moments are whole seconds, so the parts may exceed the whole by up
-to 2 s: then the rest is 0. If they exceed it by more, the log means other times (older iterations include evaluation),
-and nothing is said. Restarts in one log are runs of their own. Source: NVIDIA/Megatron-LM
-`megatron/training/training.py` and `initialize.py`.
+Several runs in one log are one job if the later ones continue it: their steps begin after the first step. Then each run
+has the numbers of the whole job. A run that begins at the first step is a job of its own. If dates go back, or the
+parts are longer than the whole, nothing is said.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-import numpy as np
+from perfgate.core import Key
+from perfgate.core.goodput import EVALUATION, STEP, Attempt, TimeSpent, metrics, split
+from perfgate.readers.builder import RunBuilder
 
-from perfgate.core import Key, Series, read_only
-from perfgate.readers.builder import Column, RunBuilder
-
-#: A line with a moment or with the time of the initialisation has one of these.
-DATE_WORD, INITIALIZE_WORD = "datetime: ", "time to initialize megatron (seconds): "
-_DATE = r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
-_MOMENT = re.compile(rf"\[([^\]\[]{{1,99}})\] datetime: {_DATE}|\[{_DATE}(?:\.\d{{1,9}})?\] iteration ")
-_INITIALIZE = re.compile(r"time to initialize megatron \(seconds\): (\d{1,9}(?:\.\d{1,9})?)")
-_TRAINING_STARTS = "before the start of training step"
-#: The timers of Megatron in each part of the time.
-_TIMERS = {"time.checkpoint": "save-checkpoint", "time.evaluation": "evaluate"}
-_ITERATION_TIME = Key("iteration_time")
-_READ = (_ITERATION_TIME, *(key for timer in _TIMERS.values() for key in (Key.of(timer, ranks="max"), Key(timer))))
-#: The parts may exceed the whole by this, in s: two moments are rounded.
-_ROUNDING = 2.0
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+#: Processes that write to one log may be late by this, in s.
+_OUT_OF_ORDER = 1.0
 
 
-class TimeSplit:
-    """The moments of one run while its log is read."""
+def moment_of(text: str) -> float | None:
+    """Return the first date of a line in s, without its time zone; None without a valid one."""
+    found = _DATE.search(text)
+    if not found:
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{found[1]} {found[2]}").replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+    return moment + float(f"0.{found[3] or 0}")
 
-    def __init__(self, run: RunBuilder) -> None:
-        self._run = run
-        self._initialize = 0.0
-        self._first: float | None = None
-        self._started: float | None = None
-        self._last = 0.0
-        #: For each series, the number of its values before the last moment.
-        self._until: dict[Key, int] = {}
 
-    def line(self, text: str) -> None:
-        """Take a line that may have a moment; the values of its own record are already in the run."""
-        if self._first is None and (found := _INITIALIZE.search(text)):
-            self._initialize = float(found[1])
-        elif found := _MOMENT.search(text):
-            try:
-                moment = datetime.fromisoformat(found[2] or found[3]).replace(tzinfo=timezone.utc)
-            except ValueError:
-                return
-            self._last = moment.timestamp()
-            self._first = self._last if self._first is None else self._first
-            if found[1] == _TRAINING_STARTS:
-                self._started = self._last
-            columns = self._run.columns
-            self._until = {key: len(columns[key].values) for key in _READ if key in columns}
+@dataclass(slots=True)
+class _Record:
+    """Steps up to `last`, in order; `each` is the time of one step, `seconds` that of all since the record before."""
+
+    last: int
+    at: float
+    each: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Reading:
+    """An attempt while its lines are read; moments are in s."""
+
+    first: float
+    last: float
+    before: float
+    #: The time now, with what was told since the last moment.
+    now: float
+    training: float | None = None
+    done: int | None = None
+    #: The moment up to which time is accounted for, and what the log told since then.
+    mark: float = 0.0
+    told: float = 0.0
+    spent: list[TimeSpent] = field(default_factory=list)
+    records: list[_Record] = field(default_factory=list)
+    runs: list[RunBuilder] = field(default_factory=list)
+
+    @property
+    def step(self) -> int:
+        """The last step that is done."""
+        return self.records[-1].last if self.records else self.done or 0
+
+    def attempt(self) -> Attempt | None:
+        """Return the attempt; None if the log does not say where its steps begin, or how many the first record has."""
+        after = self.done
+        if after is None and len(self.records) > 1:
+            after = max(2 * self.records[0].last - self.records[1].last, 0)
+        if after is None or self.training is None or not self.records:
+            return None
+        found = Attempt(self.first, self.last, self.before, self.training, after, [*self.spent])
+        for one in self.records:
+            seconds = one.seconds if one.each is None else one.each * (one.last - after)
+            found.spent.append(TimeSpent(STEP, seconds, one.at, after, one.last))
+            after = one.last
+        return found
+
+
+class JobClock:
+    """The jobs of one log while it is read.
+
+    Parameters
+    ----------
+    told: the parts that this kind of log tells.
+    rounding: how exact two moments are together, in s.
+    """
+
+    def __init__(self, told: Collection[str], rounding: float) -> None:
+        self._told, self._rounding = told, rounding
+        self._ended: list[_Reading] = []
+        self._reading: _Reading | None = None
+        self._before = 0.0
+        self._is_in_order = True
+        #: What lines without a date told: it counts if a moment follows.
+        self._waiting: list[TimeSpent | _Record] = []
+
+    def moment(self, at: float | None) -> None:
+        """Take the date of a line: the attempt goes on to here."""
+        if at is None:
+            return
+        if self._reading is None:
+            self._reading = _Reading(at, at, self._before, at, mark=at)
+            self._before = 0.0
+        reading = self._reading
+        self._is_in_order &= at >= reading.last - _OUT_OF_ORDER
+        reading.last = reading.now = max(reading.last, at)
+        for one in self._waiting:
+            (reading.records if isinstance(one, _Record) else reading.spent).append(one)  # type: ignore[arg-type]
+        self._waiting = []
+
+    def begin(self, before: float | None = None) -> None:
+        """Begin an attempt, `before` s before its first moment; a program may say so several times before a step."""
+        if self._reading is not None and self._reading.training is not None:
+            self._close()  # without a step it is a start that failed
+        if self._reading is None and before is not None:
+            self._before = before
+
+    def training(self, done: int | None = None) -> None:
+        """Note that the steps begin at the last moment, after so many that an earlier attempt has done."""
+        if self._reading is not None and self._reading.records:
+            moment = self._reading.last
+            self._close()
+            self.moment(moment)
+        if (reading := self._reading) is not None:
+            reading.training = reading.mark = reading.last
+            reading.done, reading.told = done, 0.0
+
+    def spent(self, part: str, seconds: float, *, dated: bool) -> None:
+        """Note the time that the log tells for a part, on a line with a date or on one without."""
+        if (reading := self._reading) is None:
+            return
+        reading.now += 0.0 if dated else seconds
+        reading.told += seconds
+        found = TimeSpent(part, seconds, reading.now, reading.step, reading.step)
+        (reading.spent if dated else self._waiting).append(found)
+
+    def steps_since_mark(self, run: RunBuilder, last: int) -> None:
+        """Note that the steps up to `last` were done at the last moment; their time began where the last part ended."""
+        if (reading := self._of_step(run, last)) is not None:
+            seconds = max(reading.last - reading.mark - reading.told, 0.0)
+            reading.records.append(_Record(last, reading.last, seconds=seconds))
+            reading.mark, reading.told = reading.last, 0.0
+
+    def steps(self, run: RunBuilder, last: int, each: float, *, dated: bool) -> None:
+        """Note that the steps up to `last` are done and that each took so many seconds."""
+        if (reading := self._of_step(run, last)) is not None:
+            reading.now += 0.0 if dated else each * max(last - reading.step, 0)
+            (reading.records if dated else self._waiting).append(_Record(last, reading.now, each))
+
+    def evaluation(self, step: int) -> None:
+        """Note that an evaluation ended at the last moment; its time is known if it began right after its step."""
+        if (reading := self._reading) is None:
+            return
+        if reading.records and reading.step == step:
+            seconds = max(reading.last - reading.mark - reading.told, 0.0)
+            reading.spent.append(TimeSpent(EVALUATION, seconds, reading.last, step, step))
+        reading.mark, reading.told = reading.last, 0.0
+
+    def _of_step(self, run: RunBuilder, last: int) -> _Reading | None:
+        """Return the attempt that a step belongs to; a step that goes back begins one, if the log lost its start."""
+        reading = self._reading
+        if reading is None or reading.training is None:
+            return None
+        if reading.records and last <= reading.step:
+            moment = reading.last
+            self._close()
+            self.moment(moment)
+            self.training(done=last)
+            return None
+        if all(run is not other for other in reading.runs):
+            reading.runs.append(run)
+        return reading
+
+    def _close(self) -> None:
+        if self._reading is not None and self._reading.records:
+            self._ended.append(self._reading)
+        self._reading, self._waiting = None, []
 
     def finish(self) -> None:
-        """Add the parts and the goodput to the run, if the log says all that they need."""
-        step = self._steps()
-        if self._first is None or self._started is None or step is None:
+        """Add the metrics of each job to its runs."""
+        self._close()
+        job: list[_Reading] = []
+        for one in self._ended:
+            found = one.attempt()
+            if job and not (found and 0 < (found.done or 0) <= job[-1].step):
+                self._add(job)
+                job = []
+            job.append(one)
+        self._add(job)
+
+    def _add(self, job: Sequence[_Reading]) -> None:
+        attempts = [one.attempt() for one in job]
+        known = [one for one in attempts if one is not None]
+        if not self._is_in_order or not known or len(known) < len(attempts):
             return
-        whole = self._last - self._first + self._initialize
-        parts = {"time.start": self._started - self._first + self._initialize, "time.step": step}
-        parts |= {name: self._slowest(timer) for name, timer in _TIMERS.items()}
-        rest = whole - sum(parts.values())
-        if rest < -_ROUNDING:
-            return
-        parts["time.other"] = max(rest, 0.0)
-        for name, value in parts.items():
-            self._add(name, "s", value)
-        self._add("goodput", "1", step / sum(parts.values()))
+        found = metrics(split(known, self._told, self._rounding) or {})
+        for run in dict.fromkeys(run for one in job for run in one.runs):
+            add_times(run, found)
 
-    def _add(self, name: str, unit: str, value: float) -> None:
-        key = Key(name)
-        self._run.finished.setdefault(key, Series(key, unit, "value", read_only(np.array([value]))))
 
-    def _steps(self) -> float | None:
-        """Return the seconds of all iterations before the last moment; None with fewer than two records of them."""
-        column = self._run.columns.get(_ITERATION_TIME)
-        count = self._until.get(_ITERATION_TIME, 0)
-        if column is None or count < 2 or len(column.steps) < count:
-            return None
-        numbers = np.array(column.steps[:count]) + 1
-        each = np.diff(numbers, prepend=0)
-        each[0] = min(numbers[0], each[1])  # a resumed run begins at any number
-        if (each < 1).any():
-            return None
-        return float((each * np.array(column.values[:count])).sum()) / column.per
-
-    def _slowest(self, timer: str) -> float:
-        """Return the seconds of a timer before the last moment: the slowest rank of each time."""
-        for key in (Key.of(timer, ranks="max"), Key(timer)):
-            column: Column | None = self._run.columns.get(key)
-            if column is not None:
-                return sum(column.values[: self._until.get(key, 0)]) / column.per
-        return 0.0
+def add_times(run: RunBuilder, found: Mapping[str, tuple[float, str]]) -> None:
+    """Add the metrics of a split to a run; one that the run has already stays."""
+    for name, (value, unit) in found.items():
+        if Key(name) not in run.finished and Key(name) not in run.columns:
+            run.one_value(Key(name), unit, value)

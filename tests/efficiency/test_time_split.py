@@ -40,17 +40,30 @@ def test_the_parts_add_up_to_the_whole(tmp_path: Path) -> None:
     """The whole is 10 s + 75 s: 30 s start, 40 s steps, 7 s saving, 5 s evaluation, and 3 s are left."""
     found = split(tmp_path, LOG)
     goodput = found.pop("goodput")
-    assert found == {"time.start": 30, "time.step": 40, "time.checkpoint": 7, "time.evaluation": 5, "time.other": 3}
+    parts = {"start": 30, "step": 40, "checkpoint": 7, "evaluation": 5, "lost": 0, "other": 3, "total": 85}
+    assert found == {f"time.{part}": seconds for part, seconds in parts.items()}
     assert goodput == round(40 / 85, 6)
     assert direction("goodput", "1", None) == "higher"
 
 
 #: a change of the log: what is replaced, by what, and metrics that it changes
 CHANGES: list[tuple[str, str, dict[str, float]]] = [
-    ("", DONE, {"time.other": 28, "goodput": round(40 / 110, 6)}),  # the last moment is the end of training
+    (
+        "",
+        DONE,
+        {"time.other": 28, "time.total": 110, "goodput": round(40 / 110, 6)},
+    ),  # the last moment is the end of training
     ("", SAVED_LATER, {}),  # after the last moment
-    ("[2026-01-01 10:01:15]", "[2026-01-01 10:01:11]", {"time.other": 0, "goodput": round(40 / 82, 6)}),  # rounded
-    ("time to initialize megatron (seconds): 10.000\n", "", {"time.start": 20, "goodput": round(40 / 75, 6)}),
+    (
+        "[2026-01-01 10:01:15]",
+        "[2026-01-01 10:01:11]",
+        {"time.other": 0, "time.total": 82, "goodput": round(40 / 82, 6)},
+    ),  # rounded
+    (
+        "time to initialize megatron (seconds): 10.000\n",
+        "",
+        {"time.start": 20, "time.total": 75, "goodput": round(40 / 75, 6)},
+    ),
 ]
 
 
@@ -79,6 +92,7 @@ def test_a_log_that_cannot_be_split_has_no_goodput(old: str, new: str, tmp_path:
     assert split(tmp_path, LOG.replace(old, new)) == {}
 
 
-def test_each_run_of_a_log_has_its_own_time(tmp_path: Path) -> None:
+def test_a_run_from_the_first_step_on_is_a_job_of_its_own(tmp_path: Path) -> None:
     second = "using world size: 1\n" + LOG.replace("10:0", "12:0").replace("2000.0", "1000.0")
-    assert split(tmp_path, LOG + second)["time.step"] == 20
+    found = split(tmp_path, LOG + second)
+    assert (found["time.step"], found["time.lost"], found["time.total"]) == (20, 0, 85)

@@ -25,6 +25,12 @@ _CUT = "the last record is cut off; left out"
 Known = tuple[str, str, float]
 
 
+def rank_of(text: str) -> str | None:
+    """Return the rank that a launcher put before a line; None without one."""
+    found = _RANK.match(text)
+    return next((str(int(one)) for one in found.groups() if one), None) if found else None
+
+
 class StepLog:
     """The runs of a log whose lines have a step.
 
@@ -67,8 +73,7 @@ class StepLog:
             printed: the step as printed.
             first: the printed number of the first step, 0 or 1.
         """
-        found = _RANK.match(text)
-        rank = next((str(int(one)) for one in found.groups() if one), None) if found else None
+        rank = rank_of(text)
         last, before = self._last.get((kind, rank), (-1, -1))
         if printed == last or (printed == before and self._printed_again):  # a process may be one step behind
             self.run.say("warning", _AGAIN, line)

@@ -16,6 +16,7 @@ Source: pytorch/torchtitan `torchtitan/components/metrics.py` (2026-08), and its
 | `memory.peak_reserved` | B | `memory`, in GiB |
 | `loss`, `grad_norm` | 1 | the same |
 | `validation.loss`, `validation.tokens_per_second_per_gpu`, `validation.memory.peak_reserved` | | of `validate step` |
+| `time.PART`, `goodput` | s, 1 | see `torchtitan_times` |
 
 Step n is step n - 1 of the run.
 """
@@ -27,12 +28,13 @@ import re
 from perfgate.core import Run
 from perfgate.readers.text import InputFile
 from perfgate.readers.training_logs.step_lines import StepLog
+from perfgate.readers.training_logs.torchtitan_times import DATED_WORD, TorchtitanTimes
 
 NAME = "torchtitan"
 TITLE = "a log of torchtitan (`step: .. loss: .. memory: .. tps: .. mfu: ..`)"
 METRICS = (
     "`tokens_per_second_per_gpu`, `throughput_per_gpu`, `mfu`, `memory.peak_reserved`, `loss`, `grad_norm`, "
-    "`validation.NAME`; label rank if the launcher prints it"
+    "`validation.NAME`; label rank if the launcher prints it; `time.PART` and `goodput` of a log with dates"
 )
 CHECKED = "torchtitan's `metrics.py` of 2026-08: generated logs, and lines of public logs (2024 to 2026)"
 
@@ -54,14 +56,17 @@ _SUFFIXES = {"memory": "GiB", "mfu": "%"}
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log."""
-    log = StepLog(file, NAME)
-    for number, line in log.lines("step: ", " capacity: "):
+    log, times = StepLog(file, NAME), TorchtitanTimes()
+    for number, line in log.lines("step: ", " capacity: ", DATED_WORD):
+        times.line(line)
         if found := _RECORD.search(line):
             if log.begin(found[1] or "", number, line, int(found[2]), 1):
                 prefix = "validation." if found[1] else ""
                 log.add_known(_fields(found[3]), _KNOWN, prefix)
+                times.step(log.run, line, int(found[2]), is_validation=bool(found[1]))
         elif device := _DEVICE.search(line):
             log.run.fact("gpu", device[1], number)
+    times.finish()
     return log.runs.finish()
 
 

@@ -1,0 +1,115 @@
+"""The time of a whole job split into parts, and its goodput: the share of the time that brought the training forward.
+
+| part | time |
+|---|---|
+| `time.start` | each start of the program, up to the first step |
+| `time.compile` | compilation, as far as it is told apart from starts and steps |
+| `time.data` | waiting for data outside of the steps |
+| `time.step` | steps whose result was kept |
+| `time.checkpoint` | saving and loading checkpoints, while the training waits |
+| `time.evaluation` | evaluation between the steps |
+| `time.lost` | from the last kept step of an attempt to the start of the next attempt |
+| `time.other` | the rest: nothing says where it went |
+| `time.total` | the whole, which is the sum of all others |
+
+`goodput` is `time.step` / `time.total`. Source: AI-Hypercomputer/ml-goodput-measurement, README: goodput is the
+productive share of the time of a job. Its kinds of badput are, in the order of these parts: accelerator initialization
+and training preparation, program startup, synchronous data loading, checkpoint save and restore, custom events, and
+wasted progress with infrastructure recovery.
+
+A job that was restarted has several attempts. The steps that the next attempt repeated are lost, and so is the time
+until it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+START, COMPILE, DATA, STEP = "start", "compile", "data", "step"
+CHECKPOINT, EVALUATION, LOST, OTHER = "checkpoint", "evaluation", "lost", "other"
+#: Every part, in the order in which documents name them.
+PARTS = (START, COMPILE, DATA, STEP, CHECKPOINT, EVALUATION, LOST, OTHER)
+TOTAL, GOODPUT = "time.total", "goodput"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpent:
+    """Seconds of one part that ended at a moment; for steps, those after step `after` up to step `last`."""
+
+    part: str
+    seconds: float
+    at: float
+    after: int
+    last: int
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One start of a program up to its end; moments are in s, on a clock that all attempts share."""
+
+    #: The first and the last moment, and the seconds that are known to lie before the first.
+    first: float
+    last: float
+    before: float = 0.0
+    #: The moment when the steps begin, and the number of steps that were done by then.
+    training: float | None = None
+    done: int | None = None
+    spent: list[TimeSpent] = field(default_factory=list)
+
+
+def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -> dict[str, float] | None:
+    """Return the seconds of each part of a job, by part; None if the attempts contradict each other.
+
+    Parameters
+    ----------
+    attempts: in order, at least one; all but the first say how many steps were `done`.
+    told: the parts that the log tells; only these and `other` are in the answer.
+    rounding: the parts may exceed the whole by this for each attempt, in s; then nothing is left for `other`.
+    """
+    parts = dict.fromkeys((part for part in PARTS if part in told), 0.0)
+    whole = 0.0
+    for index, one in enumerate(attempts):
+        following = attempts[index + 1] if index + 1 < len(attempts) else None
+        if one.training is None or (following is not None and following.done is None):
+            return None
+        end = one.last if following is None else following.first - following.before
+        kept = one.spent if following is None else _kept(one, following.done or 0)
+        whole += end - one.first + one.before
+        parts[START] += one.training - one.first + one.before
+        for spent in kept:
+            parts[spent.part] += spent.seconds
+            if spent.at <= one.training:  # loading a checkpoint is not the start, too
+                parts[START] -= spent.seconds
+        if following is not None:
+            parts[LOST] += end - max((spent.at for spent in kept), default=one.training)
+    return with_rest(parts, whole, rounding * len(attempts))
+
+
+def with_rest(parts: Mapping[str, float], whole: float, rounding: float) -> dict[str, float] | None:
+    """Return the parts with `other`, the rest of the whole; None if a part is negative or they exceed the whole."""
+    rest = whole - sum(parts.values())
+    if rest < -rounding or min(parts.values(), default=0.0) < -rounding:
+        return None
+    return {**{part: max(seconds, 0.0) for part, seconds in parts.items()}, OTHER: max(rest, 0.0)}
+
+
+def metrics(parts: Mapping[str, float]) -> dict[str, tuple[float, str]]:
+    """Return each metric with its value and its unit; there is no goodput without time.step or without any time."""
+    if not parts:
+        return {}
+    total = sum(parts.values())
+    found = {f"time.{part}": (seconds, "s") for part, seconds in parts.items()} | {TOTAL: (total, "s")}
+    return found | ({GOODPUT: (parts[STEP] / total, "1")} if STEP in parts and total > 0 else {})
+
+
+def _kept(attempt: Attempt, done: int) -> list[TimeSpent]:
+    """Return what was spent up to the step that the next attempt continued from; of a record, its kept share."""
+    found = []
+    for spent in attempt.spent:
+        if spent.last <= done:
+            found.append(spent)
+        elif spent.part == STEP and spent.after < done:
+            lost = spent.seconds * (spent.last - done) / (spent.last - spent.after)
+            found.append(TimeSpent(STEP, spent.seconds - lost, spent.at - lost, spent.after, done))
+    return found

@@ -1,0 +1,79 @@
+"""The times of a job in a log of Megatron-LM.
+
+    time to initialize megatron (seconds): 28.352
+    [after megatron is initialized] datetime: 2024-08-21 10:15:12
+    [before the start of training step] datetime: 2024-08-21 10:16:02
+     [2024-08-21 10:19:42] iteration        4/   25000 | ... elapsed time per iteration (ms): 27012.4 | ...
+    [after training is done] datetime: 2024-08-21 12:00:00
+
+| metric | time |
+|---|---|
+| `time.start` | up to the start of training, with the initialisation before the first date |
+| `time.step` | iterations: `elapsed time per iteration` times their number; the clock stops for the next two |
+| `time.checkpoint` | the timer `save-checkpoint` of the slowest rank |
+| `time.evaluation` | the timer `evaluate` of the slowest rank |
+
+The moments are whole seconds, so the parts may exceed the whole by up to 2 s: then the rest is 0. If they exceed it by
+more, the log means other times (older iterations include evaluation), and nothing is said. Source: NVIDIA/Megatron-LM
+`megatron/training/training.py` and `initialize.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perfgate.core import Key
+from perfgate.core.goodput import CHECKPOINT, EVALUATION, LOST, START, STEP
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.deepspeed.lines import ITERATION
+from perfgate.readers.time_split import JobClock, moment_of
+from perfgate.readers.values import checked
+
+#: A line with a moment or with the time of the initialisation has one of these.
+DATE_WORD, INITIALIZE_WORD = "datetime: ", "time to initialize megatron (seconds): "
+_DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+_MOMENT = re.compile(rf"\[([^\]\[]{{1,99}})\] datetime: {_DATE}|\[{_DATE}(?:\.\d{{1,9}})?\] iteration ")
+_INITIALIZE = re.compile(r"time to initialize megatron \(seconds\): (\d{1,9}(?:\.\d{1,9})?)")
+_FIRST, _TRAINING_STARTS = "after megatron is initialized", "before the start of training step"
+_TIMERS = {"save-checkpoint": CHECKPOINT, "evaluate": EVALUATION}
+_ITERATION_TIME = Key("iteration_time")
+
+
+class MegatronTimes:
+    """The times of all runs of one log while it is read."""
+
+    def __init__(self) -> None:
+        self._clock = JobClock((START, STEP, CHECKPOINT, EVALUATION, LOST), rounding=2.0)
+
+    def line(self, run: RunBuilder, text: str) -> None:
+        """Take a line that may have a moment; the values of its own record are already in the run."""
+        if found := _INITIALIZE.search(text):
+            self._clock.begin(before=float(found[1]))
+            return
+        moment = _MOMENT.search(text)
+        at = moment_of(moment[0]) if moment else None
+        if moment and moment[1] == _FIRST:
+            self._clock.begin()
+        self._clock.moment(at)
+        if moment and moment[1] == _TRAINING_STARTS and at is not None:
+            self._clock.training()
+        for found in ITERATION.finditer(text):
+            self._iterations(run, int(found[1]), dated=moment is not None)
+
+    def timer(self, key: Key, text: str) -> None:
+        """Take a timer in ms, as printed: of the slowest rank, or of the only one that is printed."""
+        part = _TIMERS.get(key.metric)
+        if part is None or key.label("rank") is not None or key.label("ranks") == "min":
+            return
+        value, fault = checked(text, "s")
+        if not fault:
+            self._clock.spent(part, value / 1000, dated=False)
+
+    def _iterations(self, run: RunBuilder, last: int, *, dated: bool) -> None:
+        column = run.columns.get(_ITERATION_TIME)
+        if column is not None and column.steps and column.steps[-1] == max(last - 1, 0):
+            self._clock.steps(run, last, column.values[-1] / column.per, dated=dated)
+
+    def finish(self) -> None:
+        """Add the metrics of each job to its runs."""
+        self._clock.finish()
