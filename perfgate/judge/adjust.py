@@ -21,6 +21,7 @@ from perfgate.judge.pairs import LEAST_TOLERANCE
 from perfgate.judge.slow_start import FEWEST_STEPS, LEAST_SHARE, grown_warmup
 from perfgate.rules.syntax.sentence import ChangeClause, Selector, glob_matches
 from perfgate.stats.distributions import discoveries
+from perfgate.stats.steady import median
 
 #: A glob is corrected for multiple comparisons if it has more metrics than this, or a narrower tolerance.
 MOST_UNCORRECTED = 10
@@ -66,7 +67,8 @@ def doubt_start(inquiry: Inquiry, decision: Decision) -> Decision:
     starts = [(series, inquiry.method.steady(series)) for series in found]
     long = [(one.values[: run.dropped], run.values) for one, run in starts if run.dropped >= FEWEST_STEPS]
     # A first look, without the base runs.
-    if any(len(head) * abs(np.median(head) / np.median(rest) - 1) > LEAST_SHARE / 2 * len(rest) for head, rest in long):
+    sizes = ((len(head) * abs(np.divide(median(head), median(rest)) - 1), len(rest)) for head, rest in long)
+    if any(size > LEAST_SHARE / 2 * count for size, count in sizes):
         doubts += grown_warmup(inquiry.new, inquiry.subject.base, inquiry.method)
     quarters = [(len(one.values), run.dropped) for one, run in starts if 1 < run.dropped == len(one.values) // 4]
     if quarters and inquiry.method.warmup == "auto":

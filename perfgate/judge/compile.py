@@ -151,7 +151,7 @@ def limit_confidence(inquiry: Inquiry, runs: Sequence[Members]) -> float:
     rate = (1 - inquiry.rule.settings.confidence) / ranks
     counts = inquiry.case.looks
     if counts and len(runs) in counts and len(counts) > 1:
-        rate = nominal_levels(tuple(map(float, counts)), rate, 1.0)[counts.index(len(runs))]
+        rate = nominal_levels(tuple(map(float, counts)), rate, 1.0, counts.index(len(runs)) + 1)[-1]
     return min(1 - rate, 1 - 1e-12)
 
 

@@ -79,7 +79,7 @@ class _Look:
 
     def level(self, total: float, power: float) -> float:
         """The error rate of this look, of `total` over all looks."""
-        return nominal_levels(self.information, total, power)[self.number]
+        return nominal_levels(self.information, total, power, self.number + 1)[-1]
 
     def reach(self, change: LogChange, total: float) -> float:
         """The distance of a one-sided bound from the estimate."""

@@ -27,7 +27,9 @@ _LEAST_SHARE = 1e-300
 
 
 @lru_cache(maxsize=512)
-def nominal_levels(information: tuple[float, ...], total: float, power: float) -> tuple[float, ...]:
+def nominal_levels(
+    information: tuple[float, ...], total: float, power: float, looks: int | None = None
+) -> tuple[float, ...]:
     """Return the one-sided level of each look, so that all looks together are wrong at a rate of `total`.
 
     Parameters
@@ -35,27 +37,27 @@ def nominal_levels(information: tuple[float, ...], total: float, power: float) -
     information : the information at each look, increasing and positive: 1 / variance of the estimate, in any unit.
     total : the error rate of all looks, in (0, 0.5].
     power : how late it is spent: 0.5 spends much at the first look, 8 almost all at the last one.
+    looks : the number of levels to return, from the first look on; None for all. Later levels take no time then.
     """
     times = np.array(information) / information[-1]
     spent = total * times**power
     closest = min(float(np.diff(times).min()) if len(times) > 1 else 1.0, 1.0)
     count = min(max(_FEWEST_NODES, round(16 / math.sqrt(closest))), _MOST_NODES)
-    levels: list[float] = []
+    bound = -math.sqrt(times[0]) * normal_quantile(max(float(spent[0]), _LEAST_SHARE))  # 1 - share would lose it
+    bounds = [bound]
     nodes, weights, density = np.zeros(0), np.zeros(0), np.zeros(0)
-    for look, time in enumerate(times):
-        share = float(spent[look] - (spent[look - 1] if look else 0.0))
-        if look == 0:
-            bound = -math.sqrt(time) * normal_quantile(max(share, _LEAST_SHARE))  # 1 - share would lose it
-            nodes, weights = _interval(time, bound, count)
-            density = _normal_density(nodes, time)
+    for look, time in enumerate(times[1:looks], 1):
+        before = times[look - 1]
+        following, following_weights = _interval(before, bound, count)  # at the look before, below its bound
+        if look == 1:
+            density = _normal_density(following, before)
         else:
-            step = float(time - times[look - 1])
-            bound = _bound(nodes, weights * density, step, share)
-            following, following_weights = _interval(time, bound, count)
-            density = np.sum(_normal_density(following[:, None] - nodes[None, :], step) * (weights * density), axis=1)
-            nodes, weights = following, following_weights
-        levels.append(normal_tail(bound / math.sqrt(time)))
-    return tuple(levels)
+            moved = _normal_density(following[:, None] - nodes[None, :], float(before - times[look - 2]))
+            density = np.sum(moved * (weights * density), axis=1)
+        nodes, weights = following, following_weights
+        bound = _bound(nodes, weights * density, float(time - before), float(spent[look] - spent[look - 1]))
+        bounds.append(bound)
+    return tuple(normal_tail(one / math.sqrt(time)) for one, time in zip(bounds, times, strict=False))
 
 
 def _interval(time: float, bound: float, count: int) -> tuple[FloatArray, FloatArray]:

@@ -106,3 +106,9 @@ def test_a_hundred_looks_at_pairs_have_levels(power: float, total: float) -> Non
     z = rng.standard_normal((trials, 100)).cumsum(axis=1) / np.sqrt(np.arange(1, 101))
     wrong = float((z > stats.norm.isf(levels)).any(axis=1).mean())
     assert wrong == pytest.approx(total, abs=4 * math.sqrt(total * (1 - total) / trials))
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3])
+def test_the_levels_of_later_looks_are_not_needed(looks):
+    information = (1.0, 1.5, 2.0, 5.0)
+    assert nominal_levels(information, 0.05, 4.0, looks) == nominal_levels(information, 0.05, 4.0)[:looks]
