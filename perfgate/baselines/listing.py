@@ -11,10 +11,11 @@ from perfgate.baselines.levels import ComparedRun, History, StoredRun
 from perfgate.baselines.places import UnsafeName, environment_name, folder_of, kind_of
 from perfgate.baselines.repository import environments, read_allowances, read_priors, read_stored_runs
 from perfgate.baselines.stores import Store, locked, open_store
-from perfgate.core import Key, Problem, Run, RunSummary
-from perfgate.core.summaries import LevelSummary, PriorSummary, StoredRunSummary
+from perfgate.core import Key, Problem, Run
+from perfgate.core.summaries import LevelSummary, PriorSummary, RunSummary, StoredRunSummary
 from perfgate.core.wording import plural
-from perfgate.judge.measure import Method, NotAvailable, default_statistic, summary
+from perfgate.judge.measure import Method, NotAvailable, default_statistic
+from perfgate.judge.series_summary import summary
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import Refused
 

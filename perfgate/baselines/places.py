@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from perfgate.core import Fact, fact_text
@@ -126,3 +126,12 @@ def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:
         return loose[-runs:]
     months = sorted({found[1] for path in paths if (found := _MONTH_FILE.search(path))})[-_MONTHS:]
     return [*loose, *(path for path in paths if (found := _MONTH_FILE.search(path)) and found[1] in months)]
+
+
+def one_by_one(read: Callable[[str], bytes], paths: Iterable[str]) -> Iterator[FileOrError]:
+    """Yield what `read` returns or raises for each path."""
+    for path in paths:
+        try:
+            yield path, read(path)
+        except (OSError, UnsafeName) as error:
+            yield path, error

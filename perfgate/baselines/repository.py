@@ -20,7 +20,6 @@ from perfgate.baselines.files import (
     RunOutline,
 )
 from perfgate.baselines.levels import History, StoredRun, contradictions
-from perfgate.baselines.listed import ListedStore
 from perfgate.baselines.places import (
     ALLOWANCES,
     Identity,
@@ -30,7 +29,7 @@ from perfgate.baselines.places import (
     kind_of,
     pairing_of,
 )
-from perfgate.baselines.stores import Store, each_file, read_files
+from perfgate.baselines.stores import ListedStore, Store, each_file, read_files
 from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
 from perfgate.core.wording import synonyms
 from perfgate.judge.derived import component_names, read_by

@@ -8,17 +8,16 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of, newest_history
+from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of, one_by_one
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
-from perfgate.workspace.commit_files import CommitFiles
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.rule_source import PolicySource
 
@@ -182,32 +181,46 @@ class DirectoryStore:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitStore:
-    """Baselines of a git commit, read at once, so that nothing can change them any more."""
+class ListedStore:
+    """A store that reads only `folder`, as it was when it was listed."""
 
-    held: CommitFiles
-    shown: str
+    store: Store
+    folder: str
+    found: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, store: Store, folder: str) -> ListedStore:
+        """List a folder of a store. Raises UnsafeName."""
+        found, problems = store.paths(folder)
+        return cls(store, folder, tuple(found), tuple(problems))
+
+    @property
+    def shown(self) -> str:
+        """The root, as messages name it."""
+        return self.store.shown
 
     def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
-        """Return every file below a folder, sorted, and a problem for each link there or above it."""
-        inside = f"{folder}/" if folder else ""
-        refused = {p: why for p, why in self.held.refused.items() if p.startswith(inside) or inside.startswith(f"{p}/")}
-        found = sorted(path for path in self.held.files if path.startswith(inside))
-        return found, [Problem("error", why, self.location(path)) for path, why in refused.items()]
+        """Return every file below the folder or a folder in it, sorted, and the problems there or above it."""
+        below = f"{folder}/"
+        found = [path for path in self.found if path.startswith(below)] if folder != self.folder else [*self.found]
+        at = f"{self.location(folder).file}/"
+        problems = [
+            one for one in self.problems if f"{one.at.file}/".startswith(at) or at.startswith(f"{one.at.file}/")
+        ]
+        return found, problems
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file. Raises OSError."""
-        if path not in self.held.files:
-            raise FileNotFoundError(2, "no such file")
-        return self.held.files[path]
+        return self.store.read(path)
 
     def read_many(self, paths: Iterable[str]) -> Iterator[FileOrError]:
         """Yield each path with the bytes of its file, or with the reason why they cannot be read."""
-        return one_by_one(self.read, paths)
+        return self.store.read_many(paths)
 
     def location(self, path: str) -> Location:
         """Return a stored file as messages name it."""
-        return Location(f"{self.shown}/{path}")
+        return self.store.location(path)
 
 
 def open_store(path: str) -> WritableStore:
@@ -230,8 +243,9 @@ def store_of(source: PolicySource, path: str) -> Store:
     """
     if source.commit is None or "://" in path:
         return open_store(path)
-    held = source.commit.below(path, surroundings.limits(), without=HISTORY)
-    return CommitStore(held, f"{shown_path(path)} at {source.ref}")
+    from perfgate.baselines.commit_store import CommitStore
+
+    return CommitStore.of(source.commit, path)
 
 
 def history_store_of(source: PolicySource, path: str, suite: str, environment: str) -> Store:
@@ -241,11 +255,9 @@ def history_store_of(source: PolicySource, path: str, suite: str, environment: s
     """
     if source.commit is None or "://" in path:
         return open_store(path)
-    folder = f"{HISTORY}/{suite}/{environment}"
-    held = source.commit.below(f"{path}/{folder}", surroundings.limits(), choose=newest_history)
-    files = {f"{folder}/{name}": data for name, data in held.files.items()}
-    refused = {f"{folder}/{name}": why for name, why in held.refused.items()}
-    return CommitStore(CommitFiles(files, refused), f"{shown_path(path)} at {source.ref}")
+    from perfgate.baselines.commit_store import CommitStore
+
+    return CommitStore.of_history(source.commit, path, f"{HISTORY}/{suite}/{environment}")
 
 
 @contextmanager
@@ -281,12 +293,3 @@ def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Prob
             continue
         why = (data.strerror if isinstance(data, OSError) else None) or data
         problems.append(Problem("error", f"cannot be read: {why}", store.location(path)))
-
-
-def one_by_one(read: Callable[[str], bytes], paths: Iterable[str]) -> Iterator[FileOrError]:
-    """Yield what `read` returns or raises for each path."""
-    for path in paths:
-        try:
-            yield path, read(path)
-        except (OSError, UnsafeName) as error:
-            yield path, error
