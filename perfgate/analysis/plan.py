@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from perfgate.core import Better, Plan, PlanPoint
+from perfgate.core import Better
+from perfgate.core.summaries import Plan, PlanPoint
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.compile import ANCHOR_WINDOW, change_terms, check_terms, limit_confidence, promise_terms

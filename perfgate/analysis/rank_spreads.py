@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfgate.core import Key, RankSpread, SeriesSummary
+from perfgate.core import Key
+from perfgate.core.summaries import RankSpread, SeriesSummary
 from perfgate.judge.measure import BETTER_BY_UNIT, Member, by_slowness
 
 #: A metric with more ranks than this has one row.

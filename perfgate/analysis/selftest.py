@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
-from perfgate.core import Proof, Run, Verdict
+from perfgate.core import Run, Verdict
+from perfgate.core.summaries import Proof
 from perfgate.core.units import format_change, format_number
 from perfgate.judge.case import Case
 from perfgate.judge.decide_promise import LOOKS

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from perfgate.analysis.plan import plans
-from perfgate.core import Baseline, Better, Location, Plan, Run, Series, Verdict
+from perfgate.core import Baseline, Better, Location, Run, Series, Verdict
+from perfgate.core.summaries import Plan
 from perfgate.core.units import display_unit, format_number
 from perfgate.judge.case import Case
 from perfgate.judge.measure import Method, NotAvailable

@@ -10,13 +10,10 @@ from difflib import get_close_matches
 from functools import cache
 
 from perfgate.analysis.drift import FEWEST_RUNS, drifts
-from perfgate.analysis.unruled import unruled_changes
 from perfgate.baselines.files import FULL_SHA
 from perfgate.baselines.places import HISTORY
 from perfgate.baselines.repository import LoadedBaseline, load_baseline, naming
 from perfgate.baselines.stores import history_store_of, store_of
-from perfgate.commands.report_details import collected, levels, past_runs
-from perfgate.commands.rule_changes import policy_changes
 from perfgate.core import (
     NO_STEP,
     Acceptance,
@@ -27,6 +24,7 @@ from perfgate.core import (
     MissingBaseline,
     NextStep,
     Policy,
+    PolicyChange,
     Problem,
     Report,
     Run,
@@ -92,6 +90,8 @@ def check(request: CheckRequest) -> Report:
     unruled: tuple[UnruledChange, ...] = ()
     count = 0
     if not all(is_named(series.key) for run in case.baseline.runs for series in run.series):
+        from perfgate.analysis.unruled import unruled_changes
+
         unruled, count = unruled_changes(case.baseline.runs, case.new, is_named)
     causes = None
     if any(one.exit_code or one.outcome == "fail" for one in verdicts):
@@ -99,7 +99,12 @@ def check(request: CheckRequest) -> Report:
 
         causes, verdicts, unexplained = explained(case, verdicts)
         problems += unexplained
-    changes, own = policy_changes(source, options, ruleset, case, verdicts) if source.ref else ((), None)
+    changes: tuple[PolicyChange, ...] = ()
+    own = None
+    if source.ref:
+        from perfgate.commands.rule_changes import policy_changes
+
+        changes, own = policy_changes(source, options, ruleset, case, verdicts)
     found = Report(
         verdicts=verdicts,
         problems=tuple(problems),
@@ -206,6 +211,8 @@ def _judged(
 ) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
     """Return the case with what its history teaches, its verdicts, warnings, and the runs behind the verdicts."""
     if request.with_details:
+        from perfgate.commands.report_details import collected, levels, past_runs
+
         case = replace(case, baseline=replace(case.baseline, past=past_runs(loaded)))
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     base = case.baseline

@@ -19,7 +19,7 @@ from perfgate.baselines.stores import open_store
 from perfgate.baselines.unknown_gpu import unknown_gpu
 from perfgate.core import Fact, Run
 from perfgate.core.advice import Advice, FirstGate
-from perfgate.core.file_mappings import MAPPING_FILE
+from perfgate.core.wording import MAPPING_FILE
 from perfgate.judge.case import Case
 from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
 from perfgate.judge.verdicts import judge

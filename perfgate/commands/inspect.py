@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from perfgate.analysis.rank_spreads import rank_spreads
-from perfgate.core import Portion, Run, RunSummary, Series, SeriesSummary, Straggler, TraceView
+from perfgate.core import Run, Series
 from perfgate.core.conditions import by_load
-from perfgate.judge.measure import summary
+from perfgate.core.summaries import Portion, RunSummary, SeriesSummary, Straggler, TraceView
+from perfgate.judge.series_summary import summary
 from perfgate.judge.warmup import warmup_cost
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.mapping_source import read_mappings

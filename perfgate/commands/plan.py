@@ -9,7 +9,8 @@ from perfgate.baselines.places import identity_of
 from perfgate.baselines.repository import environments, load_baseline, read_stored_runs
 from perfgate.baselines.stores import Store, open_store
 from perfgate.commands.check import with_history
-from perfgate.core import Baseline, Fact, Plan, Problem, fact_text
+from perfgate.core import Baseline, Fact, Problem, fact_text
+from perfgate.core.summaries import Plan
 from perfgate.judge.case import Case
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.rules.ruleset import Ruleset

@@ -9,7 +9,8 @@ from perfgate.analysis.unruled import time_seen
 from perfgate.baselines.repository import load_baseline, naming
 from perfgate.baselines.stores import open_store
 from perfgate.commands.check import with_pairs
-from perfgate.core import Baseline, Problem, Proof
+from perfgate.core import Baseline, Problem
+from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts

@@ -7,9 +7,6 @@ from typing import Literal
 
 from perfgate.core.runs import Location, Problem
 
-#: The name of the file with mappings, beside the rules.
-MAPPING_FILE = "perfgate.yaml"
-
 #: The kinds of files that a mapping can read.
 FileKind = Literal["json", "jsonl", "csv", "lines"]
 #: The meaning of records with equal labels: repetitions of the whole run, or more samples of one run.

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from perfgate.core.baseline import KnownNoise, PooledRuns
-from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
 from perfgate.core.wording import member_name, series_name
+
+if TYPE_CHECKING:
+    from perfgate.core.causes import CauseReport
 
 Outcome = Literal["pass", "fail", "inconclusive", "suspect", "error", "skipped"]
 #: The outcomes that a quarantine keeps from blocking. Errors block.

@@ -22,6 +22,9 @@ from perfgate.core.runs import show_labels
 #: Labels by name, or as the pairs of a `Key`.
 Labels: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 
+#: The name of the file with mappings, beside the rules.
+MAPPING_FILE = "perfgate.yaml"
+
 #: ASCII for the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
 

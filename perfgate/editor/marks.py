@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from perfgate.core import Problem, Severity
-from perfgate.core.file_mappings import MAPPING_FILE
+from perfgate.core.wording import MAPPING_FILE
 from perfgate.mappings.document import load_mappings
 from perfgate.rules.load import check_rules, readable_rulesets
 from perfgate.rules.stored_names import absent_metrics

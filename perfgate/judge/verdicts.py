@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from perfgate.core import NO_STEP, Key, Verdict, fact_text, show_labels
-from perfgate.core.details import VerdictDetails
 from perfgate.core.runs import throttling
 from perfgate.core.wording import listed
 from perfgate.judge.adjust import (
@@ -29,9 +28,7 @@ from perfgate.judge.adjust import (
 )
 from perfgate.judge.case import Case
 from perfgate.judge.compile import check_presence, compile_question
-from perfgate.judge.cures import complete_base
 from perfgate.judge.decisions import Decision, NotJudged, decide
-from perfgate.judge.details import verdict_details
 from perfgate.judge.impossible import refuse_impossible
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
@@ -41,6 +38,9 @@ from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
 from perfgate.judge.word import word
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches
+
+if TYPE_CHECKING:
+    from perfgate.core.details import VerdictDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ def judge_with_details(
     case: Case, runs: JudgedRuns | None = None
 ) -> tuple[tuple[Verdict, ...], tuple[VerdictDetails, ...]]:
     """The verdicts, and the runs behind each verdict that a report can draw."""
+    from perfgate.judge.details import verdict_details
+
     judged = list(_judged(case, runs))
     details = [verdict_details(inquiry, verdict, i) for i, (verdict, inquiry) in enumerate(judged) if inquiry]
     return _completed(case, [verdict for verdict, _ in judged]), tuple(found for found in details if found)
@@ -165,6 +167,8 @@ def _answers(inquiry: Inquiry) -> Iterator[_Answer]:
         except CannotJudge as error:
             decision = error.decision()
         except OnlySummary as error:
+            from perfgate.judge.cures import complete_base
+
             step = complete_base(one.case.accept, [error.sources])
             decision = NotJudged(outcome="error", reason="not-available", message=str(error), next_step=step)
         except NotAvailable as error:

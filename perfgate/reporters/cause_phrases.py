@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from perfgate.core import Report, Verdict
-from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.units import display_unit, format_change, format_number, format_value
 from perfgate.core.verdicts import verdict_ids
 from perfgate.core.wording import clip, listed, plural
 from perfgate.reporters import phrases
+
+if TYPE_CHECKING:
+    from perfgate.core.causes import Cause, CauseReport
 
 #: The longest name of a call and of a place, in characters.
 _LONGEST_NAME, _LONGEST_PLACE = 80, 160

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from perfgate.core import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
+from perfgate.core.summaries import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
 from perfgate.core.units import format_number, format_value, printed_base
 from perfgate.core.wording import aligned, clip, one_line, plural, series_name, synonyms, without_commands
 from perfgate.reporters.plain_json import encode, problem

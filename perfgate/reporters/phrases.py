@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from perfgate.core import (
     OUTCOMES,
@@ -11,7 +12,6 @@ from perfgate.core import (
     KnownNoise,
     NextStep,
     Outcome,
-    Plan,
     Policy,
     PolicyChange,
     Problem,
@@ -32,6 +32,9 @@ from perfgate.core.units import (
     printed_base,
 )
 from perfgate.core.wording import clip, member_name, one_line, plural, series_name
+
+if TYPE_CHECKING:
+    from perfgate.core.summaries import Plan
 
 #: A sign for every outcome, because a reader may see no colours.
 SIGNS: dict[Outcome, str]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.core import Plan, Problem
+from perfgate.core import Problem
+from perfgate.core.summaries import Plan
 from perfgate.core.units import format_change, format_number
 from perfgate.core.wording import plural, series_name
 from perfgate.reporters import phrases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.core import Proof
+from perfgate.core.summaries import Proof
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural, series_name
 from perfgate.reporters.plain_json import encode, members_of

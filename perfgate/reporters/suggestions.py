@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.core.file_mappings import MAPPING_FILE, MappingSuggestion
-from perfgate.core.wording import one_line, plural
+from perfgate.core.file_mappings import MappingSuggestion
+from perfgate.core.wording import MAPPING_FILE, one_line, plural
 
 #: The most problems that are shown.
 _MOST = 5

@@ -10,7 +10,7 @@ from textwrap import wrap
 from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
 from perfgate.core.wording import plural, shell_lines
-from perfgate.reporters import cause_phrases, phrases, terminal_causes
+from perfgate.reporters import phrases
 from perfgate.reporters.terminal_page import GAP, Cell, Page
 
 #: The narrowest page that has room for outcomes and numbers.
@@ -71,6 +71,8 @@ def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
         page.paragraph("no difference: the files of both sides have the same content", "bold")
     verdicts = report.verdicts
     if report.causes is not None:
+        from perfgate.reporters import cause_phrases, terminal_causes
+
         terminal_causes.write(page, report, verbose=verbose)
         verdicts = verdicts if verbose else cause_phrases.unexplained(report)
     shows_all = verbose or report.causes is None or len(verdicts) <= _FEW_VERDICTS

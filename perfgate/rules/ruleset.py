@@ -10,11 +10,11 @@ from datetime import date
 from typing import TYPE_CHECKING, Literal
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
-from perfgate.core.file_mappings import FileMapping
 from perfgate.core.units import NUMBER, Quantity
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, Expression, LimitClause, Sentence, glob_matches
 
 if TYPE_CHECKING:
+    from perfgate.core.file_mappings import FileMapping
     from perfgate.core.trained_model import TrainedModel
 
 PairsChoice = Literal["accept", "refuse"]

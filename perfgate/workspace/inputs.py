@@ -10,10 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from perfgate.core import Run, SourceFile
-from perfgate.core.file_mappings import FileMapping
 from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import MACHINE_FILE
 from perfgate.readers import join_runs, read, with_missing_ranks
@@ -30,6 +29,9 @@ from perfgate.workspace.input_files import (
     unreadable,
 )
 from perfgate.workspace.options import Refused, shown_path
+
+if TYPE_CHECKING:
+    from perfgate.core.file_mappings import FileMapping
 
 #: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
 Watcher = Callable[[str, int, int], None]

@@ -8,15 +8,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfgate.core import Problem
-from perfgate.core.file_mappings import MAPPING_FILE, FileMapping
+from perfgate.core.wording import MAPPING_FILE
 from perfgate.rules.load import load_rules
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import Selector
 from perfgate.workspace import surroundings
-from perfgate.workspace.commit_files import FULL_HASH, Commit
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
+
+if TYPE_CHECKING:
+    from perfgate.core.file_mappings import FileMapping
+    from perfgate.workspace.commit_files import Commit
 
 RuleFiles = list[tuple[str, bytes]]
 #: The field that only a rule file has.
@@ -96,6 +100,8 @@ def policy_source(ref: str | None, sha: str | None = None) -> PolicySource:
         if sha is not None:
             raise Refused("--policy-commit needs --policy-ref, which names the commit in the report")
         return WORKING_TREE
+    from perfgate.workspace.commit_files import FULL_HASH, Commit
+
     if sha is not None and not FULL_HASH.fullmatch(sha):
         raise Refused(f"--policy-commit {sha}: give the whole hash, 40 hexadecimal digits (git rev-parse)")
     return PolicySource(ref, Commit.of(ref, sha))

@@ -10,7 +10,8 @@ from conftest import steady
 from stories import TODAY, case, ruleset, series
 
 from perfgate.analysis.plan import plans
-from perfgate.core import Baseline, CalibratedPrior, Key, Plan, Run, Series, read_only
+from perfgate.core import Baseline, CalibratedPrior, Key, Run, Series, read_only
+from perfgate.core.summaries import Plan
 from perfgate.judge.case import Case
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from perfgate.core import Run, Series
-from perfgate.core.file_mappings import MAPPING_FILE
 from perfgate.core.resource_limits import parse_limits
+from perfgate.core.wording import MAPPING_FILE
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
 from perfgate.readers import Source

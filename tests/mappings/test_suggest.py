@@ -15,7 +15,7 @@ from conftest import Done
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfgate.core.file_mappings import MAPPING_FILE
+from perfgate.core.wording import MAPPING_FILE
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
 from perfgate.mappings.proposal.suggest import glob_of, suggest

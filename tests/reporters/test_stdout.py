@@ -6,7 +6,8 @@ from hypothesis import given
 from runner import commands
 from samples import EVERY_OUTCOME
 
-from perfgate.core import Key, RunSummary, SeriesSummary
+from perfgate.core import Key
+from perfgate.core.summaries import RunSummary, SeriesSummary
 from perfgate.reporters import RENDERERS
 from perfgate.reporters.inspection import render_json, render_text
 

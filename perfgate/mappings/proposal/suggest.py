@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core.file_mappings import MAPPING_FILE, MappingSuggestion
+from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.core.wording import MAPPING_FILE
 from perfgate.documents.json import load_json
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
