@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from perfgate.core import NO_STEP, Acceptance, Action, NextStep, Outcome, PooledRuns
@@ -9,8 +10,10 @@ from perfgate.core.units import format_change, format_confidence, format_number,
 from perfgate.core.wording import listed, plural
 from perfgate.judge.decide_change import ChangeResult
 from perfgate.judge.decide_limit import LimitResult
-from perfgate.judge.decide_promise import PromiseResult
-from perfgate.judge.promise_messages import promise_next_step, promise_relation
+from perfgate.judge.decide_promise import LOOKS, RUNS_THAT_SHOW_NOISE, PromiseResult
+from perfgate.judge.promise_bounds import RUNS_FOR_A_PROMISE
+
+_PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 
 
 def limit_message(
@@ -55,7 +58,7 @@ def change_message(
     interval = "" if result.reason == "exact" else f" [{format_change(result.low)}, {format_change(result.high)}]"
     if result.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
-    elif isinstance(result, PromiseResult) and (promised := promise_relation(result, tolerance)):
+    elif isinstance(result, PromiseResult) and (promised := _promise_relation(result, tolerance)):
         relation = promised
     elif result.improved:
         relation = f"an improvement beyond the tolerance of {tolerance}"
@@ -69,6 +72,25 @@ def change_message(
     runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     change = f"{format_change(result.estimate)}{interval}"
     return f"{name} went from {base} in the {reference} to {new}: {change}, {relation}; {runs}{warmup}"
+
+
+def _promise_relation(result: PromiseResult, tolerance: str) -> str | None:
+    """Return the promise of an undecided change in words; None if it adds nothing to the outcome."""
+    if result.outcome == "suspect" and result.new_runs > 1:
+        return f"probably beyond the tolerance of {tolerance}, but not certain"
+    if result.outcome != "inconclusive" or result.at_worst is None:
+        return None
+    worst = f"{format_number(100 * result.at_worst, 3)}%"
+    if result.reason == "noise-unknown":
+        runs = result.base_runs + result.new_runs
+        return f"but {plural(runs, 'run')} of both sides do not show the noise between runs, so nothing is excluded"
+    if result.reason == "cannot-exclude":
+        doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
+        what = f"a change of {doubt} cannot be excluded: the rule accepts doubt up to {worst}"
+        if abs(result.not_excluded or math.inf) > high:
+            return f"but these runs are too few: {what}"
+        return f"so {what}"
+    return f"so it is not known whether it is within {tolerance}, but a change of {worst} or more is excluded"
 
 
 def pooled_note(pooled: PooledRuns) -> str:
@@ -85,7 +107,7 @@ def pooled_note(pooled: PooledRuns) -> str:
 
 def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = "baseline") -> NextStep:
     """The shortest next step after the outcome of a change from a reference."""
-    if isinstance(result, PromiseResult) and (step := promise_next_step(result)):
+    if isinstance(result, PromiseResult) and (step := _promise_next_step(result)):
         return step
     if result.outcome == "fail":
         return accept_change(accept, reference)
@@ -102,6 +124,31 @@ def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = 
         text = "add base runs, calibrate the noise or widen the tolerance: even twenty new runs are not enough"
         return NextStep("add-base-runs", text)
     return hold_gain(accept) if result.improved else NO_STEP
+
+
+def _promise_next_step(result: PromiseResult) -> NextStep | None:
+    """Return the step that settles an undecided change; None if the outcome has a step of its own."""
+    left = LOOKS - result.new_runs
+    if result.outcome == "suspect":
+        if left > 0:
+            more = {1: "once", 2: "twice"}[left]
+            return NextStep("run-again", f"run the new code {more} more and give all {LOOKS} runs together")
+        return NextStep("run-paired", f"{_PAIRS}: single runs do not settle it")
+    if result.outcome != "inconclusive":
+        return None
+    if result.reason == "noise-unknown":
+        missing = RUNS_FOR_A_PROMISE - result.base_runs - result.new_runs
+        needed = f"{RUNS_FOR_A_PROMISE} runs of both sides are needed"
+        text = f"give {plural(missing, 'more new run')}, or add base runs: {needed}"
+        return NextStep("run-again", text)
+    if result.reason == "cannot-exclude":
+        if left > 0 and result.runs_needed is not None and result.runs_needed <= LOOKS:
+            more = {1: "once", 2: "twice"}[left]
+            return NextStep("run-again", f"run the new code {more} more, or {_PAIRS}")
+        if result.base_runs < RUNS_THAT_SHOW_NOISE:
+            return NextStep("add-base-runs", f"add base runs (there are {result.base_runs}), or {_PAIRS}")
+        return NextStep("run-paired", f"{_PAIRS}, calibrate the noise, or raise `at_worst`")
+    return NO_STEP if result.excluded else None
 
 
 def accept_change(accept: Acceptance, reference: str) -> NextStep:

@@ -24,12 +24,12 @@ from perfgate.judge.adjust import (
     fail_on_improvement,
     keep_anchor_suspect,
     refuse_bad_values,
+    refuse_impossible,
     set_aside,
 )
 from perfgate.judge.case import Case
 from perfgate.judge.compile import check_presence, compile_question
 from perfgate.judge.decisions import Decision, NotJudged, decide
-from perfgate.judge.impossible import refuse_impossible
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import NotAvailable, OnlySummary, default_statistic, statistic_unit
 from perfgate.judge.measured_alike import compare_measured
