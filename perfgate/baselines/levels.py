@@ -6,8 +6,10 @@ heads, until an approval replaces both. Runs of replaced levels are not compared
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import msgspec
 
@@ -20,23 +22,23 @@ RUNS_KEPT = 10
 ANCHOR_RUNS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredRun:
     """A stored run by its path, `SUITE/ENVIRONMENT/LEVEL/RUN.json`. Its numbers are read when they are needed."""
 
     path: str
     head: RunHead
     names: frozenset[str]
-    #: Equal for runs with the same samples.
-    samples: bytes = field(repr=False)
     _read: Callable[[], BaselineFile] = field(repr=False, compare=False)
+    #: Returns the same for runs with the same samples. Raises Refused if they cannot be read any more.
+    samples: Callable[[], bytes] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, path: str, file: BaselineFile) -> StoredRun:
         """Return a run whose file was read whole."""
-        return cls(path, file, frozenset(file.metrics()), msgspec.json.encode(file.series), lambda: file)
+        return cls(path, file, frozenset(file.metrics()), lambda: file, lambda: msgspec.json.encode(file.series))
 
-    @property
+    @cached_property
     def file(self) -> BaselineFile:
         """The whole file. Raises Refused if it cannot be read any more."""
         return self._read()
@@ -194,19 +196,22 @@ def _compared(chosen: Mapping[str, Sequence[StoredRun]], names: frozenset[str]) 
 def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:
     """Return, as (path, message), what the files of one environment state that cannot all be true."""
     levels: dict[str, StoredLevel] = {}
-    seen: dict[tuple[str, bytes], str] = {}
+    seen: dict[tuple[str, bytes, bytes], str] = {}
     found: list[tuple[str, str]] = []
-    for run in runs:
+    origins = [(run.head.level.name, msgspec.json.encode(run.head.sources)) for run in runs]
+    times = Counter(origins)
+    for run, origin in zip(runs, origins, strict=True):
         level = run.head.level
-        content = (level.name, msgspec.json.encode(run.head.sources) + run.samples)
         first = levels.setdefault(level.name, level)
         if run.head.suite != suite or run.path.split("/")[-2] != level.name:
             found.append((run.path, f"was moved: it belongs to {run.head.suite}/.../{level.name}"))
         if first != level:
             found.append((run.path, f"describes level {level.name} differently from its other runs"))
-        if content in seen:
-            found.append((run.path, f"is a copy of {seen[content]}: one run may count once only"))
-        seen.setdefault(content, run.path)
+        if times[origin] > 1:
+            content = (*origin, run.samples())
+            if content in seen:
+                found.append((run.path, f"is a copy of {seen[content]}: one run may count once only"))
+            seen.setdefault(content, run.path)
     found += [
         (runs[0].path, f"level {level.name} has the parent {level.parent}, which does not exist")
         for level in levels.values()

@@ -17,6 +17,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from perfgate.core import Fact, fact_text
@@ -55,6 +56,11 @@ def check_path(path: str) -> Iterator[str]:
         yield part
 
 
+@lru_cache(maxsize=1024)
+def _is_safe(folders: tuple[str, ...]) -> bool:
+    return all(SAFE_NAME.fullmatch(part) for part in folders)
+
+
 def kind_of(path: str) -> Literal["run", "prior", "allowance", "history"] | None:
     """Return the kind of file that a path names; None if no command reads it."""
     *folders, name = path.split("/")
@@ -62,7 +68,7 @@ def kind_of(path: str) -> Literal["run", "prior", "allowance", "history"] | None
         return "history" if len(folders) in (3, 4) and name.endswith(".json") else None
     if len(folders) == 2 and folders[1] == ALLOWANCES:
         return "allowance" if name.endswith(".json") else None
-    if not all(SAFE_NAME.fullmatch(part) for part in folders):
+    if not _is_safe(tuple(folders)):
         return None
     if len(folders) == 3:
         return "run" if name.endswith(".json") else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,14 +33,16 @@ from perfgate.baselines.places import (
 from perfgate.baselines.stores import ListedStore, Store, each_file, read_files
 from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
 from perfgate.core.wording import synonyms
+from perfgate.documents.signed_files import END_BYTES
 from perfgate.judge.derived import component_names, read_by
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
 from perfgate.stats.history import FEWEST_RUNS
 from perfgate.workspace.options import Refused
 
+_Part = TypeVar("_Part")
 #: The bytes of stored runs that are kept in memory, in case their numbers are needed; others are read again.
-_KEPT_BYTES = 16 << 20
+_KEPT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +115,14 @@ def _misplaced(
     store: Store, stored: Sequence[StoredRun], priors: dict[str, PriorFile], identity: Identity, facts: dict[str, Fact]
 ) -> list[Problem]:
     """Return a problem for each file of another environment, and for each trace that was read in another mode."""
+    other = cache(lambda known: differences(msgspec.json.decode(known), identity))  # thousands of runs have the same
     found = [
-        Problem("error", f"is of another environment: {'; '.join(other)}", store.location(path))
+        Problem("error", f"is of another environment: {'; '.join(differing)}", store.location(path))
         for path, known in (
             *((run.path, run.head.identity) for run in stored),
             *((path, prior.identity) for path, prior in priors.items()),
         )
-        if (other := differences(known, identity))
+        if (differing := other(msgspec.json.encode(known)))
     ]
     return found + [
         Problem("error", f"is a trace read with --trace-mode {mode}: use it here, too", store.location(run.path))
@@ -133,8 +137,10 @@ def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[S
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
     kept = 0
+    parts: dict[tuple[type, bytes], Any] = {}
     for path, data in each_file(store, paths, "run", problems):
-        digest.update(f"{path}\0{len(data)}\0".encode() + data)
+        digest.update(f"{path}\0{len(data)}\0".encode())
+        digest.update(data)
         outline = STORED_RUN.outline(data, RunOutline)
         if outline is None:
             file, wrong = STORED_RUN.decode(str(store.location(path)), data)
@@ -142,45 +148,57 @@ def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[S
             stored += [] if file is None else [StoredRun.of(path, file)]
             continue
         kept += len(data)
-        stored.append(_outlined(store, path, data, outline, is_kept=kept <= _KEPT_BYTES))
+        source = _RunBytes(store, path, data[-END_BYTES:], data if kept <= _KEPT_BYTES else None)
+        head = msgspec.convert(outline, RunHead, from_attributes=True)
+        level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
+        head = msgspec.structs.replace(head, level=level, identity=identity, context=context)
+        names = _shared(frozenset(outline.metrics()), parts)
+        stored.append(StoredRun(path, head, names, source.file, source.samples))
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
 
 
-def _outlined(store: Store, path: str, data: bytes, outline: RunOutline, *, is_kept: bool) -> StoredRun:
-    """Return a stored run whose numbers are decoded on demand, from its bytes or from the store."""
-    if is_kept:
-        read = partial(_whole, str(store.location(path)), data)
-    else:
-        read = partial(_reread, store, path, hashlib.sha256(data).digest())
-    head = msgspec.convert(outline, RunHead, from_attributes=True)
-    return StoredRun(path, head, frozenset(outline.metrics()), _samples(data), cache(read))
+def _shared(part: _Part, parts: dict[tuple[type, bytes], Any]) -> _Part:
+    """Return an equal part of an earlier run, or this one: thousands of runs have one level and one environment."""
+    found: _Part = parts.setdefault((type(part), msgspec.json.encode(part)), part)
+    return found
 
 
-def _samples(data: bytes) -> bytes:
-    """Return a hash of the series of a stored run, from its bytes."""
-    begin = data.find(b'"series": [')
-    return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
+@dataclass(frozen=True, slots=True)
+class _RunBytes:
+    """The bytes of a stored run whose hash fits: in memory, or in the store, where they are read again on demand."""
 
+    store: Store
+    path: str
+    #: The end of the file, which has its hash.
+    end: bytes
+    kept: bytes | None
 
-def _whole(at: str, data: bytes) -> BaselineFile:
-    """Return a whole stored run from its bytes. Raises Refused if it is unsound."""
-    file, wrong = STORED_RUN.decode(at, data)
-    if file is None:
-        raise Refused(str(wrong[0]), 3)
-    return file
+    def read(self) -> bytes:
+        """Return the bytes. Raises Refused, also if they are no longer the same."""
+        if self.kept is not None:
+            return self.kept
+        at = self.store.location(self.path)
+        try:
+            data = self.store.read(self.path)
+        except OSError as error:
+            raise Refused(f"{at}: cannot be read any more: {error.strerror or error}", 3) from None
+        if not data.endswith(self.end) or not STORED_RUN.is_whole(data):
+            raise Refused(f"{at}: was changed while it was read: run the command again", 3)
+        return data
 
+    def file(self) -> BaselineFile:
+        """Return the whole stored run. Raises Refused, also if it is unsound."""
+        file, wrong = STORED_RUN.decode(str(self.store.location(self.path)), self.read())
+        if file is None:
+            raise Refused(str(wrong[0]), 3)
+        return file
 
-def _reread(store: Store, path: str, digest: bytes) -> BaselineFile:
-    """Return a whole stored run from the store. Raises Refused, also if its SHA-256 is no longer `digest`."""
-    at = store.location(path)
-    try:
-        data = store.read(path)
-    except OSError as error:
-        raise Refused(f"{at}: cannot be read any more: {error.strerror or error}", 3) from None
-    if hashlib.sha256(data).digest() != digest:
-        raise Refused(f"{at}: was changed while it was read: run the command again", 3)
-    return _whole(str(at), data)
+    def samples(self) -> bytes:
+        """Return a hash of the series. Raises Refused."""
+        data = self.read()
+        begin = data.find(b'"series": [')
+        return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
 
 
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:

@@ -5,6 +5,7 @@ A store knows files, not their content. Paths are relative to its root, with `/`
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -26,11 +27,10 @@ if sys.platform != "win32":
 
 
 _NOT_REGULAR = "it is a link or not a regular file, and links are not followed"
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe without a writer is opened, too, and refused afterwards."""
-    return os.open(path, flags if sys.platform == "win32" else flags | os.O_NONBLOCK)
+if sys.platform == "win32":
+    _FLAGS = os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT
+else:  # a pipe without a writer is opened without waiting, and refused afterwards
+    _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Store(Protocol):
@@ -89,22 +89,29 @@ class DirectoryStore:
         problems = [self._link(path) for path in above if (self.root / path).is_symlink()]
         if problems or not (self.root / folder).exists():
             return [], problems
-        count = 0
-        for top, folders, files in os.walk(
-            self.root / folder, onerror=lambda error: problems.append(self._unreadable(error))
-        ):
-            count += len(folders) + len(files)
+        count, waiting = 0, [folder]
+        while waiting:
+            here = waiting.pop()
+            try:
+                with os.scandir(self.root / here) as scanned:
+                    entries = sorted(scanned, key=lambda entry: (not entry.is_dir(), entry.name))
+            except OSError as error:
+                problems.append(self._unreadable(error))
+                continue
+            count += len(entries)
             if count > surroundings.MOST_PATHS:
                 message = f"contains more than {surroundings.MOST_PATHS} files: name the folder of the baselines"
                 return [], [Problem("error", message, Location(self.shown))]
-            here = Path(top).relative_to(self.root).as_posix().removeprefix(".").lstrip("/")
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            for name in (*folders, *sorted(name for name in files if not name.startswith("."))):
-                path = f"{here}/{name}" if here else name
-                if os.path.islink(os.path.join(top, name)):
+            folders: list[str] = []
+            for entry in entries:
+                path = f"{here}/{entry.name}" if here else entry.name
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_symlink():
                     problems.append(self._link(path))
-                elif name not in folders:
-                    found.append(path)
+                else:
+                    (folders if entry.is_dir() else found).append(path)
+            waiting += reversed(folders)
         return sorted(found), problems
 
     def _link(self, path: str) -> Problem:
@@ -117,9 +124,13 @@ class DirectoryStore:
     def read(self, path: str) -> bytes:
         """Return the bytes of a regular file that is not larger than a baseline may be. Raises OSError."""
         file = os.path.join(self.root, *check_path(path))
-        if os.path.islink(file):
+        if sys.platform == "win32" and os.path.islink(file):
             raise OSError(0, _NOT_REGULAR)
-        with open(file, "rb", opener=_without_waiting) as opened:
+        try:
+            descriptor = os.open(file, _FLAGS)
+        except OSError as error:
+            raise OSError(0, _NOT_REGULAR) if error.errno == errno.ELOOP else error from None
+        with open(descriptor, "rb", buffering=0) as opened:
             found = os.fstat(opened.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(0, _NOT_REGULAR)

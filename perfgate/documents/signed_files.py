@@ -24,6 +24,8 @@ Outline = TypeVar("Outline", bound=msgspec.Struct)
 #: The hash at the end of a file. It is that of the bytes before and after it, if nobody changed their layout.
 _LAST_FIELD = re.compile(rb'"content_sha256": "([0-9a-f]{64})"\n}\n\Z')
 _LONGEST_END = 128
+#: The last bytes of a file that `encode` wrote: its hash, and the end of the JSON.
+END_BYTES = 68
 
 
 @dataclass(frozen=True, slots=True)
