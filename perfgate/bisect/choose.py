@@ -14,14 +14,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from perfgate.bisect.measurements import IntArray
 from perfgate.bisect.posterior import Posterior
 from perfgate.stats.distributions import FloatArray
 
+BoolArray = npt.NDArray[np.bool_]
 #: How many values of a measurement are tried.
 _VALUES = 48
 _TINY = 1e-300
+#: Which of two changes come before a position in their cell.
+_BEFORE: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (0, 1))
+_IS_BEFORE = np.array([[column in columns for column in (0, 1)] for columns in _BEFORE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +120,33 @@ def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, 
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
     steps = np.append((np.arange(count) < cell).astype(np.float64), 0.0)  # the last one is for cell -1
     steps[cell] = float(position == high)
-    is_split = (hypotheses.cells == cell).any(axis=1) & (low < position < high)
-    before = np.flatnonzero(is_split)
-    owner = np.concatenate([np.arange(len(is_split)), before])
-    is_before = np.arange(len(owner)) >= len(is_split)
+    in_cell = (hypotheses.cells == cell) & (low < position < high)
+    parts = [np.flatnonzero(in_cell[:, list(columns)].all(axis=1)) for columns in _BEFORE]
+    owner = np.concatenate(parts)
+    is_before = np.repeat(_IS_BEFORE, [len(part) for part in parts], axis=0)
     cells = hypotheses.cells[owner]
-    in_cell = cells == cell
     pull = np.append(found.next.pull, 0.0)
-    factor = np.where(is_before[:, None] & in_cell, 1.0, steps[cells]) - pull[cells]
+    factor = np.where(is_before, 1.0, steps[cells]) - pull[cells]
     mean = found.next.centre + (factor * hypotheses.mean[owner]).sum(axis=1)
     variance = found.next.variance + np.einsum("va,vab,vb->v", factor, hypotheses.covariance[owner], factor)
-    part = (position - low) / (high - low)
-    share = np.where(is_before, part, np.where(is_split[owner], 1 - part, 1.0))
-    places = np.where(is_before & in_cell[:, 0], count + 1, cells[:, 0] + 1)
+    share = _shares(in_cell[owner], is_before, position - low, high - position)
+    places = np.where(is_before[:, 0], count + 1, cells[:, 0] + 1)
     return mean, variance, hypotheses.weight[owner] * share, places
+
+
+def _shares(in_cell: BoolArray, is_before: BoolArray, before: int, after: int) -> FloatArray:
+    """Return the part of a hypothesis whose changes in a cell are on these sides of a position in it.
+
+    Parameters
+    ----------
+    in_cell : which of the two changes are in the cell, (v, 2).
+    is_before : which of them come at or before the position, (v, 2).
+    before, after : the numbers of gaps on both sides.
+    """
+    gaps = np.where(is_before, before, after) / (before + after)
+    first = np.where(in_cell[:, 0], gaps[:, 0], 1.0)
+    second = np.where(in_cell[:, 1], gaps[:, 1], 1.0)
+    both = in_cell.all(axis=1)
+    # The second change is at another gap than the first one.
+    left = np.where(is_before, before, after)[:, 1] - (is_before[:, 0] == is_before[:, 1])
+    return np.where(both, first * left / max(before + after - 1, 1), first * second)

@@ -6,7 +6,8 @@ The model of measurement i, the logarithm of the metric at position p of a list 
 
 with no change, one change at the gap g in 1..n-1 (the first position with the new level), or a second, smaller one at
 k. Positions that were not measured cannot be told apart, so the gaps between two neighbouring measured positions are
-one `cell`, and one likelihood for each cell and each pair of cells is enough, whatever n is.
+one `cell`, and one likelihood for each cell and each pair of cells is enough, whatever n is. Two changes in one cell
+are a hypothesis of their own: they may cancel each other in part, so that its two ends differ by little.
 
 Level, drift and sessions have normal priors and integrate out in closed form. So do the changes: the prior of the size
 of a change is log-uniform from the tolerance upwards, with either sign, as a mixture of normal distributions. The
@@ -72,10 +73,16 @@ class Posterior:
         return np.repeat(self.cells / widths, widths)
 
     def change(self, cell: int, confidence: float = 0.95) -> tuple[float, float, float]:
-        """Return the logarithm of the change in a cell, if it is the largest, with its two-sided interval."""
+        """Return the logarithm of the change in a cell, if it is the largest, with its two-sided interval.
+
+        Two changes of one cell count together.
+        """
         found = self.hypotheses
         weight = found.weight * (found.cells[:, 0] == cell)
-        return _mixture(weight, found.mean[:, 0], found.covariance[:, 0, 0], confidence)
+        is_both = found.cells[:, 1] == cell
+        mean = np.where(is_both, found.mean.sum(axis=1), found.mean[:, 0])
+        variance = np.where(is_both, found.covariance.sum(axis=(1, 2)), found.covariance[:, 0, 0])
+        return _mixture(weight, mean, variance, confidence)
 
     def exceeds(self, bound: float) -> float:
         """Return the probability that the logarithms of the ends differ by more than a bound, in either direction."""
@@ -118,7 +125,7 @@ def _weighed(
     log_noise, sizes = _log_noise_prior(model, design.noises), _sizes(model.tolerance)
     widths = np.diff(edges).astype(np.float64)
     groups = [_no_change(design, log_noise), _one_change(design, log_noise, sizes, widths)]
-    if len(widths) > 1:
+    if widths.sum() > 1:
         # Two changes are computed only for the noises that one change leaves probable.
         mass = np.exp(groups[1].log_weight - groups[1].log_weight.max()).sum(axis=(1, 2))
         groups.append(_two_changes(design, log_noise, sizes, widths, np.flatnonzero(mass > 1e-6 * mass.sum())))
@@ -132,8 +139,10 @@ def _weighed(
     two, is_larger = found.cells[:, 1] >= 0, _first_is_larger(mean, covariance)
     for column, share in ((0, is_larger), (1, 1 - is_larger)):
         there = found.cells[:, column] >= 0
-        np.add.at(changed, found.cells[there, column], weight[there])
         np.add.at(cells, found.cells[there, column], (weight * share)[there])
+        if column:
+            there &= found.cells[:, 0] != found.cells[:, 1]  # two changes of one cell are counted once
+        np.add.at(changed, found.cells[there, column], weight[there])
     another = float(weight[two].sum())
     drift = design.drift(noise, found)
     nothing, prediction = float(weight[0]), design.predict(noise)
@@ -201,11 +210,9 @@ def _no_change(design: Design, log_noise: FloatArray) -> _Group:
 
 
 def _one_change(design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray) -> _Group:
-    """Weigh one change in each cell. Two in one cell cannot be told from one, so their probability is added."""
+    """Weigh one change in each cell."""
     gaps = widths.sum()
-    prior = widths / gaps
-    if gaps > 1:
-        prior = (1 - _ANOTHER) * prior + _ANOTHER * widths * (widths - 1) / (gaps * (gaps - 1))
+    prior = (1 - _ANOTHER if gaps > 1 else 1.0) * widths / gaps
     diagonal = np.einsum("scc->sc", design.gram)[:, None, :]
     precision = (1 / (_SIZE_SPREAD * sizes) ** 2)[:, None]
     centre = sizes[:, None]
@@ -223,10 +230,11 @@ def _one_change(design: Design, log_noise: FloatArray, sizes: FloatArray, widths
 def _two_changes(
     design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray, kept: IntArray
 ) -> _Group:
-    """Weigh two changes in different cells, the largest one first, for the noises `kept`."""
+    """Weigh two changes in two cells or in one, the largest one first, for the noises `kept`."""
     gaps = widths.sum()
-    first, second = np.nonzero(~np.eye(len(widths), dtype=bool))
-    prior = (1 - _NOTHING) * _ANOTHER * widths[first] * widths[second] / (gaps * (gaps - 1))
+    places = np.outer(widths, widths) - np.diag(widths)
+    first, second = np.nonzero(places)
+    prior = (1 - _NOTHING) * _ANOTHER * places[first, second] / (gaps * (gaps - 1))
     gram, products = design.gram[kept], design.products[kept]
     large, small = (1 / (spread * sizes[:, None]) ** 2 for spread in (_SIZE_SPREAD, _OTHER_SPREAD))
     a = gram[:, first, first][:, None] + large

@@ -1,7 +1,6 @@
 """The search for the position at which the level changed: measure, update, choose, until the answer is probable enough.
 
-Both ends are measured first, in the order first, last, last, first, so that a linear drift cancels. Only a change that
-they reproduce is searched for.
+Both ends are measured first, in the order first, last, last, first, so that a linear drift cancels.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from perfgate.bisect.posterior import Posterior
 from perfgate.core.bisection import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
-#: The ends are measured until a change of them is this probable. The search may still find that nothing changed.
-_REPRODUCED = 0.6
+#: The ends are measured until a change of them is this probable, at most for so many runs. Then the most informative
+#: position is next, which may be inside: two changes with opposite signs show little at the ends.
+_REPRODUCED, _FIRST = 0.6, 8
 #: At most this part of the runs goes to ends that show no change.
 _ENDS = 0.5
 #: A change is excluded if a difference of the ends beyond the tolerance is less probable than this, and their interval
@@ -154,9 +154,9 @@ def _posterior(model: Model, evidence: Evidence) -> Posterior | None:
 
 
 def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Evidence) -> int:
-    """Return the position to measure next: an end until a change is probable, then the most informative one."""
+    """Return the position to measure next: an end while a change is not probable, then the most informative one."""
     last = model.positions - 1
-    if found is None or found.nothing > 1 - _REPRODUCED:
+    if found is None or (found.nothing > 1 - _REPRODUCED and len(evidence.measurements) < _FIRST):
         ends = sum(one.position in (0, last) for one in evidence.measurements)
         return last if model.paired or ends % 4 in (1, 2) else 0
     positions = [place for place in candidates(found, evidence.skipped) if not (model.paired and place == 0)]

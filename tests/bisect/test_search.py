@@ -165,7 +165,7 @@ def test_information_is_what_remains_to_be_known() -> None:
     found = posterior(Model(16, s0=1e-3, d0=20), known)
     assert entropy(found) == pytest.approx(math.log2(15), abs=0.1)
     bits = dict(zip(candidates(found), information(found, candidates(found)), strict=True))
-    assert bits[7] == pytest.approx(1, abs=0.05)  # the middle halves the list
+    assert bits[7] == pytest.approx(1, abs=0.1)  # the middle halves the list, but for a second change
     assert bits[0] < 0.05
     assert entropy(found, skipped=range(1, 15)) < 0.1
 
