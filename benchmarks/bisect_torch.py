@@ -19,7 +19,6 @@ import tempfile
 import time
 from pathlib import Path
 
-COMMITS = 24
 #: One layer's width before and after the change: the work of a layer is proportional to its width.
 WIDTH, WIDER = 1280, 1536
 PROGRAM = """
@@ -68,7 +67,7 @@ if {first_traced} < {steps}:
 """
 
 
-def make_repository(folder: Path, changed: int, steps: int, traced: int) -> list[str]:
+def make_repository(folder: Path, count: int, changed: int, steps: int, traced: int) -> list[str]:
     """Make the repository; return its commits, oldest first."""
 
     def git(*words: str) -> str:
@@ -79,7 +78,7 @@ def make_repository(folder: Path, changed: int, steps: int, traced: int) -> list
     git("config", "user.name", "Ada")
     git("config", "user.email", "ada@example.org")
     commits = []
-    for number in range(COMMITS):
+    for number in range(count):
         text = PROGRAM.format(width=WIDER if number >= changed else WIDTH, steps=steps, first_traced=steps - traced)
         (folder / "train.py").write_text(text + f"# revision {number}\n")
         git("add", "train.py")
@@ -92,6 +91,7 @@ def main() -> None:
     """Make the repository, bisect it, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="a Python with torch")
+    parser.add_argument("--commits", type=int, default=24, help="the number of commits")
     parser.add_argument("--commit", type=int, help="the commit that changes the program; otherwise a random one")
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--metric", default="step.time")
@@ -99,10 +99,10 @@ def main() -> None:
     parser.add_argument("--traced", type=int, default=32, help="the last steps are traced")
     parser.add_argument("--keep", help="make the repository in this new folder and keep it")
     asked = parser.parse_args()
-    changed = asked.commit or random.SystemRandom().randrange(1, COMMITS)
+    changed = asked.commit or random.SystemRandom().randrange(1, asked.commits)
     folder = Path(asked.keep or tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
-    commits = make_repository(folder, changed, asked.steps, asked.traced)
+    commits = make_repository(folder, asked.commits, changed, asked.steps, asked.traced)
     root = str(Path(__file__).resolve().parent.parent)
     command = [sys.executable, "-m", "perfgate", "bisect", "--good", commits[0], "--metric", asked.metric]
     command += ["--json", "answer.json", "--markdown", "answer.md", "--html", "answer.html"]
@@ -113,10 +113,12 @@ def main() -> None:
     found = json.loads((folder / "answer.json").read_text())
     best = found["commits"][0] if found["commits"] else {"commit": "none", "probability": 0.0}
     is_right = best["commit"] == commits[changed]
+    causes = found.get("causes", [])
+    named = sum("mix" in cause["where"] or "AddmmBackward0" in cause["where"] for cause in causes)
     print(
         f"exit {done.returncode}, {found['outcome']}, {'right' if is_right else 'WRONG'}: probability "
         f"{best['probability']:.3f}, {found['runs']} {'pairs' if found['paired'] else 'runs'}, {minutes:.1f} minutes, "
-        f"change {found['change'] or 0:+.3f}, {len(found.get('causes', []))} causes"
+        f"change {found['change'] or 0:+.3f}, {len(causes)} causes, {named} of them in the layer"
     )
 
 

@@ -38,6 +38,8 @@ class MetricValue:
     better: Better | None
     value: float
     within: float
+    #: The unit in a run; that of a pair is `1`.
+    run_unit: str = ""
 
     @property
     def log_value(self) -> float:
@@ -96,4 +98,4 @@ def _value(inquiry: Inquiry, found: RunMeasure, unit: str) -> MetricValue:
         raise NoMetric(f"{key} is not a positive number, so a relative change does not exist")
     better = direction(key.metric, inquiry.unit, inquiry.rule.better)
     statistic = inquiry.shown_statistic
-    return MetricValue(str(key), statistic, unit, better, found.value, found.within_variance or 0.0)
+    return MetricValue(str(key), statistic, unit, better, found.value, found.within_variance or 0.0, inquiry.unit)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from perfgate.bisect.measurements import Measurement
 from perfgate.bisect.search import Evidence
+from perfgate.core import Run
 from perfgate.workspace.options import Refused, shown_path
 from perfgate.workspace.output_files import replace_file
 
@@ -35,6 +36,8 @@ class StoredMeasurement:
     log_value: float = 0.0
     within: float = 0.0
     skipped: str | None = None
+    #: Of a pair: the position that takes turns with this one. The search has only those with the first position.
+    beside: int = 0
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class BisectFolder:
 
     path: Path
     stored: list[StoredMeasurement]
+    #: The runs that were read with their traces, by their file or folder.
+    runs: dict[Path, list[Run]] = field(default_factory=dict, repr=False)
 
     @property
     def session(self) -> int:
@@ -66,9 +71,14 @@ class BisectFolder:
         hours = (found.at - self.stored[0].at) / _SECONDS_AN_HOUR if self.stored else 0.0
         return Measurement(found.position, found.log_value, hours, found.session, found.within)
 
+    @property
+    def searched(self) -> list[StoredMeasurement]:
+        """The measurements of the search, without those that only look for the cause."""
+        return [one for one in self.stored if not one.beside]
+
     def evidence(self) -> Evidence:
-        """Return everything that was measured."""
-        measured = [self.measurement(one) for one in self.stored if one.skipped is None]
+        """Return everything that the search measured."""
+        measured = [self.measurement(one) for one in self.searched if one.skipped is None]
         return Evidence(measured, {one.position: one.skipped for one in self.stored if one.skipped is not None})
 
 

@@ -9,6 +9,7 @@
 | `noise` | how much a node's time varies without a cause |
 | `edits` | calls that came, went, or were made more often |
 | `slowdowns` | the same calls with other times |
+| `paired` | the same as `noise` and `slowdowns` for pairs that took their steps by turns |
 | `ranks` | one rank that is slow while others wait |
 | `memory` | allocations at the peak |
 | `sources` | the line of the program behind a cause |

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from perfgate.causes.machine import find_machine, many_swaps
 from perfgate.causes.memory import find_memory
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, measure_noise
+from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks
 from perfgate.causes.series_findings import find_in_series
 from perfgate.causes.series_noise import SeriesNoise
@@ -34,6 +36,7 @@ _CLEAR = 3.0
 _REPLACED = 0.02
 #: Of timers, a larger share of a change means that noise hides the change of the step.
 _LARGEST_SHARE = 2.0
+_AnyNoise: TypeAlias = Noise | PairNoise | SeriesNoise
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a time near the largest float has an infinite variance
@@ -44,6 +47,7 @@ def find_causes(
     other_device: bool = False,
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
+    paired: bool = False,
 ) -> CauseReport:
     """Return what changed between two sides.
 
@@ -54,11 +58,19 @@ def find_causes(
     other_device: True if the sides ran on different devices: then their kernels cannot be compared one by one.
     verdicts: the verdicts on these runs; a cause names those that it explains.
     components: by the metric of a verdict, what it is computed from, if that is not the metric itself.
+    paired: True if run i of both sides took its steps by turns.
     """
     notes = incomparable(base, new)
     base, new = same_ranks(base, new)
     alignment = align(base, new)
-    noise = SeriesNoise(alignment) if is_of_metrics(base, new) else measure_noise(alignment)
+    noise: _AnyNoise
+    if is_of_metrics(base, new):
+        noise = SeriesNoise(alignment)
+    elif paired and alignment.base.runs == alignment.new.runs:
+        alignment = in_pairs(alignment)
+        noise = PairNoise(alignment)
+    else:
+        noise = measure_noise(alignment)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings: list[Finding] = []
@@ -82,10 +94,10 @@ def find_causes(
     return replace(report, causes=explanation.of(verdicts))
 
 
-def _find(alignment: Alignment, noise: Noise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
+def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
     """Every finding by itself: a slow rank, edits, the machine, times. A node belongs to the first that claims it."""
     children = alignment.children()
-    slow = None if other_device else find_slow_ranks(alignment, noise)
+    slow = None if other_device or isinstance(noise, PairNoise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
     edits: list[Finding] = []
     for edit in find_edits(alignment):
@@ -102,6 +114,8 @@ def _find(alignment: Alignment, noise: Noise, *, other_device: bool) -> tuple[li
             claimed -= whole
         else:
             edits.append(_as_one(swaps, whole, noise))
+    if isinstance(noise, PairNoise):  # both sides ran on one machine
+        return [*edits, *find_paired_slowdowns(alignment, noise, claimed)], notes
     machine = find_machine(alignment, noise, claimed, other_device=other_device)
     claimed |= set() if machine is None else machine.nodes
     findings = [finding for finding in (slow, *edits, machine) if finding is not None]
@@ -112,7 +126,7 @@ def _find(alignment: Alignment, noise: Noise, *, other_device: bool) -> tuple[li
     return findings, notes
 
 
-def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise) -> Finding:
+def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | PairNoise) -> Finding:
     """The operators that run other kernels as one finding."""
     largest = max(swaps, key=lambda swap: abs(swap.change))
     change, error = noise.change(nodes)
@@ -123,7 +137,7 @@ def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise) -> Fi
 
 
 def _of_edit(
-    edit: Edit, nodes: frozenset[int], alignment: Alignment, noise: Noise, children: dict[int, list[int]]
+    edit: Edit, nodes: frozenset[int], alignment: Alignment, noise: Noise | PairNoise, children: dict[int, list[int]]
 ) -> Finding:
     change, error = noise.change(nodes)
     kind = kind_of(edit, alignment, children)
@@ -134,9 +148,7 @@ def _of_edit(
     return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come, change=change, error=error)
 
 
-def _closed(
-    groups: Sequence[Finding], alignment: Alignment, noise: Noise | SeriesNoise, notes: tuple[str, ...]
-) -> CauseReport:
+def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, notes: tuple[str, ...]) -> CauseReport:
     """The causes, and the rest of the change of the step."""
     before, after = _step_times(alignment)
     causes = [_cause(group, alignment, noise, after - before) for group in _sorted(groups, alignment)]
@@ -188,7 +200,7 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
     return abs(group.change) >= _WORTH_EDIT * step
 
 
-def _cause(group: Finding, alignment: Alignment, noise: Noise | SeriesNoise, total: float) -> Cause:
+def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float) -> Cause:
     where = _where(group, alignment)
     reach = noise.reach * group.error
     places = dict.fromkeys((where, *(alignment.path(parent) for parent in group.parents if parent)))
@@ -208,7 +220,7 @@ def _cause(group: Finding, alignment: Alignment, noise: Noise | SeriesNoise, tot
     )
 
 
-def _share(change: float, total: float, noise: Noise | SeriesNoise) -> float | None:
+def _share(change: float, total: float, noise: _AnyNoise) -> float | None:
     """A change as a share of that of the step; None if the step did not change with it, as with noisy timers."""
     share = change / total if total else None
     if share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from perfgate.causes.align import Alignment
 from perfgate.causes.findings import Finding, names_of
 from perfgate.causes.noise import Noise
+from perfgate.causes.paired import PairNoise
 from perfgate.core.causes import CauseKind
 
 #: A finding of less than this part of another one in the same range follows from it.
@@ -21,7 +22,7 @@ _BACKWARD = re.compile(r"(?:autograd::engine::evaluate_function: )?(?:torch::aut
 _EDITS: tuple[CauseKind, ...] = ("appeared", "vanished", "replaced", "more calls", "fewer calls", "sync")
 
 
-def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise) -> list[Finding]:
+def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | PairNoise) -> list[Finding]:
     """Join findings with one cause, the largest first."""
     groups: list[Finding] = []
     for one in sorted(findings, key=lambda finding: (-abs(finding.change), finding.lead)):
@@ -133,7 +134,7 @@ def _operators(finding: Finding, alignment: Alignment) -> set[str]:
     return found
 
 
-def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise) -> Finding:
+def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise | PairNoise) -> Finding:
     kind, lead = large.kind, large.lead
     if small.is_edit and large.is_edit:
         kind = "moved" if kind in _EDITS and _is_move(small, large, alignment) else kind

@@ -42,11 +42,12 @@ def find_slowdowns(alignment: Alignment, noise: Noise, claimed: AbstractSet[int]
         steady = min(abs(change[node]), abs(middle[node])) if change[node] * middle[node] > 0 else 0.0
         if steady < worth or abs(change[node]) < _CLEAR * error[node] or node in claimed:
             continue
-        found.append((node, _kind(node, float(change[node]), alignment)))
+        found.append((node, slowdown_kind(node, float(change[node]), alignment)))
     return found
 
 
-def _kind(node: int, change: float, alignment: Alignment) -> CauseKind:
+def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
+    """Return the kind of a change of time of calls that are made as often as before."""
     kind = alignment.nodes[node].kind
     if kind == "communication":
         busy = float(alignment.new.busy[node].mean() - alignment.base.busy[node].mean())

@@ -11,9 +11,10 @@ from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.metric import MetricValue, NoMetric, value_in_pair, value_in_run
 from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
-from perfgate.bisect.search import NotMeasurable, Terms, search
+from perfgate.bisect.search import NotMeasurable, SearchResult, Terms, search
 from perfgate.bisect.session import BisectFolder, StoredMeasurement, open_folder
 from perfgate.commands.bisect_answer import AnswerParts, answer
+from perfgate.commands.bisect_causes import MOST_PAIRS, Neighbours
 from perfgate.commands.bisect_history import from_history
 from perfgate.commands.bisect_prior import MeasuredStart, PriorQuestion, prior_model
 from perfgate.commands.bisect_request import BisectRequest
@@ -136,6 +137,8 @@ class _ListSearch:
                 model = measurer.model()
                 stored = bool(model.stored)
                 result = search(model, terms, measurer, folder.evidence(), measurer.show)
+                while measurer.measure_neighbours(result):
+                    result = search(model, terms, measurer, folder.evidence(), measurer.show)
                 self.tell(f"{plural(len(folder.stored), 'measurement')} kept in {keep}")
             return answer(AnswerParts(items, folder, result, fault, self.tolerance, measurer.facts, keep, stored))
 
@@ -222,10 +225,38 @@ class _ItemMeasurer:
             self.search.tell(f"{self._name(position)} is skipped: {why}")
             raise NotMeasurable(str(why)) from None
 
-    def _measure(self, position: int) -> StoredMeasurement:
+    def measure_neighbours(self, result: SearchResult) -> bool:
+        """Measure the item that was found and the one before it once more, if that may name the cause.
+
+        Return False if nothing was measured: nothing is missing, or runs or time are used up. Raises Stopped.
+        """
+        neighbours = Neighbours.of(self.folder, result)
+        if neighbours is None or self.facts is None or not neighbours.needs_more(self.facts):
+            return False
+        positions = [neighbours.bad] if self.paired else neighbours.less_measured
+        left = self.search.request.most_runs - len(self.folder.stored)
+        names = f"{self._name(neighbours.bad)} and {self._name(neighbours.good)}, the one before it"
+        if left < len(positions) or not self.may_go_on():
+            self.search.tell(f"runs or time are used up: {names}, are not measured again to name the cause")
+            return False
+        made = neighbours.times_measured
+        self.search.tell(
+            f"{'pair' if self.paired else 'run'} {made + 1} of at most {MOST_PAIRS} of {names}: for the cause"
+        )
+        try:
+            for position in positions:
+                self._measure(position, neighbours.good)
+        except Stopped:
+            raise
+        except (RunFailed, NoMetric, NoTurns) as why:
+            self.search.tell(f"the cause is not measured further: {why}")
+            return False
+        return True
+
+    def _measure(self, position: int, beside: int = 0) -> StoredMeasurement:
         number, began = self.folder.next_number(), clock()
         runner = self.runner
-        path = runner.run_pair(0, position, number) if self.paired else runner.run(position, number)
+        path = runner.run_pair(beside, position, number) if self.paired else runner.run(position, number)
         found = self._read(path)
         stored = StoredMeasurement(
             number,
@@ -238,6 +269,7 @@ class _ItemMeasurer:
             found.value,
             found.log_value,
             found.within,
+            beside=beside if self.paired else 0,
         )
         self.folder.add(stored)
         self.spent.append(clock() - began)

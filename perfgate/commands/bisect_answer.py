@@ -11,23 +11,18 @@ from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import SearchedRange
 from perfgate.bisect.search import USED_UP, SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
-from perfgate.commands.causes import causes_of
-from perfgate.core import Run
+from perfgate.commands.bisect_causes import ANOTHER, Neighbours
 from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect
 from perfgate.core.causes import CauseReport
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
 from perfgate.stats.distributions import t_quantile
-from perfgate.workspace import inputs
-from perfgate.workspace.options import Refused
 
 _CONFIDENCE = 0.95
 #: How many items the answer describes.
 _MOST_NAMED = 5
 #: A commit with a smaller probability is not listed beside the one that was found.
 _LEAST_NAMED = 0.02
-#: A second change that is more probable than this is told.
-_ANOTHER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +66,8 @@ def answer(parts: AnswerParts) -> BisectReport:
     )
     message, step = _words(parts, suspects)
     is_known = result is not None and posterior is not None
+    neighbours = Neighbours.of(parts.folder, result)
+    causes = neighbours.causes() if neighbours else None
     metric, unit = (facts.metric, facts.unit) if facts else ("", "1")
     return BisectReport(
         outcome=result.outcome if result else "undecided",
@@ -89,7 +86,7 @@ def answer(parts: AnswerParts) -> BisectReport:
         change=result.change if result and is_known else None,
         low=result.low if result and is_known else None,
         high=result.high if result and is_known else None,
-        runs=sum(one.skipped is None for one in parts.folder.stored),
+        runs=sum(one.skipped is None for one in parts.folder.searched),
         paired=any(one.paired for one in parts.folder.stored),
         noise=posterior.noise if posterior else None,
         drift_per_hour=math.expm1(posterior.drift) if posterior else None,
@@ -98,15 +95,15 @@ def answer(parts: AnswerParts) -> BisectReport:
         blamed=result.blamed if result else (),
         measured=measured,
         more_runs=result.more_runs if result else None,
-        notes=_notes(parts, posterior),
-        causes=_causes(parts),
+        notes=(*_notes(parts, posterior), *_cause_notes(parts, neighbours, causes)),
+        causes=causes if causes and causes.causes else None,
     )
 
 
 def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
     """Return every measured item with its mean, without drift, and every skipped one, in order."""
     groups: dict[int, list[StoredMeasurement]] = {}
-    for one in parts.folder.stored:
+    for one in parts.folder.searched:
         groups.setdefault(one.position, []).append(one)
     drift = posterior.drift if posterior else 0.0
     found = []
@@ -122,7 +119,7 @@ def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEst
             found.append(ItemEstimate(position, name, len(logs), math.exp(mean), None, None, why))
             continue
         within = fmean(one.within for one in stored if one.skipped is None)
-        freedom = posterior.model.d0 + len(parts.folder.stored) - 2
+        freedom = posterior.model.d0 + len(parts.folder.searched) - 2
         error = math.sqrt((posterior.noise**2 + within) / len(logs))
         margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
         low, value, high = (math.exp(mean + part) for part in (-margin, 0.0, margin))
@@ -184,7 +181,7 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
     skipped = {one.position: one.skipped for one in parts.folder.stored if one.skipped is not None}
     found += [f"{parts.name(position)} was skipped: {why}" for position, why in sorted(skipped.items())][:10]
     if posterior is not None and parts.result is not None and parts.result.outcome == "found":
-        if posterior.another > _ANOTHER:
+        if posterior.another > ANOTHER:
             others = [one for one in parts.result.suspects if one.position not in parts.result.blamed][:1]
             where = f", perhaps {parts.name(others[0].position)}" if others else ""
             found.append(f"there may be another, smaller change ({_percent(posterior.another)} probability{where})")
@@ -199,32 +196,13 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _causes(parts: AnswerParts) -> CauseReport | None:
-    """Return what changed between the last good and the first bad item, if their runs have traces or timers."""
-    result = parts.result
-    if result is None or result.outcome != "found":
-        return None
-    good, bad = result.blamed[0] - 1, result.blamed[-1]
-    paired = any(one.paired for one in parts.folder.stored)
-    is_alone = result.posterior is not None and result.posterior.another < _ANOTHER
-    # Both sides of a pair saw the same machine, so the first item is the better base if nothing else changed.
-    base = _runs(parts, bad, "base") if paired and (is_alone or good == 0) else _runs(parts, good, "new")
-    new = _runs(parts, bad, "new")
-    found = causes_of(base, new) if base and new else None
-    return found if found and found.causes else None
-
-
-def _runs(parts: AnswerParts, position: int, side: str) -> list[Run]:
-    """Return the runs of an item, and of its pairs one side."""
-    found: list[Run] = []
-    for one in parts.folder.stored:
-        path = parts.folder.path / one.results
-        if one.skipped is not None or one.position != position:
-            continue
-        if one.paired:
-            path = path.parent / side
-        try:
-            found += inputs.read_runs([str(path)])
-        except Refused:
-            continue
-    return found
+def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:
+    """Return how often the two neighbours were measured for the cause, or that their traces do not show one."""
+    if neighbours is None or causes is None:
+        return ()
+    both = f"{parts.name(neighbours.bad)} and {parts.name(neighbours.good)}, the one before it"
+    pairs = len(neighbours.pairs) if neighbours.good else 0
+    found = [f"{plural(pairs, 'further pair')} of {both}, were measured for the cause"] if pairs else []
+    if not causes.causes:
+        found.append(f"the cause is not clear: between {both}, no call changed beyond the noise")
+    return tuple(found)

@@ -24,17 +24,20 @@ def causes_of(
     new: Sequence[Run],
     verdicts: Sequence[Verdict] = (),
     components: Mapping[str, Collection[str]] | None = None,
+    *,
+    paired: bool = False,
 ) -> CauseReport | None:
     """Return the causes of the change, with the verdicts that each explains; None if the runs have no trees alike.
 
-    A base run that is compared in some metrics only counts if the time of the step is one of them.
+    A base run that is compared in some metrics only counts if the time of the step is one of them. `paired` says that
+    run i of both sides took its steps by turns.
     """
     whole = [run for run in base if not run.partial or any(one.key.metric == "step.time" for one in run.series)]
     devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])
     first: CauseReport | None = None
     for sides in trees_of_runs(whole, new):
-        found = find_causes(*sides, other_device=other, verdicts=verdicts, components=components)
+        found = find_causes(*sides, other_device=other, verdicts=verdicts, components=components, paired=paired)
         if found.causes:
             return found
         first = first or found

@@ -1,0 +1,145 @@
+"""Causes from pairs: run i of both sides took its steps by turns, so both saw the same machine.
+
+The load of a shared machine moves the times of one program by a factor of two from run to run, and stretches single
+steps. Both cancel in a pair: the ratio of two steps that ran one after the other, and its median over the steps. Each
+pair gives one number for a node, and the spread of these numbers between pairs is the noise. So there is no common
+shift of the machine to take out, and a node with most of the step's time cannot hide its own change in it.
+
+The variance of a node between few pairs is moderated with that of all nodes, and that with a prior (Smyth 2004, as in
+`series_noise`). A noisy node keeps its own variance. All nodes together have one chance in `_CHANCE` of a false cause
+(Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from perfgate.causes.align import Alignment, TreeSide
+from perfgate.causes.findings import Finding
+from perfgate.causes.merged import Floats
+from perfgate.causes.slowdowns import slowdown_kind
+from perfgate.stats.distributions import t_quantile
+
+#: With fewer pairs a change of time cannot be told from noise; calls that came or went can.
+FEWEST_PAIRS = 3
+#: The prior standard deviation of a pair, as a share of a node's time, and how many pairs it counts for.
+_PRIOR, _PRIOR_WEIGHT = 0.03, 3.0
+#: How many pairs the variance of all nodes counts for in that of one.
+_MODERATION = 3.0
+#: The probability that any node of an unchanged program seems to have changed.
+_CHANCE = 0.02
+#: Smaller nodes, as a share of the step, do not show the variance of others; smaller changes are not worth a line.
+_SEEN, _WORTH = 0.003, 0.012
+
+
+def in_pairs(alignment: Alignment) -> Alignment:
+    """Return an alignment with one column for each pair, all scaled to the same base step.
+
+    A node that both sides call as often in every step has its median time on the base side, and on the new side that
+    times the median ratio of two steps. Other nodes have their means.
+    """
+    pairs = range(min(alignment.base.runs, alignment.new.runs))
+    columns = [_typical(alignment, number) for number in pairs]
+    steps = np.array([float(before.sum()) for before, _ in columns])
+    scale = np.median(steps) / np.maximum(steps, 1e-12)
+    base, new = (np.stack([column[side] for column in columns], axis=1) * scale for side in (0, 1))
+    return replace(alignment, base=_side(alignment.base, base, scale), new=_side(alignment.new, new, scale))
+
+
+def _typical(alignment: Alignment, number: int) -> tuple[Floats, Floats]:
+    """Return the typical time of each node on both sides of a pair, (n,) each, in s."""
+    base, new = alignment.base, alignment.new
+    chosen = [side.run == number for side in (base, new)]
+    steps = min(int(chosen[0].sum()), int(chosen[1].sum()))
+    before, after = base.wall[:, chosen[0]][:, :steps], new.wall[:, chosen[1]][:, :steps]
+    calls = np.concatenate([base.counts[:, chosen[0]], new.counts[:, chosen[1]]], axis=1)
+    steady = (np.ptp(calls, axis=1) == 0) & (np.minimum(before.min(axis=1), after.min(axis=1)) > 0)
+    typical = np.where(steady, np.median(before, axis=1), before.mean(axis=1))
+    ratio = np.median(after[steady] / before[steady], axis=1)
+    changed = after.mean(axis=1)
+    changed[steady] = typical[steady] * ratio
+    return typical, changed
+
+
+def _side(side: TreeSide, wall: Floats, scale: Floats) -> TreeSide:
+    pairs = wall.shape[1]
+    means = [
+        np.stack([values[:, side.run == number].mean(axis=1) for number in range(pairs)], axis=1)
+        for values in (side.counts, side.busy)
+    ]
+    return replace(side, counts=means[0], busy=means[1] * scale, wall=wall, run=np.arange(pairs))
+
+
+@dataclass(frozen=True)
+class PairNoise:
+    """The noise of groups of nodes of an alignment of pairs."""
+
+    alignment: Alignment
+
+    @property
+    def freedom(self) -> float:
+        """The degrees of freedom of a variance between pairs."""
+        return _MODERATION + self.alignment.base.runs - 1
+
+    @property
+    def reach(self) -> float:
+        """The standard errors on each side of a 95 % interval."""
+        return t_quantile(self.freedom, 0.975)
+
+    @property
+    def clear(self) -> float:
+        """The standard errors that noise does not reach in any node."""
+        return t_quantile(self.freedom, 1 - _CHANCE / 2 / max(len(self._seen), 1))
+
+    def change(self, nodes: Iterable[int]) -> tuple[float, float]:
+        """Return new minus base of some nodes, and its standard error, in s per step."""
+        chosen = sorted(set(nodes))
+        before, after = (side.wall[chosen].sum(axis=0) for side in (self.alignment.base, self.alignment.new))
+        pairs, own = len(before), _variance(before, after)
+        pooled = self._pooled * max(float(before.mean()), float(after.mean())) ** 2
+        moderated = (_MODERATION * pooled + (pairs - 1) * own) / (_MODERATION + pairs - 1)
+        return float((after - before).mean()), math.sqrt(max(own, moderated) / pairs)
+
+    @cached_property
+    def _seen(self) -> list[int]:
+        before, after = (side.wall.mean(axis=1) for side in (self.alignment.base, self.alignment.new))
+        least = _SEEN * max(float(before.sum()), float(after.sum()))
+        return [int(node) for node in np.flatnonzero(np.minimum(before, after) > least)]
+
+    @cached_property
+    def _pooled(self) -> float:
+        """The usual variance of a node between pairs, as a square of a share of its time, with a weak prior."""
+        freedom = self.alignment.base.runs - 1
+        if not self._seen or not freedom:
+            return _PRIOR**2
+        base, new = self.alignment.base.wall, self.alignment.new.wall
+        own = [_variance(base[node], new[node]) / float(base[node].mean()) ** 2 for node in self._seen]
+        # The median of a variance with few degrees of freedom is below its mean (Wilson and Hilferty 1931).
+        usual = float(np.median(own)) / (1 - 2 / (9 * freedom)) ** 3
+        weight = float(freedom * len(own)) / 2
+        return (_PRIOR_WEIGHT * _PRIOR**2 + weight * usual) / (_PRIOR_WEIGHT + weight)
+
+
+def _variance(before: Floats, after: Floats) -> float:
+    """The variance of a difference between pairs; 0 for one pair."""
+    return float((after - before).var(ddof=1)) if len(before) > 1 else 0.0
+
+
+def find_paired_slowdowns(alignment: Alignment, noise: PairNoise, claimed: set[int]) -> list[Finding]:
+    """Return the nodes whose own time changed clearly, the largest change first, without the claimed ones."""
+    if alignment.base.runs < FEWEST_PAIRS:
+        return []
+    least = _WORTH * max(float(side.wall.sum(axis=0).mean()) for side in (alignment.base, alignment.new))
+    found = []
+    for node in range(len(alignment.nodes)):
+        change, error = noise.change([node])
+        if node not in claimed and abs(change) >= max(least, noise.clear * error):
+            parent = max(alignment.nodes[node].parent, 0)
+            kind = slowdown_kind(node, change, alignment)
+            found.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
+    return sorted(found, key=lambda finding: (-abs(finding.change), finding.lead))

@@ -1,0 +1,134 @@
+"""The cause of a change that a search found: the traces of the first bad item and of the one before it.
+
+The search measures the two only a few times, which names the commit but leaves the times of single calls to noise. So
+the two are measured more often, next to each other, until their traces explain the change. Programs with steps take
+them by turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfgate.bisect.metric import MetricValue
+from perfgate.bisect.search import SearchResult
+from perfgate.bisect.session import BisectFolder, StoredMeasurement
+from perfgate.causes.paired import FEWEST_PAIRS
+from perfgate.commands.causes import causes_of
+from perfgate.core import Run
+from perfgate.core.causes import CauseReport
+from perfgate.workspace import inputs
+from perfgate.workspace.options import Refused
+
+#: A second change that is more probable than this may be in between: then the first item is no base for a cause.
+ANOTHER = 0.2
+#: At most this many measurements of the two items count.
+MOST_PAIRS = 8
+#: The causes explain the change if the rest is at most this part of it.
+_REST = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The last good item and the first bad one of an answer, by their positions, with the measurements of both."""
+
+    folder: BisectFolder
+    good: int
+    bad: int
+    #: True if nothing else changed before the good one.
+    is_alone: bool
+
+    @classmethod
+    def of(cls, folder: BisectFolder, result: SearchResult | None) -> Neighbours | None:
+        """Return the neighbours of an answer; None if no item was found."""
+        if result is None or result.outcome != "found":
+            return None
+        is_alone = result.posterior is not None and result.posterior.another < ANOTHER
+        return cls(folder, result.blamed[0] - 1, result.blamed[-1], is_alone)
+
+    @property
+    def pairs(self) -> list[StoredMeasurement]:
+        """The pairs of just these two."""
+        return [
+            one
+            for one in self.folder.stored
+            if one.paired and one.skipped is None and (one.beside, one.position) == (self.good, self.bad)
+        ]
+
+    def causes(self) -> CauseReport | None:
+        """Return what changed between the two, as far as their traces or timers show it; None without any."""
+        base, new = self._sides()
+        if not base or not new:
+            return None
+        count = min(len(base), len(new))
+        if count < FEWEST_PAIRS:
+            return causes_of(base, new)
+        return causes_of(base[-count:], new[-count:], paired=True)
+
+    def _sides(self) -> tuple[list[Run], list[Run]]:
+        stored = [one for one in self.folder.stored if one.skipped is None]
+        if not any(one.paired for one in stored):
+            return self._of(self.good, ""), self._of(self.bad, "")
+        if direct := self.pairs[-MOST_PAIRS:]:
+            return self._read(direct, "base"), self._read(direct, "new")
+        # Both sides of a pair saw the same machine, so the first item is the better base if nothing else changed.
+        return self._of(*((self.bad, "base") if self.is_alone else (self.good, "new"))), self._of(self.bad, "new")
+
+    def _of(self, position: int, side: str) -> list[Run]:
+        found = [one for one in self.folder.searched if one.position == position and one.skipped is None]
+        return self._read(found[-MOST_PAIRS:], side)
+
+    def _read(self, stored: list[StoredMeasurement], side: str) -> list[Run]:
+        """Return the runs of measurements, and of pairs one side."""
+        found: list[Run] = []
+        for one in stored:
+            path = self.folder.path / one.results
+            path = path.parent / side if side else path
+            if path not in self.folder.runs:
+                try:
+                    self.folder.runs[path] = list(inputs.read_runs([str(path)]))
+                except Refused:
+                    self.folder.runs[path] = []
+            found += self.folder.runs[path]
+        return found
+
+    def needs_more(self, metric: MetricValue) -> bool:
+        """Return whether more measurements of the two may name the cause, or name it better.
+
+        That is so if they have traces, the metric is a time or a rate, and the causes so far do not explain the change.
+        """
+        is_time = metric.run_unit == "s" or metric.run_unit.endswith("/s")
+        made = self.times_measured
+        if not is_time or made >= MOST_PAIRS:
+            return False
+        base, new = self._sides()
+        if not all(any(run.call_trees for run in side) for side in (base, new)):
+            return False
+        paired = any(one.paired for one in self.folder.stored)
+        if paired and not made:
+            return True  # the pairs so far are beside the first item, which may differ in more
+        found = self.causes()
+        return found is not None and not _is_explained(found)
+
+    @property
+    def times_measured(self) -> int:
+        """How often the two were measured, as pairs of just these two or each alone."""
+        if any(one.paired for one in self.folder.stored):
+            return len(self.pairs)
+        return min(self._counts())
+
+    @property
+    def less_measured(self) -> list[int]:
+        """The one of the two that has fewer runs, or both in turn."""
+        good, bad = self._counts()
+        if good == bad:
+            return [self.good, self.bad] if good % 2 == 0 else [self.bad, self.good]
+        return [self.good if good < bad else self.bad]
+
+    def _counts(self) -> tuple[int, int]:
+        positions = [one.position for one in self.folder.stored if one.skipped is None]
+        return positions.count(self.good), positions.count(self.bad)
+
+
+def _is_explained(found: CauseReport) -> bool:
+    times = [cause for cause in found.causes if cause.metric == "time"]
+    return bool(times) and abs(found.rest) <= _REST * abs(found.new_step - found.base_step)
