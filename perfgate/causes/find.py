@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from perfgate.causes.machine import find_machine, many_swaps
 from perfgate.causes.memory import find_memory
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, measure_noise
-from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
 from perfgate.causes.ranks import find_slow_ranks
 from perfgate.causes.series_findings import find_in_series
 from perfgate.causes.series_noise import SeriesNoise
@@ -26,6 +25,9 @@ from perfgate.causes.sources import source_of
 from perfgate.causes.tree_difference import not_timed, place_times, rank_times
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from perfgate.causes.paired import PairNoise
 
 #: A cause is larger than this share of the step, and than this number of its standard errors.
 _WORTH = 0.004
@@ -36,7 +38,7 @@ _CLEAR = 3.0
 _REPLACED = 0.02
 #: Of timers, a larger share of a change means that noise hides the change of the step.
 _LARGEST_SHARE = 2.0
-_AnyNoise: TypeAlias = Noise | PairNoise | SeriesNoise
+_AnyNoise: TypeAlias = "Noise | PairNoise | SeriesNoise"
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a time near the largest float has an infinite variance
@@ -66,7 +68,9 @@ def find_causes(
     noise: _AnyNoise
     if is_of_metrics(base, new):
         noise = SeriesNoise(alignment)
-    elif paired and alignment.base.runs == alignment.new.runs:
+    elif paired:
+        from perfgate.causes.paired import PairNoise, in_pairs
+
         alignment = in_pairs(alignment)
         noise = PairNoise(alignment)
     else:
@@ -97,7 +101,7 @@ def find_causes(
 def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
     """Every finding by itself: a slow rank, edits, the machine, times. A node belongs to the first that claims it."""
     children = alignment.children()
-    slow = None if other_device or isinstance(noise, PairNoise) else find_slow_ranks(alignment, noise)
+    slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
     claimed = set() if slow is None else set(slow.nodes)
     edits: list[Finding] = []
     for edit in find_edits(alignment):
@@ -114,7 +118,9 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
             claimed -= whole
         else:
             edits.append(_as_one(swaps, whole, noise))
-    if isinstance(noise, PairNoise):  # both sides ran on one machine
+    if not isinstance(noise, Noise):  # both sides of pairs ran on one machine
+        from perfgate.causes.paired import find_paired_slowdowns
+
         return [*edits, *find_paired_slowdowns(alignment, noise, claimed)], notes
     machine = find_machine(alignment, noise, claimed, other_device=other_device)
     claimed |= set() if machine is None else machine.nodes
