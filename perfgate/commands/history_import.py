@@ -13,7 +13,7 @@ from perfgate.core import Fact, Location, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
 from perfgate.history.compaction import write_months
-from perfgate.history.imports import IMPORTERS, Importer, csv, importer_of
+from perfgate.history.imports import HEAD, IMPORTERS, Importer, csv, importer_of
 from perfgate.history.imports.imported_runs import ImportedRun, ImportFile
 from perfgate.history.records import id_of_values
 from perfgate.history.remember import rules_or_none
@@ -25,8 +25,6 @@ from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.surroundings import git
 
-#: The first characters of a file that tell its format.
-_HEAD = 1 << 16
 _ENDS = (".json", ".csv", ".js")
 
 
@@ -88,7 +86,7 @@ def _files(
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             problems.append(Problem("error", f"cannot be read: {why}", Location(name)))
             continue
-        importer = asked or importer_of(name, text[:_HEAD])
+        importer = asked or importer_of(name, text[:HEAD])
         if importer is None:
             problems.append(_unknown(name, text, is_alone=not top.is_dir()))
             continue

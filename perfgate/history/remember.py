@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from perfgate.history.store import add
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.mapping_source import no_rules
-from perfgate.workspace.options import CommandOptions, Refused
+from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 from perfgate.workspace.surroundings import git
 
@@ -34,7 +37,10 @@ class Measured:
 def remember(options: CommandOptions, measured: Measured = Measured()) -> list[str]:
     """Add runs to the history; returns the lines to print. Raises Refused for runs that cannot be read."""
     ruleset = rules_or_none(options)
-    runs, facts, noticed = read_measured(options, ruleset, purpose="be remembered")
+    try:
+        runs, facts, noticed = read_measured(options, ruleset, purpose="be remembered")
+    except Refused as refused:
+        raise _kept_by_another_tool(options.runs) or refused from None
     store = open_store(options.baselines)
     lines = [*map(str, noticed)]
     for run in runs:
@@ -49,6 +55,19 @@ def remember(options: CommandOptions, measured: Measured = Measured()) -> list[s
         if left_out:
             lines.append(f"  left out, because there is no room: {plural(left_out, 'metric')}; name one in a rule")
     return lines
+
+
+def _kept_by_another_tool(paths: Sequence[str]) -> Refused | None:
+    """Return the advice for files that are histories; None if no file is one."""
+    from perfgate.history.imports import HEAD, importer_of
+
+    lines = []
+    for path in filter(os.path.isfile, paths):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            importer = importer_of(path, file.read(HEAD))
+        if importer is not None and importer.is_history:
+            lines.append(f"{shown_path(path)} is a history, not one run: perfgate history import {shlex.quote(path)}")
+    return Refused("\n".join(lines), 3) if lines else None
 
 
 def rules_or_none(options: CommandOptions) -> Ruleset:

@@ -217,3 +217,13 @@ def test_good_rows_beside_a_bad_one_are_imported(folder: Path, perfgate: Command
     Path("history.csv").write_text(CSV + "2026-01-03,x,forward,?,ms\n")
     done = perfgate("history", "import", "history.csv")
     assert (done.code, "imported 2 runs" in done.out) == (3, True)
+
+
+@pytest.mark.parametrize("name", ["old.csv", "data.js"])
+def test_add_names_the_command_for_a_history(folder: Path, perfgate: Command, name: str) -> None:
+    text = CSV if name == "old.csv" else f"window.BENCHMARK_DATA = {json.dumps(DATA_JS)}"
+    Path(name).write_text(text)
+    done = perfgate("history", "add", name)
+    assert done.code == 3
+    assert f"{name} is a history, not one run: perfgate history import {name}" in done.err
+    assert "inspect --suggest" not in done.err

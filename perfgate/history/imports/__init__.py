@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from perfgate.history.imports import asv, bencher, csv, github_action_benchmark, megatron, pytest_benchmark
 from perfgate.history.imports.imported_runs import Imported, ImportFile
 
+#: The first characters of a file that tell its format.
+HEAD = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class Importer:
@@ -26,6 +29,8 @@ class Importer:
     read: Callable[[ImportFile], Imported]
     #: True if each version of a file in git is a run.
     of_versions: bool = False
+    #: True if no reader of perfgate reads it, because a file has the runs of many commits.
+    is_history: bool = False
     #: The names of files that belong to the tool and have no results.
     others: tuple[str, ...] = ()
 
@@ -37,12 +42,13 @@ IMPORTERS = (
         github_action_benchmark.TITLE,
         github_action_benchmark.claims,
         github_action_benchmark.read,
+        is_history=True,
     ),
     Importer(asv.NAME, asv.TITLE, asv.claims, asv.read, others=asv.OTHERS),
     Importer(pytest_benchmark.NAME, pytest_benchmark.TITLE, pytest_benchmark.claims, pytest_benchmark.read),
     Importer(megatron.NAME, megatron.TITLE, megatron.claims, megatron.read, of_versions=True),
     Importer(bencher.NAME, bencher.TITLE, bencher.claims, bencher.read),
-    Importer(csv.NAME, csv.TITLE, csv.claims, csv.read),
+    Importer(csv.NAME, csv.TITLE, csv.claims, csv.read, is_history=True),
 )
 
 
