@@ -44,6 +44,9 @@ COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
     "level": int,
 }
 
+#: The most runs that are too few for a change: it needs one more.
+_FEW = 4
+
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
@@ -232,6 +235,25 @@ class HistorySeries:
             elif end:
                 ordered = sorted(self.values.tolist())
                 yield start, end, (ordered[(end - 1) // 2] + ordered[end // 2]) / 2
+
+    def newest_apart(self) -> tuple[int, float] | None:
+        """Return the number of newest runs, one to four, that are apart from the level, and their relative distance.
+
+        Each is more than two standard deviations of a run from the level, on one side, and their mean is more than four
+        standard errors from it. None if no run is, and for a level without noise or of fewer than five other runs.
+        """
+        levels = list(self.levels())
+        if not levels or not self.noise > 0 or levels[-1][2] == 0:
+            return None
+        start, end, level = levels[-1]
+        away = [float(value) / level - 1 for value in self.values[max(end - _FEW, start) : end]]
+        for count in range(min(_FEW, end - start - _FEW - 1), 0, -1):
+            apart = away[-count:]
+            mean = sum(apart) / count
+            is_far = abs(mean) * count**0.5 > 4 * self.noise
+            if is_far and all(one * (1 if mean > 0 else -1) > 2 * self.noise for one in apart):
+                return count, mean
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,21 @@ def is_open(change: HistoryChange) -> bool:
 def summary(one: HistorySeries) -> str:
     """Return the number of changes, and whether the newest ones go in one direction."""
     if not one.changes:
-        return "no lasting change"
+        return "no lasting change" + (f" so far: {newest}" if (newest := newest_apart(one)) else "")
     count = plural(len(one.changes), "lasting change")
     creep = creeping(one)
     return f"{count}, with 95% intervals" + (f". It creeps: {creep}:" if creep else ":")
+
+
+def newest_apart(one: HistorySeries) -> str | None:
+    """Return how far the newest runs are from the level, if they are too few for a change; else None."""
+    found = one.newest_apart()
+    if found is None:
+        return None
+    runs, distance = found
+    newest = f"the newest {runs} runs are" if runs > 1 else "the newest run is"
+    size = format_change(abs(distance)).lstrip("+")
+    return f"{newest} {size} {'above' if distance > 0 else 'below'} the level, and a change needs five runs"
 
 
 def creeping(one: HistorySeries) -> str | None:

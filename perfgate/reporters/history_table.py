@@ -91,6 +91,8 @@ def _paragraphs(page: Page, place: EnvironmentHistory, line: CommitLine | None) 
             )
             for text in words[1:]:
                 page.paragraph(text, indent=4)
+        if one.changes and (newest := phrases.newest_apart(one)):
+            page.paragraph(newest, indent=2)
         if command := phrases.search(one):
             page.paragraph(f"find the commit: {command}", indent=2)
         page.blank()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import Done
 from histories import at, filled, record, sha, steps, store_at
 
 from perfgate.core.branch import CommitLine, CommitNote
@@ -125,3 +127,26 @@ def test_other_names_of_a_metric_are_found(folder: Path) -> None:
     store = filled(folder, steps((30, 0.1)))
     assert [one.name.key.metric for one in load(store, metric="fwd").series] == ["forward"]
     assert load(store, metric="back*").series == ()
+
+
+@pytest.mark.parametrize(
+    ("newest", "said"),
+    [
+        ([1.0] * 3, "no lasting change\n"),
+        ([1.08], "no lasting change so far: the newest run is"),
+        ([0.92] * 4, "% below the level, and a change needs five runs"),
+        ([1.08, 1.0], "no lasting change\n"),
+    ],
+)
+def test_few_runs_after_a_possible_change_are_named(
+    folder: Path, perfgate: Callable[..., Done], newest: list[float], said: str
+) -> None:
+    filled(folder, [*steps((40, 0.1)), *(0.1 * one for one in newest)])
+    assert said in perfgate("history", "forward").out
+
+
+def test_few_runs_after_a_change_are_named(folder: Path, perfgate: Callable[..., Done]) -> None:
+    filled(folder, [*steps((30, 0.1), (20, 0.11)), 0.1, 0.1])
+    said = perfgate("history", "forward").out
+    assert "1 lasting change" in said
+    assert "below the level, and a change needs five runs" in said
