@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,9 +61,8 @@ def _kept_by_another_tool(paths: Sequence[str]) -> Refused | None:
     from perfgate.history.imports import HEAD, importer_of
 
     lines = []
-    for path in filter(os.path.isfile, paths):
-        with open(path, encoding="utf-8", errors="replace") as file:
-            importer = importer_of(path, file.read(HEAD))
+    for path in (path for path in paths if Path(path).is_file()):
+        importer = importer_of(path, Path(path).read_bytes()[:HEAD].decode("utf-8", "replace"))
         if importer is not None and importer.is_history:
             lines.append(f"{shown_path(path)} is a history, not one run: perfgate history import {shlex.quote(path)}")
     return Refused("\n".join(lines), 3) if lines else None
