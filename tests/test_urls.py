@@ -15,6 +15,7 @@ import pytest
 from conftest import Done, steady, write_log, write_rules
 
 from perfgate.core.runs import MACHINE_FILE
+from perfgate.workspace import remote
 from perfgate.workspace.options import typed_path
 
 fsspec = pytest.importorskip("fsspec")
@@ -50,6 +51,22 @@ def web(runs: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each block that was read from a URL."""
+    sizes: list[int] = []
+    real = remote.opened_url
+
+    def opened(url: str) -> tuple[Any, int]:
+        file, size = real(url)
+        read = file.read
+        monkeypatch.setattr(file, "read", lambda count: sizes.append(len(data := read(count))) or data)
+        return file, size
+
+    monkeypatch.setattr(remote, "opened_url", opened)
+    return sizes
 
 
 def series_of(done: Done) -> list[Any]:
@@ -126,7 +143,26 @@ def test_a_server_that_does_not_answer_is_an_error(perfgate: Command, folder: Pa
 
 def test_an_unknown_kind_of_url_is_an_error(perfgate: Command, folder: Path) -> None:
     done = perfgate("inspect", "nonsense://bucket/new.log")
-    assert (done.code, "Protocol not known: nonsense" in done.out) == (3, True), done.said
+    assert (done.code, "nonsense:// is not a kind of URL that fsspec knows: write s3://" in done.out) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("http://host/baselines", "http://host/baselines cannot be used for baselines: a web server does not list its"),
+        ("htp://host/baselines", "htp://host/baselines cannot be used: htp:// is not a kind of URL that fsspec knows"),
+    ],
+)
+def test_baselines_need_a_place_that_can_be_listed(runs: Path, perfgate: Command, place: str, says: str) -> None:
+    done = perfgate("check", "new.log", "--baselines", place)
+    assert (done.code, done.err.startswith(f"error: {says}")) == (2, True), done.said
+
+
+def test_only_the_head_of_an_unknown_remote_file_is_fetched(runs: Path, perfgate: Command, fetched: list[int]) -> None:
+    (runs / "notes.bin").write_bytes(bytes(range(256)) * (150 << 10))
+    done = perfgate("inspect", f"file://{runs}/notes.bin")
+    assert (done.code, "binary file of an unknown kind" in done.out) == (3, True), done.said
+    assert 0 < sum(fetched) <= 17 << 20
 
 
 def test_what_may_be_secret_is_never_shown(runs: Path, web: str, perfgate: Command) -> None:

@@ -19,7 +19,7 @@ from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_pa
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.workspace import surroundings
-from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.options import Refused, shown_path, typed_path
 from perfgate.workspace.rule_source import PolicySource
 
 if sys.platform != "win32":
@@ -239,10 +239,14 @@ def open_store(path: str) -> WritableStore:
     if "://" in path:
         from perfgate.baselines.bucket import BucketStore
 
+        if path.startswith(("http://", "https://")):
+            name, cure = typed_path(path), "give a bucket (s3://, gs://) or a folder"
+            raise Refused(f"{name} cannot be used for baselines: a web server does not list its files; {cure}")
         try:
             return BucketStore(path, surroundings.limits())
         except (ImportError, ValueError, OSError) as error:
-            raise Refused(f"{path} cannot be used: {error}") from None
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise Refused(f"{typed_path(path)} cannot be used: {why}") from None
     surroundings.refuse_link_out(path, "--baselines")
     return DirectoryStore(Path(path), shown_path(path), surroundings.limits())
 

@@ -189,6 +189,8 @@ def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
                 runs = read_with_mappings(source, options.mappings, options.format)
             else:
                 runs = read(source, options.format)
+            if "://" in path and all(run.format == "unknown" for run in runs):
+                return runs  # without a hash: the rest of a file that is not read is not fetched
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end
                 pass
     except FileNotFoundError:

@@ -11,6 +11,7 @@ from errno import ENOENT
 from typing import Any, BinaryIO, TypeVar, cast
 
 _INSTALL = "URLs need fsspec and the package of their kind: pip install 'perfgate[s3]' (or gcsfs for gs://, aiohttp for https://)"
+_KINDS = "write s3://, gs://, https:// or file://"
 #: The bytes that are fetched together.
 _BLOCK = 8 << 20
 
@@ -18,10 +19,18 @@ Found = TypeVar("Found")
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it. Raises OSError if a package is missing, and ValueError."""
+    """Return the file system of a URL, and the path in it.
+
+    Raises OSError for an unknown kind of URL and for a missing package, and ValueError for a URL that is not complete.
+    """
     try:
         from fsspec.core import url_to_fs
+        from fsspec.registry import get_filesystem_class
 
+        try:
+            get_filesystem_class(kind := url.partition("://")[0].rpartition("::")[2])
+        except ValueError:
+            raise OSError(0, f"{kind}:// is not a kind of URL that fsspec knows: {_KINDS}") from None
         if url.startswith(("http://", "https://")):
             files, path = url_to_fs(url)
         else:
