@@ -47,6 +47,13 @@ def test_any_number_of_processes_gives_the_same_bytes(ranks: Path) -> None:
     assert b"leads out of the folder" in out
 
 
+def test_a_check_ends_its_processes_without_a_word(ranks: Path) -> None:
+    write_rules(ranks, "forward median under 200 ms")
+    words = ["check", "run/rank0.log", "run/rank1.log", "--workers", "2", "--json", "report.json"]
+    done = subprocess.run([*PERFGATE, *words], capture_output=True, text=True, check=False)
+    assert (done.stderr, "forward median" in done.stdout) == ("", True)
+
+
 def test_a_pipe_is_read_by_the_command_itself(ranks: Path) -> None:
     with (ranks / "run/rank0.log").open("rb") as stdin:
         words = [*PERFGATE, "inspect", "-", "run/rank1.log", "--workers", "2"]

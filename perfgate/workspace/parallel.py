@@ -70,6 +70,8 @@ def read_each(
             yield runs
     except BrokenProcessPool:
         raise Refused(_LOST, 3) from None
+    except GeneratorExit:  # the caller has what it needs
+        raise
     except BaseException:  # an interrupt: do not wait until the files are read
         for process in multiprocessing.active_children():
             process.terminate()
@@ -99,8 +101,12 @@ def _workers(sizes: Sequence[int]) -> int:
 
 
 def _begin() -> None:
-    """Prepare a process that reads: Ctrl-C is left to the one that waits, and read-only mappings can be sent back."""
+    """Prepare a process that reads: Ctrl-C is left to the one that waits, and read-only mappings can be sent back.
+
+    When it is ended, it says nothing: a fork has the handlers of the command.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     allow_read_only_mappings()
 
 
