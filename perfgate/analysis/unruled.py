@@ -27,7 +27,7 @@ _PRIOR = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class _Size:
+class Size:
     """A metric in one run, the mean of its ranks: its usual value, the relative error of it, and its total."""
 
     value: float
@@ -67,12 +67,12 @@ def _is_of_run(metric: str) -> bool:
 def time_seen(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> float | None:
     """Return the share of the total time of all time metrics that a rule names; None without any time."""
     read = (one for run in runs for one in run.series if one.unit == "s" and one.key.metric not in TIMES_OF_RUN)
-    times = [(one, size.total) for one in read if (size := _size(one))]
+    times = [(one, size.total) for one in read if (size := size_of(one))]
     whole = math.fsum(total for _, total in times)
     return math.fsum(total for one, total in times if is_named(one.key)) / whole if whole > 0 else None
 
 
-def _change(base: Sequence[_Size], new: Sequence[_Size]) -> float | None:
+def _change(base: Sequence[Size], new: Sequence[Size]) -> float | None:
     """The relative change of the mean; None if the noise or the tolerance may explain it."""
     values, others = [one.value for one in base], [one.value for one in new]
     before, now = fmean(values), fmean(others)
@@ -89,23 +89,25 @@ def _name(series: Series) -> tuple[Key, str]:
     return series.key.without_members(), series.unit
 
 
-def _sizes(run: Run) -> dict[tuple[Key, str], _Size]:
+def _sizes(run: Run) -> dict[tuple[Key, str], Size]:
     """The metrics of a run, each the mean of its ranks."""
-    found: dict[tuple[Key, str], list[_Size]] = {}
+    found: dict[tuple[Key, str], list[Size]] = {}
     for series in run.series:
-        if (size := _size(series)) is not None:
+        if (size := size_of(series)) is not None:
             found.setdefault(_name(series), []).append(size)
+    for (metric, labels, unit), one in (run.outlines.of if run.outlines else {}).items():
+        if one.medians:
+            rows = zip(one.medians, one.errors, one.totals, strict=True)
+            found.setdefault((Key(metric, labels), unit), []).extend(Size(*row) for row in rows)
     return {name: _mean(sizes) for name, sizes in found.items()}
 
 
-def _mean(sizes: Sequence[_Size]) -> _Size:
-    return _Size(
-        fmean(one.value for one in sizes), fmean(one.error for one in sizes), fmean(one.total for one in sizes)
-    )
+def _mean(sizes: Sequence[Size]) -> Size:
+    return Size(fmean(one.value for one in sizes), fmean(one.error for one in sizes), fmean(one.total for one in sizes))
 
 
 @np.errstate(all="ignore")
-def _size(series: Series) -> _Size | None:
+def size_of(series: Series) -> Size | None:
     """The median of samples after warm-up, the number of a value, the mean of an aggregate; None if there is none."""
     if series.kind == "samples" and len(series.values):
         values = steady_run(series.values, "auto", BETTER_BY_UNIT.get(series.unit, "neither")).values
@@ -117,10 +119,10 @@ def _size(series: Series) -> _Size | None:
         value = printed.get("median" if series.kind == "summary" else "mean", printed.get("mean", math.nan))
         total = printed.get("total", printed.get("mean", value) * printed.get("count", 1.0))
         error = 0.0
-    return _Size(value, error, total) if math.isfinite(value) and math.isfinite(total) else None
+    return Size(value, error, total) if math.isfinite(value) and math.isfinite(total) else None
 
 
-def _step_time(run: dict[tuple[Key, str], _Size]) -> float:
+def _step_time(run: dict[tuple[Key, str], Size]) -> float:
     """The time of all steps: that of `step.time`, or of the metric with the most time."""
     times: Iterable[tuple[Key, float]] = [(key, size.total) for (key, unit), size in run.items() if unit == "s"]
     steps = [total for key, total in times if key.metric == "step.time"]

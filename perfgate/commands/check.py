@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 
 from perfgate.analysis.drift import FEWEST_RUNS, drifts
 from perfgate.baselines.files import FULL_SHA
@@ -44,8 +45,9 @@ from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 from perfgate.workspace import inputs, surroundings
 from perfgate.workspace.env_facts import merge_facts, read_facts
+from perfgate.workspace.inputs import Shorten
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
-from perfgate.workspace.rule_source import PolicySource, policy_source, read_rules
+from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, policy_source, read_rules
 
 _NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
@@ -76,7 +78,7 @@ def check(request: CheckRequest) -> Report:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
         found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
         return with_outcome(found, at_least=2)
-    runs, facts, clashes = _read(options, ruleset)
+    runs, facts, clashes = _read(options, ruleset, partial(_shortening, ruleset, source, options))
     accept = acceptance(options) if source.ref is None else _acceptance(options, source.ref, head())
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)
     case, unpaired = _case(request, ruleset, runs, facts, loaded.baseline, accept, source.ref)
@@ -123,7 +125,22 @@ def check(request: CheckRequest) -> Report:
     return with_outcome(found)
 
 
-def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[tuple[Run, ...], dict[str, Fact], list[Problem]]:
+def _shortening(ruleset: Ruleset, source: PolicySource, options: CommandOptions) -> Shorten | None:
+    """Return how runs are made shorter: without the values that no rule needs, neither of the ref nor of the tree."""
+    from perfgate.analysis.needed_values import needed_by
+
+    own = None
+    if source.ref:
+        with suppress(Refused):  # `policy_changes` says it
+            own = read_rules(WORKING_TREE, options.rules, options.suite)[0]
+    is_stored = bool(store_of(source, options.baselines).paths(ruleset.suite)[0])
+    needed = needed_by((ruleset, own) if own else (ruleset,), with_sizes=is_stored)
+    return needed.shortened if needed else None
+
+
+def _read(
+    options: CommandOptions, ruleset: Ruleset, shortening: Callable[[], Shorten | None]
+) -> tuple[tuple[Run, ...], dict[str, Fact], list[Problem]]:
     """Read the new runs; return them, the facts of their machine, and the facts that contradict each other.
 
     Traces are read with their calls, if they are compared with stored runs and may need a cause.
@@ -137,6 +154,7 @@ def _read(options: CommandOptions, ruleset: Ruleset) -> tuple[tuple[Run, ...], d
         conditions=ruleset.conditions,
         with_calls=compares,
         mappings=ruleset.mappings,
+        shortening=shortening,
     )
     facts, clashes = merge_facts(runs, read_facts(options.env), ruleset.identity)
     if ruleset.model is not None:
@@ -295,7 +313,7 @@ def _only_problems(request: CheckRequest, case: Case, verdicts: tuple[Verdict, .
         found.append(Problem("error", f"nothing was judged: {why}", at))
     known = {name for rule in case.ruleset.rules for name in (rule.name, rule.sentence.subject_text)}
     # A glob in a rule may match any metric of the runs.
-    known |= {series.key.metric for run in case.new for series in run.series}
+    known |= {name for run in case.new for name in run.metrics}
     for glob in dict.fromkeys(request.only):
         if not any(glob_matches(glob, name) for name in known):
             near = get_close_matches(glob.strip("*?"), sorted(known), n=1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,3 +92,32 @@ class CallTree:
             names.append(self.nodes[index].name)
             index = self.nodes[index].parent
         return tuple(reversed(names))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTrees(Sequence[CallTree]):
+    """The call trees of several files as one sequence, none of which is unpacked before it is used."""
+
+    parts: tuple[Sequence[CallTree], ...]
+
+    @overload
+    def __getitem__(self, index: int) -> CallTree: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[CallTree]: ...
+
+    def __getitem__(self, index: int | slice) -> CallTree | Sequence[CallTree]:
+        return tuple(self)[index]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def __iter__(self) -> Iterator[CallTree]:
+        return chain.from_iterable(self.parts)
+
+
+def joined_trees(parts: Sequence[Sequence[CallTree]]) -> Sequence[CallTree]:
+    """Return the call trees of several files, in order."""
+    if all(isinstance(part, tuple) for part in parts):
+        return tuple(chain.from_iterable(parts))
+    return JoinedTrees(tuple(part for part in parts if len(part)))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from perfgate.core.call_trees import CallTree
+    from perfgate.core.outlines import Outlines
 
     Values = npt.NDArray[np.float64]
     Steps = npt.NDArray[np.int64]
@@ -210,6 +211,14 @@ class Run:
     partial: bool = False
     #: The calls of each rank, from traces; of a stored run the mean of its ranks.
     call_trees: Sequence[CallTree] = ()
+    #: The metrics that were read without their values, because no rule needs them; None if none was.
+    outlines: Outlines | None = None
+
+    @property
+    def metrics(self) -> set[str]:
+        """The names of all metrics."""
+        found = {series.key.metric for series in self.series}
+        return found if self.outlines is None else found | self.outlines.metrics
 
     @property
     def name(self) -> str:

@@ -51,6 +51,9 @@ def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, fl
             total = _total(series) if series.unit == "s" and names.fullmatch(series.key.metric) else None
             if total is not None and isfinite(total):
                 ranks.setdefault(series.key.without_members(), []).append(total / steps.get(series.key.member(), 1))
+        for (metric, labels, _), one in (run.outlines.of if run.outlines else {}).items():
+            if one.per_step and names.fullmatch(metric):
+                ranks.setdefault(Key(metric, labels), []).extend(one.per_step)
         for key, times in ranks.items():
             found.setdefault(key, []).append(fmean(times))
     return {key: fmean(times) for key, times in found.items()}

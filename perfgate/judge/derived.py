@@ -54,7 +54,8 @@ class RunView:
         has_parts: dict[str, bool] = {}
         derived = (name for name in metrics if name not in self._by_metric and self._has_parts(name, has_parts))
         #: Every metric that the run has or that can be derived from it.
-        self.names = frozenset((*self._by_metric, *derived))
+        outlined = () if run.outlines is None else run.outlines.metrics
+        self.names = frozenset((*self._by_metric, *derived, *outlined))
 
     def select(self, selector: Selector) -> dict[Key, Series]:
         """The series that a selector names; empty if there is none. Raises NotAvailable."""

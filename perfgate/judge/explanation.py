@@ -19,7 +19,7 @@ from perfgate.judge.decisions import ChangeQuestion, MeasuredSide
 from perfgate.judge.inquiry import Inquiry
 from perfgate.judge.measure import Member, NotAvailable, pooled
 from perfgate.rules.ruleset import DerivedMetric
-from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector
+from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector, glob_matches
 from perfgate.stats.moderated import has_logarithm, moderated_t
 from perfgate.stats.statistics import RunMeasure
 
@@ -198,6 +198,13 @@ def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], kn
     prefix = _INSIDE.get(name, name.removesuffix(".time") + ".")
     below = [part for part in known if part.startswith(prefix) and part != name]
     return family or [part for part in below if not any(part.startswith(f"{other}.") for other in below)]
+
+
+def part_globs(name: str) -> set[str]:
+    """Return globs of the metrics that may be parts of a metric or a glob, and of the parts of these."""
+    below = name.removesuffix(".time") + "."
+    inside = {f"{prefix}*" for whole, prefix in _INSIDE.items() if whole.startswith(below) or glob_matches(name, whole)}
+    return {f"{below}*", *inside, *_FAMILIES.get(next(iter(synonyms(name)), name), ())}
 
 
 def _terms(expression: Expression) -> list[str]:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfgate.core import Location, Problem, Run, Series, Verdict
+from perfgate.core.outlines import NO_OUTLINES
 from perfgate.core.wording import is_machine_metric
 from perfgate.judge.case import Case
 from perfgate.judge.measured_alike import values_of
 
 #: Units of quantities that are often equal in two runs.
-_WITHOUT_NOISE = ("1", "B", "FLOP")
+WITHOUT_NOISE = ("1", "B", "FLOP")
 #: Two runs that agree by chance in this many bits are one in 1e12.
 _ENOUGH_BITS = 40
 
@@ -28,7 +29,7 @@ def same_measurements(run: Run, other: Run) -> bool:
     others, bits = {series.key: series for series in other.series}, 0.0
     for series in run.series:
         twin = others.get(series.key)
-        if twin is None or series.unit in _WITHOUT_NOISE or is_machine_metric(series.key.metric):
+        if twin is None or series.unit in WITHOUT_NOISE or is_machine_metric(series.key.metric):
             continue
         whole, part = (series, twin) if twin.thinned_from else (twin, series)  # a stored run may have fewer values
         if values_of(series) != values_of(twin) or series.kind != twin.kind or series.aggregate != twin.aggregate:
@@ -36,8 +37,28 @@ def same_measurements(run: Run, other: Run) -> bool:
         is_thinned = part.thinned_from is not None
         if not (np.isin(part.values, whole.values).all() if is_thinned else np.array_equal(part.values, whole.values)):
             return False
-        bits += _rarity(part)
-    return bits >= _ENOUGH_BITS
+        bits += rarity(part)
+    if run.outlines is None and other.outlines is None:
+        return bits >= _ENOUGH_BITS
+    more = _bits_of_outlines(run, other)
+    return more is not None and bits + more >= _ENOUGH_BITS
+
+
+def _bits_of_outlines(run: Run, other: Run) -> float | None:
+    """Return the bits in which outlined metrics of two runs agree; None if the runs differ there.
+
+    An outline is never equal to a stored summary, and nothing is known of one that the other run has with its values.
+    """
+    one, two = run.outlines, other.outlines
+    if one is None or two is None:
+        known = (one or two or NO_OUTLINES).of
+        stored = [one for one in (other if two is None else run).series if one.kind == "summary"]
+        names = ((name.metric, name.labels, one.unit) for one in stored for name in [one.key.without_members()])
+        return None if any(name in known for name in names) else 0.0
+    shared = [(found, two.fingerprints[rank]) for rank, found in one.fingerprints.items() if rank in two.fingerprints]
+    if any(found.digest != twin.digest for found, twin in shared):
+        return None
+    return sum(found.bits for found, _ in shared)
 
 
 def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run]) -> list[Problem]:
@@ -64,7 +85,7 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
     return found
 
 
-def _rarity(series: Series) -> float:
+def rarity(series: Series) -> float:
     """Return the least number of bits that the values of a series need."""
     if series.kind == "samples":
         counts = np.unique(series.values, return_counts=True)[1] / max(len(series.values), 1)

@@ -2,7 +2,17 @@
 
 from perfgate.readers.detection import Recognition, read, recognise
 from perfgate.readers.registry import FORMATS, Format
-from perfgate.readers.runs import join_runs, with_missing_ranks
+from perfgate.readers.runs import are_apart, join_runs, with_missing_ranks
 from perfgate.readers.text import Source
 
-__all__ = ["FORMATS", "Format", "Recognition", "Source", "join_runs", "read", "recognise", "with_missing_ranks"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Recognition",
+    "Source",
+    "are_apart",
+    "join_runs",
+    "read",
+    "recognise",
+    "with_missing_ranks",
+]

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity
+from perfgate.core.call_trees import joined_trees
+from perfgate.core.outlines import joined_outlines
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import rank_in_name
 
@@ -64,6 +66,19 @@ class Runs(Generic[AnyBuilder]):
         return tuple(run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1))
 
 
+def are_apart(runs: Sequence[Run]) -> bool:
+    """Return whether the files of a folder can be joined although metrics of some have no values.
+
+    They cannot if two traces are of one rank, whose values are joined, or if another file has one of these metrics.
+    """
+    outlined = [run for run in runs if run.outlines is not None]
+    ranks = Counter(rank for run in outlined if run.outlines for rank in run.outlines.fingerprints)
+    names = {name for run in outlined if run.outlines for name in run.outlines.metrics}
+    whole = [run for run in runs if run.outlines is None]
+    is_one_rank = any(count > 1 for count in ranks.values())
+    return not is_one_rank and not any(series.key.metric in names for run in whole for series in run.series)
+
+
 def join_runs(name: str, runs: Sequence[Run]) -> Run:
     """Return one run from the files of a directory, for example one file per rank.
 
@@ -83,13 +98,25 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     if repeats := _repeats(whole):
         message = f"a folder is the ranks of one run, but {len(repeats)} files here are runs of their own"
         problems.append(Problem("error", f"{message}: did you mean {_glob(name, repeats)}?", Location(name)))
-        whole = [replace(run, series=(), call_trees=()) for run in whole]
+        whole = [replace(run, series=(), call_trees=(), outlines=None) for run in whole]
     traces = _traces(whole, problems)
-    series, trees = _series(traces, problems), tuple(tree for run in traces for tree in run.call_trees)
+    series, with_trees = _series(traces, problems), [run.call_trees for run in traces if len(run.call_trees)]
+    trees = joined_trees(with_trees) if with_trees else ()
+    outlined = [run.outlines for run in traces if run.outlines is not None]
     facts, commit = _facts(whole, problems), _commit(whole, problems)
     files = tuple(file for run in runs for file in run.files)
     formats = "+".join(sorted({run.format for run in runs}))
-    return Run(name, formats, series, tuple(problems), facts, files=files, commit=commit, call_trees=trees)
+    return Run(
+        name,
+        formats,
+        series,
+        tuple(problems),
+        facts,
+        files=files,
+        commit=commit,
+        call_trees=trees,
+        outlines=joined_outlines(outlined) if outlined else None,
+    )
 
 
 def with_missing_ranks(run: Run) -> Run:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from perfgate.core import Run, SourceFile
 from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import MACHINE_FILE
-from perfgate.readers import join_runs, read, with_missing_ranks
+from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.outside_formats import find_format, format_names, plugins
 from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
 Watcher = Callable[[str, int, int], None]
+#: Returns the runs of a file with outlines of the metrics whose values nobody needs.
+Shorten = Callable[[tuple[Run, ...]], tuple[Run, ...]]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
@@ -58,6 +60,8 @@ class ReadOptions:
     conditions: Sequence[str] = ()
     with_calls: bool = True
     mappings: Sequence[FileMapping] = ()
+    #: Makes the runs of a file shorter, for a command that does not need everything.
+    shorten: Shorten | None = None
 
 
 def read_runs(
@@ -69,6 +73,7 @@ def read_runs(
     conditions: Sequence[str] = (),
     with_calls: bool = True,
     mappings: Sequence[FileMapping] = (),
+    shortening: Callable[[], Shorten | None] | None = None,
 ) -> tuple[Run, ...]:
     """Read every run named on the command line; a run contains the problems of its files.
 
@@ -80,6 +85,7 @@ def read_runs(
     conditions: the names of more fields of results that are conditions.
     with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
     mappings: how the files of the team's own tools are read.
+    shortening: asked once, before several files are read; returns how the runs of each are made shorter, if they are.
 
     Raises Refused for an unknown format and for the same file given twice.
     """
@@ -96,7 +102,7 @@ def read_runs(
     named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in paths]
     found = [
         [with_missing_ranks(run) if "torch-trace" in run.format else run for run in own]
-        for own in _read_all(named, options)
+        for own in _read_all(named, options, shortening)
     ]
     seen: dict[tuple[str, ...], str] = {}
     for own in found:
@@ -130,18 +136,31 @@ def refuse_twice(paths: Sequence[str]) -> None:
         seen[real] = path
 
 
-def _read_all(named: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tuple[Run, ...]]:
+def _read_all(
+    named: Sequence[tuple[str, str]], options: ReadOptions, shortening: Callable[[], Shorten | None] | None
+) -> Iterator[tuple[Run, ...]]:
     """Yield the runs at each path with a name: of a file, or the one run of a folder."""
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
-    each = _each(readable, options)
+    shorten = _asked(shortening, readable) if shortening is not None and len(readable) > 1 else None
+    each = _each(readable, replace(options, shorten=shorten) if shorten else options)
     for path, name in named:
         if path not in folders:
             yield next(each)
             continue
         runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(each))]
+        if shorten and not are_apart(runs):
+            own = _each([part for part in folders[path] if not isinstance(part, Run)], options)
+            runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(own))]
         yield (join_runs(name, runs) if runs else unreadable(name, "is a folder without files"),)
+
+
+def _asked(shortening: Callable[[], Shorten | None], files: Sequence[tuple[str, str]]) -> Shorten | None:
+    """Return how the runs of files are made shorter; None if some are cycles of one rank, which need their values."""
+    from perfgate.readers.torch_trace.ranks import has_cycles
+
+    return None if has_cycles([name for _, name in files]) else shortening()
 
 
 def _each(files: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tuple[Run, ...]]:
@@ -199,5 +218,7 @@ def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
         return (unreadable(name, f"cannot be read: {error.strerror or error}"),)
     except Unusable as error:
         return (unreadable(name, str(error)),)
+    if options.shorten is not None:
+        runs = options.shorten(runs)
     files = (SourceFile(name, runs[0].format, digest.hexdigest()),)
     return tuple(replace(run, files=files) for run in runs)

@@ -6,6 +6,7 @@ step numbers, never by their clocks, which agree at best on one machine.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +15,19 @@ from itertools import chain, islice
 import numpy as np
 
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
+from perfgate.core.call_trees import joined_trees
 from perfgate.readers.torch_trace.event_fields import Float64, Int64
 
+#: The process and the time in a name by `torch.profiler.tensorboard_trace_handler`.
+_CYCLE = re.compile(r"(.+)\.\d{10,}\.pt\.trace\.json(?:\.gz)?")
 #: Collectives between two ranks only: no other rank waits for them.
 _POINT_TO_POINT = ("collective.send", "collective.recv", "collective.coalesced")
+
+
+def has_cycles(names: Sequence[str]) -> bool:
+    """Return whether the names are those that torch gives to the files of several cycles of one process."""
+    processes = [found[1] for name in names if (found := _CYCLE.fullmatch(name))]
+    return len(set(processes)) < len(processes)
 
 
 def join_traces(runs: Sequence[Run]) -> tuple[list[Run], list[Problem]]:
@@ -57,7 +67,7 @@ def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
         weight = sum(float(series.values.sum()) for series in run.series if series.key.metric == "step.time")
         for series in run.series:
             parts[series.key].append((series, weight))
-    trees = tuple(chain.from_iterable(run.call_trees for run in kept))
+    trees = joined_trees([run.call_trees for run in kept])
     return replace(kept[0], series=tuple(map(_as_one, parts.values())), call_trees=trees)
 
 

@@ -1,0 +1,113 @@
+"""The metrics whose values a check needs, compiled from the rules before any file is read.
+
+Whoever reads the ranks of a run hands all others back as outlines. A change also needs the parts that may explain it.
+Only traces have so many metrics that this pays, and only runs whose causes come from call trees: causes of other runs
+are found in the values of all metrics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from perfgate.analysis.unruled import size_of
+from perfgate.core import Run, Series
+from perfgate.core.outlines import Fingerprint, MetricName, Outline, Outlines
+from perfgate.core.packed_trees import PackedTrees
+from perfgate.judge.derived import component_names
+from perfgate.judge.explanation import part_globs
+from perfgate.judge.same_measurements import WITHOUT_NOISE, rarity
+from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
+
+#: A trace is divided by its steps, and the files of a rank are ordered by them.
+_ALWAYS = "step.time"
+_TRACE = "torch-trace"
+
+
+@dataclass(frozen=True, slots=True)
+class NeededValues:
+    """The names and globs of metrics whose values are needed."""
+
+    names: frozenset[str]
+    globs: tuple[str, ...]
+    #: True if there are stored runs: then the sizes of the other metrics are compared with theirs.
+    with_sizes: bool
+    _known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def reads(self, metric: str) -> bool:
+        """Return whether the values of a metric are needed."""
+        if metric not in self._known:
+            self._known[metric] = metric in self.names or any(glob_matches(glob, metric) for glob in self.globs)
+        return self._known[metric]
+
+    def shortened(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        """Return the runs of a file, traces with outlines of the metrics whose values nobody needs."""
+        return tuple(self._shortened(run) for run in runs)
+
+    def _shortened(self, run: Run) -> Run:
+        if run.format != _TRACE or (self.with_sizes and not run.call_trees):
+            return run
+        outlined = [
+            one for one in run.series if one.kind == "samples" and not one.groups and not self.reads(one.key.metric)
+        ]
+        if not outlined:
+            return run
+        ranks = {one.key.label("rank") or "" for one in outlined}
+        if len(ranks) > 1:
+            return run
+        left = {id(one) for one in outlined}
+        kept = tuple(one for one in run.series if id(one) not in left)
+        steps = {one.key.member(): max(1, len(one.values)) for one in run.series if one.key.metric == _ALWAYS}
+        found = Outlines(self._outlines(outlined, steps), {ranks.pop(): fingerprint(outlined)})
+        trees = PackedTrees(run.call_trees) if run.call_trees else ()
+        return replace(run, series=kept, outlines=found, call_trees=trees)
+
+    def _outlines(
+        self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]
+    ) -> dict[MetricName, Outline]:
+        rows: dict[MetricName, list[Series]] = {}
+        for one in series:
+            name = one.key.without_members()
+            rows.setdefault((name.metric, name.labels, one.unit), []).append(one)
+        return {name: self._outline(each, steps) for name, each in rows.items()}
+
+    def _outline(self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]) -> Outline:
+        sizes = [size for one in series if self.with_sizes and (size := size_of(one)) is not None]
+        per_step = [float(one.values.sum()) / steps.get(one.key.member(), 1) for one in series if one.unit == "s"]
+        return Outline(
+            tuple(one.value for one in sizes),
+            tuple(one.error for one in sizes),
+            tuple(one.total for one in sizes),
+            tuple(filter(math.isfinite, per_step)),
+        )
+
+
+def fingerprint(series: Iterable[Series]) -> Fingerprint:
+    """Return the fingerprint of series with noise: equal values of all of them give the same one."""
+    digest, bits = hashlib.blake2b(digest_size=16), 0.0
+    for one in sorted(series, key=lambda one: one.key):
+        if one.unit not in WITHOUT_NOISE:
+            digest.update(f"{one.key}\0{len(one.values)}\0".encode("utf-8", "surrogatepass") + one.values.tobytes())
+            bits += rarity(one)
+    return Fingerprint(digest.digest(), bits)
+
+
+def needed_by(rulesets: Iterable[Ruleset], *, with_sizes: bool) -> NeededValues | None:
+    """Return the metrics whose values rules need; None if they need all: those with a model compute more metrics."""
+    names = {_ALWAYS}
+    for ruleset in rulesets:
+        if ruleset.model is not None:
+            return None
+        names |= set(ruleset.metrics)
+        for metric in ruleset.metrics.values():
+            names |= component_names(metric.expression, ruleset.metrics)
+        for rule in ruleset.rules:
+            read = component_names(rule.sentence.subject, ruleset.metrics)
+            names |= read
+            if any(isinstance(clause.asks, ChangeClause) for clause in rule.clauses):
+                names |= {part for name in read for part in part_globs(name)}
+    globs = tuple(sorted(name for name in names if any(mark in name for mark in "*?[")))
+    return NeededValues(frozenset(names), globs, with_sizes)

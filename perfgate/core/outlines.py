@@ -1,0 +1,76 @@
+"""Metrics that no rule reads, without their values: some numbers for each rank, and a fingerprint of all values.
+
+A folder with a trace for each rank has hundreds of series a rank, and rules read a few. Of the others a check uses the
+names, the size, and whether two runs are one measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+#: A metric, its labels without rank and device, and its unit.
+MetricName = tuple[str, tuple[tuple[str, str], ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The samples of one metric in a run: in each list one number for each rank and device that has it.
+
+    The first three lists are empty if there was nothing to compare with. Ranks without a finite number are left out.
+    """
+
+    #: The median of the values after warm-up, its relative error, and the sum of all values.
+    medians: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
+    totals: tuple[float, ...] = ()
+    #: The sum of all values for each step of the rank; only of times.
+    per_step: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Recognises the same values again: a hash of them, and the least number of bits that they need."""
+
+    digest: bytes
+    bits: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlines:
+    """The outlined metrics of a run, and by rank the fingerprint of their values; the rank is empty if unknown."""
+
+    of: Mapping[MetricName, Outline] = field(default_factory=dict)
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> set[str]:
+        """The names of the outlined metrics."""
+        return {metric for metric, _, _ in self.of}
+
+
+NO_OUTLINES = Outlines()
+
+
+def joined_outlines(parts: Iterable[Outlines]) -> Outlines:
+    """Return the outlines of all ranks of a run; the parts have different ranks."""
+    parts = [part for part in parts if part.of]
+    if len(parts) < 2:
+        return parts[0] if parts else NO_OUTLINES
+    found: dict[MetricName, list[Outline]] = {}
+    for part in parts:
+        for name, one in part.of.items():
+            found.setdefault(name, []).append(one)
+    fingerprints = {rank: one for part in parts for rank, one in part.fingerprints.items()}
+    return Outlines({name: _joined(each) for name, each in found.items()}, fingerprints)
+
+
+def _joined(parts: list[Outline]) -> Outline:
+    if len(parts) == 1:
+        return parts[0]
+    return Outline(
+        tuple(number for part in parts for number in part.medians),
+        tuple(number for part in parts for number in part.errors),
+        tuple(number for part in parts for number in part.totals),
+        tuple(number for part in parts for number in part.per_step),
+    )

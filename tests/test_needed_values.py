@@ -1,0 +1,168 @@
+"""Ranks handed back without the values that no rule needs: every answer is the same, byte by byte."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Done, write_log, write_rules
+
+from perfgate.commands import check
+from perfgate.core import Run
+from perfgate.core.packed_trees import PackedTrees
+from perfgate.workspace import inputs
+
+Command = Callable[..., Done]
+ENV = ("--env", "gpu=x")
+
+
+def write_trace(path: Path, rank: int, scale: float = 1.0, *, seed: int = 0, steps: int = 8, first: int = 0) -> Path:
+    """A trace of one rank: three operators a step that launch a kernel each, and an all-reduce."""
+    rng, events, clock = random.Random(f"{seed} {rank}"), [], 1000.0
+    for step in range(first, first + steps):
+        begun = clock
+        for number, name in enumerate(("aten::mm", "aten::add", "aten::gelu", "all_reduce")):
+            length = rng.gauss(200 * (number + 1), 1.0) * (scale if number == 1 else 1.0)
+            ids: dict[str, Any] = {"correlation": 10 * step + number, "External id": 10 * step + number}
+            host, device = {"ph": "X", "pid": 1, "tid": 1}, {"ph": "X", "pid": 0, "tid": 7}
+            events.append({**host, "cat": "cpu_op", "name": name, "ts": clock, "dur": 40, "args": ids})
+            events.append(
+                {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": clock + 5, "dur": 9, "args": ids}
+            )
+            kernel = (
+                {"Collective name": "allreduce", "Process Group Name": "0", "dtype": "Float"} if number == 3 else {}
+            )
+            called = "ncclDevKernel_AllReduce" if number == 3 else f"kernel_{name[6:]}"
+            at = {"ts": round(clock + 20, 3), "dur": round(length, 3), "args": {**ids, **kernel, "device": 0}}
+            events.append({**device, "cat": "kernel", "name": called, **at})
+            clock += length + 50
+        step_event = {"cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": begun, "dur": clock - begun - 1}
+        events.append({"ph": "X", "pid": 1, "tid": 1, **step_event})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    job = {"rank": rank, "world_size": 2, "backend": "nccl"}
+    path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": job, "traceEvents": events}))
+    return path
+
+
+def write_ranks(folder: Path, name: str, scale: float = 1.0, seed: int = 0) -> None:
+    for rank in range(2):
+        write_trace(folder / name / f"r{rank}.json", rank, scale, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def approved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place for the approved level, which is made once."""
+    return tmp_path_factory.mktemp("approved") / "all"
+
+
+@pytest.fixture
+def ranks(folder: Path, perfgate: Command, approved: Path) -> Path:
+    """An approved level of three runs of two ranks; in `new` one operator is slower."""
+    if approved.exists():
+        shutil.copytree(approved, folder, dirs_exist_ok=True)
+        return folder
+    write_rules(folder, "step.time within 2% of baseline")
+    for seed in range(3):
+        write_ranks(folder, f"base{seed}", seed=seed)
+    write_ranks(folder, "new", 1.5, seed=9)
+    done = perfgate("baseline", "approve", "base0", "base1", "base2", "--reason", "first", *ENV)
+    assert done.code == 0, done.said
+    cases(folder)
+    shutil.copytree(folder, approved)
+    return folder
+
+
+def _everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_shortening", lambda *_: None)
+
+
+def _read(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+    """Keep what reading hands to a check."""
+    found: list[Run] = []
+    real = inputs.read_runs
+    monkeypatch.setattr(inputs, "read_runs", lambda *words, **more: found.extend(runs := real(*words, **more)) or runs)
+    return found
+
+
+def cases(folder: Path) -> None:
+    """More runs: a copy, two cycles of each rank, and a rank with a log beside it."""
+    for rank in range(2):
+        (folder / "copy").mkdir(exist_ok=True)
+        (folder / f"copy/r{rank}.json").write_text((folder / f"new/r{rank}.json").read_text() + "\n")
+        for cycle in range(2):
+            write_trace(folder / f"cycles/r{rank}c{cycle}.json", rank, seed=cycle, first=20 * cycle)
+            name = f"host{rank}_1.{cycle}234567890123.pt.trace.json"
+            write_trace(folder / "named" / name, rank, seed=cycle, first=20 * cycle)
+    write_ranks(folder, "mixed", seed=4)
+    log = {"metric": "op.aten::mm", "unit": "s", "values": [0.1, 0.2]}
+    (folder / "mixed/r0.results.json").write_text(json.dumps({"schema": "perfgate.results/1", "series": [log]}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "runs", "is_shortened"),
+    [
+        ("step.time within 2% of baseline", ["new"], True),
+        ("step.time within 2% of baseline", ["new", "base1"], True),
+        ("step.time within 2% of baseline", ["new", "copy"], True),
+        ("step.time within 2% of baseline", ["cycles"], False),
+        ("step.time within 2% of baseline", ["named"], False),
+        ("step.time within 2% of baseline", ["mixed"], False),
+        ("kernel.* median within 2% of baseline", ["new"], True),
+        ("op.aten::m median under 1 ms", ["new"], False),
+        ("warmup.steps within 100% of baseline", ["new"], False),
+    ],
+)
+def test_a_check_of_ranks_says_the_same(
+    ranks: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch, rule: str, runs: list[str], is_shortened: bool
+) -> None:
+    write_rules(ranks, rule)
+    page = ranks / "page.html"
+    words = ["check", *runs, *ENV, "--json", "-", *(["--html", page] if runs == ["new"] else [])]
+    page.touch()
+    with monkeypatch.context() as patch:
+        read = _read(patch)
+        short = perfgate(*words), page.read_text()
+    assert any(run.outlines is not None for run in read) == is_shortened
+    _everything(monkeypatch)
+    assert short == (perfgate(*words), page.read_text())
+
+
+def test_limits_without_a_baseline_are_judged_by_what_they_name(
+    folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_ranks(folder, "new")
+    write_rules(folder, "step.time median under 1 s", "kernel_ad median under 1 s")
+    read = _read(monkeypatch)
+    done = perfgate("check", "new")
+    assert (done.code, "the nearest names are kernel.kernel_add" in done.out) == (3, True), done.said
+    values = {series.key.metric for run in read for series in run.series if series.kind == "samples"}
+    assert {name for name in values if not name.startswith(("collective.", "comm."))} == {"step.time"}
+    assert {"kernel.kernel_add", "op.aten::mm"} <= set().union(*(run.metrics for run in read))
+
+
+@pytest.mark.parametrize("steps", [2, 40, 70])
+def test_call_trees_are_packed_without_loss(folder: Path, steps: int) -> None:
+    (run,) = inputs.read_runs([str(write_trace(folder / "t.json", 0, steps=steps))])
+    packed = pickle.loads(pickle.dumps(PackedTrees(run.call_trees)))
+    assert len(packed) == 1
+    (tree,), (found,) = run.call_trees, packed
+    for name in ("counts", "busy", "wall", "first"):
+        assert np.array_equal(getattr(found, name), getattr(tree, name))
+    assert (found.nodes, found.rank, found.peak, found.memory) == (tree.nodes, tree.rank, tree.peak, tree.memory)
+    assert len(pickle.dumps(packed)) < len(pickle.dumps(run.call_trees)) / 2
+
+
+def test_logs_keep_all_values(folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(2):
+        write_log(folder / f"run/rank{rank}.log", forward=[100.0] * 9, backward=[200.0] * 9)
+    write_rules(folder, "forward median under 200 ms")
+    read = _read(monkeypatch)
+    perfgate("check", "run")
+    assert {series.key.metric for run in read for series in run.series} == {"forward", "backward"}
