@@ -45,6 +45,8 @@ class JudgedRuns:
     has_machine: bool = False
     _near: dict[str, list[str]] = field(default_factory=dict)
     _by_means: dict[int, RunView] = field(default_factory=dict)
+    #: The subjects of each expression that a rule named; several rules often name one metric.
+    subjects: dict[tuple[Expression, str], list[Subject]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -155,50 +157,54 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
 
     A metric that only the baseline has is included: it has disappeared.
     """
-    subject = sentence.subject
-    named: list[tuple[str, Expression]] = [(name_of(subject, sentence.subject_text), subject)]
-    if isinstance(subject, Selector) and subject.is_glob:
-        # Other globs, such as `*`, are about what was measured.
-        derived = WARMUP_METRICS if subject.pattern.startswith("warmup.") else ()
-        names = [name for name in (*runs.all_names, *derived) if subject.matches_metric(name)]
-        named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
+    subject, text = sentence.subject, sentence.subject_text
+    if (subject, text) not in runs.subjects:
+        named: list[tuple[str, Expression]] = [(name_of(subject, text), subject)]
+        if isinstance(subject, Selector) and subject.is_glob:
+            # Other globs, such as `*`, are about what was measured.
+            derived = WARMUP_METRICS if subject.pattern.startswith("warmup.") else ()
+            names = [name for name in (*runs.all_names, *derived) if subject.matches_metric(name)]
+            named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
+        runs.subjects[subject, text] = [one for name, found in named for one in _subjects_of(name, found, runs)]
+    return runs.subjects[subject, text]
+
+
+def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Subject]:
+    """The subjects of one expression: one for each set of labels. Without its components, one that says why."""
+    components = frozenset(component_names(expression, runs.metrics))
+    by_means = any(view.has_summary(components) for view in (*runs.base, *runs.anchor))
+    try:
+        new, base, anchor = (
+            [(members_by_key(name, runs.viewed(view, by_means=by_means), expression), view) for view in side]
+            for side in (runs.new, runs.base, runs.anchor)
+        )
+    except NotAvailable as error:
+        lacking = error.sources if isinstance(error, OnlySummary) else None
+        nobody = (_NOBODY,) * len(runs.new)
+        return [Subject(Key(name), expression, nobody, new_views=runs.new, trouble=str(error), lacking=lacking)]
+    measured, known = ({key for members, _ in side for key in members} for side in (new, base))
+    stored_as: Mapping[Key, Key] = {}
+    if known and not measured <= known:
+        stored_as, replaced = other_conditions(measured, known, runs.conditions)
+        known -= replaced
+    keys = measured | known
     found = []
-    for name, expression in named:
-        components = frozenset(component_names(expression, runs.metrics))
-        by_means = any(view.has_summary(components) for view in (*runs.base, *runs.anchor))
-        try:
-            new, base, anchor = (
-                [(members_by_key(name, runs.viewed(view, by_means=by_means), expression), view) for view in side]
-                for side in (runs.new, runs.base, runs.anchor)
-            )
-        except NotAvailable as error:
-            lacking = error.sources if isinstance(error, OnlySummary) else None
-            nobody = (_NOBODY,) * len(runs.new)
-            lost = Subject(Key(name), expression, nobody, new_views=runs.new, trouble=str(error), lacking=lacking)
-            found.append(lost)
-            continue
-        measured, known = ({key for members, _ in side for key in members} for side in (new, base))
-        stored_as: Mapping[Key, Key] = {}
-        if known and not measured <= known:
-            stored_as, replaced = other_conditions(measured, known, runs.conditions)
-            known -= replaced
-        keys = measured | known
-        for key in sorted(keys, key=by_load) if len(keys) > 1 else keys:
-            own = _side(key, new)
-            stored, anchored = (_side(key, side, runs.conditions) for side in (base, anchor))
-            one = Subject(
-                key,
-                expression,
-                new=tuple(members for members, _ in own),
-                base=tuple(members for members, _ in stored),
-                anchor=tuple(members for members, _ in anchored),
-                new_views=tuple(view for _, view in own),
-                base_views=tuple(view for _, view in stored),
-                anchor_views=tuple(view for _, view in anchored),
-                components=components,
-                stored_as=stored_as.get(key),
-            )
-            found.append(one)
+    for key in sorted(keys, key=by_load) if len(keys) > 1 else keys:
+        own = _side(key, new)
+        stored, anchored = (_side(key, side, runs.conditions) for side in (base, anchor))
+        one = Subject(
+            key,
+            expression,
+            new=tuple(members for members, _ in own),
+            base=tuple(members for members, _ in stored),
+            anchor=tuple(members for members, _ in anchored),
+            new_views=tuple(view for _, view in own),
+            base_views=tuple(view for _, view in stored),
+            anchor_views=tuple(view for _, view in anchored),
+            components=components,
+            stored_as=stored_as.get(key),
+        )
+        found.append(one)
     return found
 
 
