@@ -23,6 +23,7 @@ until it began.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -89,7 +90,7 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
 def with_rest(parts: Mapping[str, float], whole: float, rounding: float) -> dict[str, float] | None:
     """Return the parts with `other`, the rest of the whole; None if a part is negative or they exceed the whole."""
     rest = whole - sum(parts.values())
-    if rest < -rounding or min(parts.values(), default=0.0) < -rounding:
+    if not math.isfinite(rest) or rest < -rounding or min(parts.values(), default=0.0) < -rounding:
         return None
     return {**{part: max(seconds, 0.0) for part, seconds in parts.items()}, OTHER: max(rest, 0.0)}
 

@@ -20,7 +20,8 @@ belongs to step n - 1; printed rows have no steps. A metric that is once in the 
 `predict_*`, `test_*`, `total_flos`) is one value, and so is everything in `all_results.json`. On the console every
 process may print the same summary without its rank: those values are kept as samples, with a warning. The table of
 `log_metrics` is rounded, so only metrics that no row has are read from it: numbers have 4 decimals, times hundredths of
-a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down.
+a second, MB are 1024**2 bytes and GF 1024**3 operations, both rounded down. For `time.total` and its parts see
+`trainer_times`.
 """
 
 from __future__ import annotations
@@ -34,11 +35,15 @@ from perfgate.documents.json import load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
+from perfgate.readers.trainer_times import TrainerTimes
 from perfgate.readers.values import checked, mapping, number
 
 NAME = "hf-trainer"
 TITLE = "Hugging Face Trainer: trainer_state.json, all_results.json, or the rows that it prints"
-METRICS = "every number by its printed name: `train_runtime`, `train_samples_per_second`, `eval_loss`, ..."
+METRICS = (
+    "every number by its printed name: `train_runtime`, `train_samples_per_second`, `eval_loss`, ...; "
+    "`time.evaluation` and `time.total` of a training"
+)
 CHECKED = "transformers 3 to 5, from its sources; console logs and a trainer_state.json of public repositories"
 
 _NO_METRICS = ("epoch", "step", "learning_rate")
@@ -80,10 +85,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
     members = enumerate(history if isinstance(history, list) else ())
     rows = [(index, row) for index, row in members if isinstance(row, dict)]
     stepped = all(type(row.get("step")) is int and 0 <= row["step"] < 1 << 53 for _, row in rows)
+    times = TrainerTimes()
     for index, row in rows:
+        times.row(row)
         step = max(row["step"] - 1, 0) if stepped else None
         for name, value in _metrics(row):
             run.sample(Key(name), unit_of(name), value, ("log_history", index, name), step=step)
+    times.add(run)
     run.single_values(_SUMMARY)
     for name, value in _metrics({} if isinstance(history, list) else data):
         run.value(Key(name), unit_of(name), value, (name,))
@@ -117,6 +125,7 @@ class _ConsoleRun(RunBuilder):
         super().__init__(file, NAME)
         #: For each metric of the summary that is printed twice, the line of the second.
         self.again: dict[Key, int] = {}
+        self.times = TrainerTimes()
         #: Metrics that are only in tables so far.
         self.rounded: set[Key] = set()
 
@@ -126,6 +135,7 @@ class _ConsoleRun(RunBuilder):
             message = f"the summary ({key}, ...) was printed {count} times, once by each process; all are kept"
             self.say("warning", message, line)
         self.single_values(_SUMMARY)
+        self.times.add(self)
         return super().run(part)
 
 
@@ -205,6 +215,7 @@ class _Console:
         if not fault and 0 <= epoch < 1 << 40:
             self.runs.count("epoch", round(epoch * 1_000_000), line)
         run = self.runs.run
+        run.times.row(row)
         for name, text in row.items():
             if name in _NO_METRICS or number(text) is None:
                 continue

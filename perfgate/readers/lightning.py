@@ -11,8 +11,8 @@ SimpleProfiler without a title. The label `stage` is Lightning's own name of it 
     |  Action  \t|  Mean duration (s)\t|  Num calls      \t|  Total time (s) \t|  Percentage %   \t|       since 1.6
 
 Names of actions may contain bars, so rows are split from the right. The numbers have 5 significant digits, and are
-nested: a batch is inside an epoch, so a sum of rows means nothing. Percentages are not read, nor is the row of the
-total, which is the wall time since the profiler was made. Unit: s.
+nested: a batch is inside an epoch, so a sum of rows means nothing. Percentages are not read. The row of the total, the
+wall time since the profiler was made, is `time.total`; `profiler_times` splits it. Unit: s.
 
 **AdvancedProfiler and PyTorchProfiler** print sections, `Profile stats for: ACTION[ rank: 0]`: text of Python's
 `pstats`, or a table of operators (`torch_text.op_table`). PyTorchProfiler before 1.3 has a section for each action: the
@@ -39,8 +39,10 @@ from dataclasses import dataclass
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.profiler_times import ProfilerTimes
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
+from perfgate.readers.time_split import add_times
 from perfgate.readers.torch_text.op_columns import Amount, add_amounts
 from perfgate.readers.torch_text.op_table import Labels, OpTable
 from perfgate.readers.values import number as number_of
@@ -49,7 +51,7 @@ NAME = "lightning"
 TITLE = "a report of Lightning's SimpleProfiler, AdvancedProfiler or PyTorchProfiler"
 METRICS = (
     "the action as printed (quote names that begin with `[`), labelled with its stage; `ACTION.function`; operators as "
-    "in torch-table"
+    "in torch-table; `time.PART` and `goodput` of SimpleProfiler"
 )
 CHECKED = "Lightning 1.9.5 and 2.6: reports that they wrote; public reports of 0.8 to 2.x"
 
@@ -156,6 +158,9 @@ class _SimpleTable:
         self._lead = before[: max(before.rfind("Action"), 0)]
         self._last_row: int | None = None
         self._ended = False
+        #: True after the rule at the end, which tables have since 1.6.
+        self._is_whole = False
+        self._times = ProfilerTimes()
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
@@ -163,7 +168,7 @@ class _SimpleTable:
         if self._ended or not text:
             self._ended = self._ended or self._last_row is not None
         elif text.endswith(_SHORTEST_RULE):
-            self._ended = self._last_row is not None
+            self._ended = self._is_whole = self._last_row is not None
         elif not ended:
             self._run.say("warning", "the last row is cut off; left out", number)
             self._ended = True
@@ -174,7 +179,10 @@ class _SimpleTable:
         """End the table: since 1.6 a table without its last rule may have lost rows."""
         if self._opened and self._last_row is not None and not self._ended:
             self._run.say("warning", "the table has no rule at its end: rows may be missing", self._last_row)
+        is_fit = self._labels.get("stage", "fit") == "fit"
+        found = self._times.metrics(is_whole=self._is_whole) if is_fit else {}
         self._ended = True
+        add_times(self._run, found, {name: value for name, value in self._labels.items() if name == "rank"})
 
     def _row(self, number: int, text: str) -> None:
         """Read one row; what another writer printed in between is passed over."""
@@ -183,7 +191,10 @@ class _SimpleTable:
         if _COMMAS.fullmatch(numbers.get("count", "")):
             numbers["count"] = numbers["count"].replace(",", "")
         action = self._action(printed)
+        seconds = number_of(numbers.get("total", ""))
         if action == "Total" and numbers.get("mean") == "-":
+            if seconds is not None:
+                self._times.whole(seconds)
             return
         if len(cells) < len(self._statistics) or all(number_of(cell) is None for cell in numbers.values()):
             if "\t|" in text or (self._opened and text.lstrip(" >").startswith("|")):
@@ -191,6 +202,8 @@ class _SimpleTable:
             return
         self._last_row = number
         self._run.table_row()
+        if seconds is not None:
+            self._times.row(action, seconds)
         amounts = {statistic: Amount(cell) for statistic, cell in numbers.items()}
         _add(self._run, action, self._labels, amounts, number)
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from types import MappingProxyType
 
 from perfgate.core import Key
 from perfgate.core.goodput import EVALUATION, STEP, Attempt, TimeSpent, metrics, split
@@ -206,8 +207,11 @@ class JobClock:
             add_times(run, found)
 
 
-def add_times(run: RunBuilder, found: Mapping[str, tuple[float, str]]) -> None:
-    """Add the metrics of a split to a run; one that the run has already stays."""
+def add_times(
+    run: RunBuilder, found: Mapping[str, tuple[float, str]], labels: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Add the metrics of a split to a run, with these labels; one that the run has already stays."""
     for name, (value, unit) in found.items():
-        if Key(name) not in run.finished and Key(name) not in run.columns:
-            run.one_value(Key(name), unit, value)
+        key = Key.of(name, **labels)
+        if key not in run.finished and key not in run.columns:
+            run.one_value(key, unit, value)

@@ -53,6 +53,9 @@ def test_a_trainer_state():
         "train_samples_per_second": [3.663],
         "train_steps_per_second": [0.007],
         "train_mem_gpu_alloc_delta": [-1024],
+        "time.evaluation": [11.0],
+        "time.other": [262.015],
+        "time.total": [273.015],
     }
     kinds = {series.key.metric: (series.kind, series.unit) for series in run.series}
     assert kinds["eval_runtime"] == ("samples", "s")
@@ -90,6 +93,9 @@ CONSOLE_VALUES = {
     "train_runtime": [273.015],
     "train_samples_per_second": [3.663],
     "train_loss": [1.75],
+    "time.evaluation": [2.25],
+    "time.other": [270.765],
+    "time.total": [273.015],
 }
 
 

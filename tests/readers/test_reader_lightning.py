@@ -7,11 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import FIXTURES, SHARED, errors, run_of, runs_of, said
 
+from perfgate.core.wording import TIMES_OF_RUN
+
 REAL = {one["name"]: one for one in json.loads((FIXTURES / "real_torch_tables.json").read_text())}
 
 
+def rows(run):
+    """The series of the rows of a table, without the times of the whole run, which are computed from them."""
+    return [one for one in run.series if one.key.metric not in (*TIMES_OF_RUN, "goodput")]
+
+
 def aggregates(run):
-    return {str(series.key): dict(series.aggregate) or series.values.tolist() for series in run.series}
+    return {str(series.key): dict(series.aggregate) or series.values.tolist() for series in rows(run)}
 
 
 def line(opened, closed, cells):
@@ -76,7 +83,7 @@ def test_versions(version, glued, prefix):
         name + label: {key: value for key, value in held.items() if with_calls or key != "count"}
         for name, held in EXPECTED.items()
     }
-    assert {(series.unit, series.kind) for series in run.series} == {("s", "aggregate")}
+    assert {(series.unit, series.kind) for series in rows(run)} == {("s", "aggregate")}
     assert (run.format, said(run), run.environment) == ("lightning", [], {})
 
 
@@ -154,20 +161,20 @@ def test_stages_are_one_run_and_a_second_report_of_a_stage_is_another():
     text = simple(ROWS) + simple(ROWS[:1], title="TEST Profiler Report")
     assert [*aggregates(run_of(text))][-2:] == ['run_long{stage="fit"}', 'run_training_epoch{stage="test"}']
     runs = runs_of(text + "log\n" + simple(ROWS[:1]))
-    assert [(run.part, len(run.series)) for run in runs] == [(1, 5), (2, 1)]
+    assert [(run.part, len(rows(run))) for run in runs] == [(1, 5), (2, 1)]
     assert said(runs[1]) == ["train.log:25: warning: this file has 2 runs; new runs begin at line 25"]
 
 
 def test_untitled_tables_are_runs_too():
     table = simple(ROWS, title="")
-    assert [len(run.series) for run in runs_of(table + table)] == [4, 4]
+    assert [len(rows(run)) for run in runs_of(table + table)] == [4, 4]
 
 
 def test_lines_of_other_writers_are_passed_over():
     lines = simple(ROWS).split("\n")
     lines[8:8] = ["2020-08-25 16:31:43.538 | INFO     | eval:evaluate:90 - score: 0.758", "Epoch 1: 50%|##  | 1/2"]
     run = run_of("\n".join(lines))
-    assert len(run.series) == 4
+    assert len(rows(run)) == 4
     assert said(run) == []
     lines[8] = lines[7][:30]
     assert errors(run_of("\n".join(lines))) == ["train.log:9: error: a row of the table cannot be read"]
@@ -220,7 +227,7 @@ ADVANCED_EXPECTED = {
 def test_advanced_profiler():
     run = run_of(ADVANCED)
     assert aggregates(run) == ADVANCED_EXPECTED
-    assert {(series.unit, series.kind) for series in run.series} == {("s", "aggregate")}
+    assert {(series.unit, series.kind) for series in rows(run)} == {("s", "aggregate")}
     assert said(run) == [
         "train.log:22: warning: a name occurs again: run_training_batch.loop.py:1(run) "
         "is named run_training_batch.loop.py:1(run)#2 here"
@@ -235,7 +242,7 @@ def test_advanced_profiler_with_lines_that_cannot_be_read():
         (16, 'run_training_batch{rank="3", stage="fit"}'),
         (21, "None"),
     ]
-    assert len(run.series) == 4
+    assert len(rows(run)) == 4
     assert len(errors(run)) == 3
 
 
@@ -271,7 +278,7 @@ def test_pytorch_profiler(head, labels):
 def test_reports_of_several_kinds_in_one_file():
     records = "FIT Profiler Report\nProfile stats for: records\n" + TABLE
     runs = runs_of(simple(ROWS) + records + records.replace("FIT", "TEST") + ADVANCED.replace("FIT", "PREDICT"))
-    assert [len(run.series) for run in runs] == [4, 13]
+    assert [len(rows(run)) for run in runs] == [4, 13]
 
 
 def test_reports_of_a_real_lightning():
@@ -435,7 +442,7 @@ def test_corpus(name):
     runs = runs_of((SHARED / "corpus" / name).read_bytes())
     assert len(runs) == len(CORPUS[name])
     for run, (count, key, held) in zip(runs, CORPUS[name], strict=True):
-        assert len(run.series) == count
+        assert len(rows(run)) == count
         assert aggregates(run)[key] == held
         assert errors(run) == []
 
