@@ -27,11 +27,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perfgate.core.wording import WHOLE_TIME
+
 START, COMPILE, DATA, STEP = "start", "compile", "data", "step"
 CHECKPOINT, EVALUATION, LOST, OTHER = "checkpoint", "evaluation", "lost", "other"
 #: Every part, in the order in which documents name them.
 PARTS = (START, COMPILE, DATA, STEP, CHECKPOINT, EVALUATION, LOST, OTHER)
-TOTAL, GOODPUT = "time.total", "goodput"
+GOODPUT = "goodput"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def metrics(parts: Mapping[str, float]) -> dict[str, tuple[float, str]]:
     if not parts:
         return {}
     total = sum(parts.values())
-    found = {f"time.{part}": (seconds, "s") for part, seconds in parts.items()} | {TOTAL: (total, "s")}
+    found = {f"time.{part}": (seconds, "s") for part, seconds in parts.items()} | {WHOLE_TIME: (total, "s")}
     return found | ({GOODPUT: (parts[STEP] / total, "1")} if STEP in parts and total > 0 else {})
 
 

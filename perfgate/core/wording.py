@@ -199,6 +199,8 @@ COMMAND = "command."
 #: The ends of the names of metrics that a slower machine changes less than it changes the wall time.
 CPU_METRICS = (".cpu_time", ".instructions", ".cycles")
 
+#: The time of a whole run in s, and that up to its first step; perfgate splits the rest (`core.goodput`).
+WHOLE_TIME, START_TIME = "time.total", "time.start"
 #: The parts of the time of a whole run (`core.goodput`), which grow with its length.
 TIMES_OF_RUN = frozenset(
     f"time.{part}"

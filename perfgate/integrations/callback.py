@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any
 
 from perfgate.core.runs import Fact
-from perfgate.integrations.measures import record_peak_memory
+from perfgate.integrations.measures import COMPILE_TIME, compile_seconds, record_peak_memory
 from perfgate.recorder import RecorderError
 from perfgate.recorder.idle import IdleRecorder
 from perfgate.recorder.journal import add_reason
@@ -27,9 +27,10 @@ from perfgate.recorder.writer import forget, warn_safely
 #: The wait for the next batch.
 DATA_TIME = "data_time"
 CHECKPOINT_TIME = "checkpoint_time"
+EVALUATION_TIME = "evaluation_time"
 
 #: The fields that pickling leaves out: a copy in another process has no recording.
-_OF_THIS_PROCESS = ("_open_recorder", "_idle", "_process", "_begun", "_on_gpu", "_with_loading")
+_OF_THIS_PROCESS = ("_open_recorder", "_idle", "_process", "_begun", "_on_gpu", "_with_loading", "_compiled")
 
 
 class RecordingCallback:
@@ -61,6 +62,8 @@ class RecordingCallback:
         self._on_gpu: Collection[str] = ()
         #: The span of the current step that began with the loading of its data.
         self._with_loading: TimedSpan | None = None
+        #: What torch.compile has taken so far, in s.
+        self._compiled = 0.0
         self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -94,6 +97,7 @@ class RecordingCallback:
                 commit=self._commit,
                 counters=self._counters,
                 machine=self._machine,
+                goodput=True,
             )
         except RecorderError as error:
             if not self._has_warned:
@@ -109,6 +113,8 @@ class RecordingCallback:
         if self._open_recorder is None:
             return
         self.recorder.step(step)
+        self.recorder.end_start()
+        self._pass_over_compilation()
         if step:
             self._lacks(f"the training began at step {step}, so earlier steps are missing")
 
@@ -159,6 +165,17 @@ class RecordingCallback:
         loading = self._begun.get(DATA_TIME)
         self._change(drop=(CHECKPOINT_TIME,), end=(DATA_TIME,), begin=(STEP_TIME, *metrics))
         self._with_loading = loading or self._begun[STEP_TIME]
+
+    def _pass_over_compilation(self) -> None:
+        """Leave out what torch.compile has taken so far: it was not in a step."""
+        self._compiled = compile_seconds()
+
+    def _record_compilation(self) -> None:
+        """Record what torch.compile took in the step that ends, if it compiled anything."""
+        before = self._compiled
+        self._pass_over_compilation()
+        if self._compiled > before:
+            self.recorder.record(COMPILE_TIME, self._compiled - before, unit="s")
 
     def _elapsed(self) -> int:
         """Return the nanoseconds of the current step so far, with the loading of its data; 0 if it has not begun."""

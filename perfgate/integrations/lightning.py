@@ -12,7 +12,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from perfgate.integrations.callback import CHECKPOINT_TIME, DATA_TIME, RecordingCallback, guarded, hook, opening
+from perfgate.integrations.callback import (
+    CHECKPOINT_TIME,
+    DATA_TIME,
+    EVALUATION_TIME,
+    RecordingCallback,
+    guarded,
+    hook,
+    opening,
+)
 from perfgate.integrations.measures import record_peak_memory, record_rates, samples_in, tokens_in
 from perfgate.recorder.recorder import STEP_TIME
 
@@ -31,11 +39,15 @@ class LightningCallback(RecordingCallback):
     | `optimizer_step` | the gradients are ready | the end of the batch |
     | `data_time` | the end of a batch, or of what followed it (validation, saving) | the start of the next one |
     | `checkpoint_time` | the start of `Trainer.save_checkpoint` | its end |
+    | `evaluation_time` | the start of a validation during the training | its end |
     | `epoch` | the start of a training epoch | its end, validation included |
 
     `samples_per_second` of a step is the first dimension of the batch's tensors, divided by `data_time` + `step.time`;
     there is none if the tensors differ in it. `tokens_per_second` is the same for `input_ids`, padding included. Both
     are of one rank. `memory.peak_allocated` and `memory.peak_reserved` are torch's, of the GPU of this process.
+
+    `compile_time` of a step is what torch.compile took in it. `time.total` is the time of the whole fit, `time.start`
+    that before its first epoch, with the sanity check: perfgate computes goodput from them.
 
     Each batch is a step, numbered from 0. On a CUDA device, `forward`, `backward` and `optimizer_step` are times on the
     GPU (`Recorder.cuda_span`), without synchronisation. With several optimizers, only the last one is recorded, because
@@ -87,12 +99,22 @@ class LightningCallback(RecordingCallback):
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any = None, batch: Any = None, *_: Any) -> None:
         """End the step."""
         self._change(drop=("forward",), end=("optimizer_step", STEP_TIME))
+        self._record_compilation()
         record_rates(self.recorder, self._elapsed(), samples=samples_in(batch), tokens=tokens_in(batch))
         self.recorder.step()
         self._change(begin=(DATA_TIME,))
 
-    # Validation between two batches is not loading of data.
-    on_validation_end = hook(restart=(DATA_TIME,))
+    @guarded
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin a validation; the sanity check belongs to the start."""
+        if not getattr(trainer, "sanity_checking", False):
+            self._change(begin=(EVALUATION_TIME,))
+
+    @guarded
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """End a validation; between two batches it is not loading of data."""
+        self._change(end=(EVALUATION_TIME,), restart=(DATA_TIME,))
+        self._pass_over_compilation()
 
     @guarded
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 
 from perfgate.recorder.recorder import Recorder
 
+#: The time that torch.compile took in a step.
+COMPILE_TIME = "compile_time"
 SAMPLES_PER_SECOND, TOKENS_PER_SECOND = "samples_per_second", "tokens_per_second"
 
+_COMPILED = ("compile_inner", "_backward_impl")
 #: Deeper batches are not searched.
 _DEEPEST = 4
 
@@ -27,6 +30,17 @@ def record_peak_memory(recorder: Recorder) -> None:
         if torch.cuda.is_initialized():
             recorder.value("memory.peak_allocated", torch.cuda.max_memory_allocated(), unit="B")
             recorder.value("memory.peak_reserved", torch.cuda.max_memory_reserved(), unit="B")
+
+
+def compile_seconds() -> float:
+    """Return the time that torch.compile has taken in this process: whole frames, and backward passes compiled later.
+
+    Source: pytorch/pytorch `torch/_dynamo/utils.py`, `compilation_time_metrics` (2.2 to 2.14).
+    """
+    times = getattr(sys.modules.get("torch._dynamo.utils"), "compilation_time_metrics", None)
+    if not isinstance(times, Mapping):
+        return 0.0
+    return sum(sum(seconds) for name, seconds in [*times.items()] if name.endswith(_COMPILED))
 
 
 def record_rates(

@@ -11,7 +11,15 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from perfgate.integrations.callback import CHECKPOINT_TIME, DATA_TIME, RecordingCallback, guarded, hook, opening
+from perfgate.integrations.callback import (
+    CHECKPOINT_TIME,
+    DATA_TIME,
+    EVALUATION_TIME,
+    RecordingCallback,
+    guarded,
+    hook,
+    opening,
+)
 from perfgate.integrations.measures import SAMPLES_PER_SECOND, record_peak_memory, record_rates
 from perfgate.recorder.recorder import STEP_TIME
 
@@ -28,12 +36,16 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
     | `optimizer_step` | the gradients are ready | the optimizer has stepped |
     | `data_time` | the end of a step, or of what followed it (logging, evaluation, saving) | the next one's start |
     | `checkpoint_time` | the end of a step and of its logging and evaluation | the checkpoint is saved |
+    | `evaluation_time` | the start of an evaluation during the training | its end, as the Trainer measures it |
     | `epoch` | the start of an epoch | its end |
 
     `samples_per_second` of a step is the batch size of the arguments, with gradient accumulation, divided by
     `data_time` + `step.time`. The last step of an epoch has none, because its batch may be smaller.
     `tokens_per_second` needs `include_num_input_tokens_seen=True`; it is the even share of one rank. Both are of one
     rank. `memory.peak_allocated` and `memory.peak_reserved` are torch's, of the GPU of this process.
+
+    `compile_time` of a step is what torch.compile took in it. `time.total` is the time of the whole training; perfgate
+    computes goodput from it.
 
     Each step of the optimizer is a step, with the Trainer's own number. With gradient accumulation, a step has several
     values of `forward_backward`. On a CUDA device, `forward_backward` and `optimizer_step` are times on the GPU
@@ -81,6 +93,7 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the step, which the Trainer has counted."""
         self._change(end=(STEP_TIME,))
+        self._record_compilation()
         nanoseconds = self._elapsed()
         tokens = int(getattr(state, "num_input_tokens_seen", 0))
         record_rates(self.recorder, nanoseconds, tokens=(tokens - self._tokens) // max(1, args.world_size))
@@ -91,7 +104,18 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
         self._change(begin=(DATA_TIME, CHECKPOINT_TIME))
 
     # Logging, evaluation and saving are not loading of data. At the end of an epoch, its last batches are loaded.
-    on_log = on_evaluate = hook(restart=(DATA_TIME, CHECKPOINT_TIME))
+    on_log = hook(restart=(DATA_TIME, CHECKPOINT_TIME))
+
+    @guarded
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+        """Record the time of an evaluation."""
+        names = [name for name in metrics or {} if name.startswith("eval_") and name.endswith("runtime")]
+        if names:
+            seconds = sum(float(metrics[name]) for name in names)
+            self.recorder.record(EVALUATION_TIME, seconds, unit="s")
+        self._pass_over_compilation()
+        self._change(restart=(DATA_TIME, CHECKPOINT_TIME))
+
     on_save = hook(end=(CHECKPOINT_TIME,), restart=(DATA_TIME,))
 
     @guarded

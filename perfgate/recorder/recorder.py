@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
 
 from perfgate.core.runs import Fact
-from perfgate.core.wording import ELAPSED
+from perfgate.core.wording import ELAPSED, START_TIME, WHOLE_TIME
 from perfgate.recorder.counters import COUNTED, ProcessCounters
 from perfgate.recorder.journal import RECORDING
 from perfgate.recorder.process import known_facts, path_of_rank, place_in_job
@@ -65,6 +65,9 @@ class Recorder:
         them: `forward.cpu_time`, `step.instructions`, ... of all threads of this process. A span then takes 4 µs more.
     machine : watch the machine meanwhile, in a process of its own that writes `results.json.machine` for
         `results.json`: clocks, power, throttling, steal, ... One process of a host does so. It takes 0.2 s to start.
+    goodput : record the time from here to `close` as `time.total`. perfgate splits it by the sums of `step.time`,
+        `data_time`, `checkpoint_time` and `evaluation_time`, which must not be inside each other, and of `compile_time`
+        in the steps: `time.step`, ..., `time.other`, and `goodput`, the share of the steps.
 
     Raises
     ------
@@ -82,7 +85,10 @@ class Recorder:
         commit: str | None = None,
         counters: bool = False,
         machine: bool = False,
+        goodput: bool = False,
     ) -> None:
+        #: When the recording began, in ns; None if the time of the whole run is not recorded.
+        self._began = perf_counter_ns() if goodput else None
         self.rank, self.world_size = place_in_job(rank, world_size)
         self._given = dict(environment or {})
         check_facts(self._given, commit)
@@ -230,6 +236,11 @@ class Recorder:
             self.close()
             raise SystemExit(0)
 
+    def end_start(self) -> None:
+        """Record the time from the beginning of the recording to here as `time.start`, if it has `goodput`."""
+        if self._began is not None:
+            self.value(START_TIME, perf_counter_ns() - self._began, unit=SPAN_UNIT)
+
     def step_span(self) -> TimedSpan:
         """Time a whole step as `step.time`, in nanoseconds; the step ends with the block."""
         return StepSpan(self.span(STEP_TIME), self._turns, self.step)
@@ -244,6 +255,7 @@ class Recorder:
         self._mark_last()
         try:
             if self._writer.is_open:
+                self._record_whole_time()
                 if not self._series.all:
                     warn(f"{self.path}: nothing was recorded")
                 facts = self._facts()
@@ -258,6 +270,11 @@ class Recorder:
         self._mark_last()
         self._writer.abort()
         self._end_watch()
+
+    def _record_whole_time(self) -> None:
+        """Record the time of a whole run with steps; a process that took turns also waited for the other side."""
+        if self._began is not None and STEP_TIME in self._times and not self._turns.are_taken:
+            self.value(WHOLE_TIME, perf_counter_ns() - self._began, unit=SPAN_UNIT)
 
     def _end_counters(self) -> None:
         if self._counters is not None:

@@ -28,8 +28,8 @@ def test_the_profiler_of_lightning_tells_steps_data_checkpoints_and_evaluation()
     slept = {"step": 0.48, "data": 0.32, "checkpoint": 0.4, "evaluation": 0.48}
     for part, seconds in slept.items():
         assert seconds <= found[part] < seconds + 0.2, part
-    assert sum(found.values()) == pytest.approx(2 * found["total"])
-    assert goodput(run) == pytest.approx(found["step"] / found["total"])
+    assert sum(found.values()) == pytest.approx(2 * found["total"], abs=1e-5)
+    assert goodput(run) == pytest.approx(found["step"] / found["total"], rel=1e-4)
 
 
 def test_before_lightning_2_6_the_hooks_of_the_checkpoint_callback_count() -> None:

@@ -107,7 +107,12 @@ def test_every_part_of_a_step_is_found_in_its_metric(lightning: ModuleType) -> N
         "optimizer_step": OPTIMIZER,
         "step.time": FORWARD + BACKWARD + OPTIMIZER,
     }
-    assert set(found) == {*least, "epoch", "samples_per_second"}
+    parts = {f"time.{part}" for part in ("start", "step", "data", "evaluation", "other", "total")}
+    assert set(found) == {*least, "epoch", "samples_per_second", "evaluation_time", "goodput", *parts}
+    assert found["evaluation_time"].values.min() >= 2 * VALIDATION / 1000  # of two batches
+    assert len(found["evaluation_time"].values) == 4  # without the sanity check
+    assert found["time.start"].values[0] >= 2 * VALIDATION / 1000
+    assert found["time.other"].values[0] < 0.5 * found["time.total"].values[0]
     for metric, milliseconds in least.items():
         assert found[metric].steps.tolist() == [*range(12)], metric
         assert found[metric].values.min() >= milliseconds / 1000, metric

@@ -14,9 +14,10 @@ import msgspec
 
 from perfgate.core import Key, Run
 from perfgate.core.units import Unit
+from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import load_json
 from perfgate.readers.builder import RunBuilder
-from perfgate.readers.recorded.results import INCOMPLETE, SeriesForm, is_possible, per_base, unit_of
+from perfgate.readers.recorded.results import INCOMPLETE, SeriesForm, is_possible, per_base, split_whole_time, unit_of
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
@@ -43,6 +44,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for column in run.columns.values():
         if not any(column.steps):
             del column.steps[:]  # a series without steps
+    if any(key.metric == WHOLE_TIME for key in run.finished):
+        split_whole_time(run)
     return (run.run(),)
 
 

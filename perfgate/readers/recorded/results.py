@@ -23,6 +23,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from perfgate.core import Key, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit
+from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.struct_errors import violation
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
@@ -144,11 +145,22 @@ def _read_run(
         run.commit = written.commit
         for at, reason in enumerate(written.incomplete):
             run.say("warning", INCOMPLETE, (*path, "incomplete", at), f": {reason}")
+        has_whole_time = False
         for index, member in enumerate(written.series):
             place = (*path, "series", index)
             if series := _convert(run, SeriesForm, member, place):
                 _add(run, _with_lists(series, lists) if lists else series, place)
+                has_whole_time |= series.metric == WHOLE_TIME
+        if has_whole_time:
+            split_whole_time(run)
     return run
+
+
+def split_whole_time(run: RunBuilder) -> None:
+    """Add the parts of the time of the whole run."""
+    from perfgate.readers.recorded.run_times import add_run_times
+
+    add_run_times(run)
 
 
 def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> Form | None:

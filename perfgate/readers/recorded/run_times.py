@@ -1,0 +1,56 @@
+"""The times of a recorded run: `perfgate.Recorder` tells how long it took, and its samples tell where that time went.
+
+| metric | from |
+|---|---|
+| `time.total` | the single value of the recording |
+| `time.start` | the same, if it was recorded |
+| `time.compile` | the sum of `compile_time`, which is inside the steps |
+| `time.step` | the sum of `step.time`, without `compile_time` |
+| `time.data`, `time.checkpoint`, `time.evaluation` | the sums of `data_time`, `checkpoint_time`, `evaluation_time` |
+| `time.other` | the rest |
+
+The callbacks record the last three outside of the steps. Each rank has its own. A recording that was not closed has no
+`time.total`, so nothing is said.
+"""
+
+from __future__ import annotations
+
+from perfgate.core import Key
+from perfgate.core.goodput import CHECKPOINT, COMPILE, DATA, EVALUATION, START, STEP, metrics, with_rest
+from perfgate.core.wording import WHOLE_TIME
+from perfgate.readers.builder import RunBuilder
+from perfgate.readers.time_split import add_times
+
+_SAMPLES = {
+    STEP: "step.time",
+    COMPILE: "compile_time",
+    DATA: "data_time",
+    CHECKPOINT: "checkpoint_time",
+    EVALUATION: "evaluation_time",
+}
+_ROUNDING = 1e-6
+
+
+def add_run_times(run: RunBuilder) -> None:
+    """Add the parts and the goodput of every rank that recorded its whole time and the times of its steps."""
+    for key, whole in [(key, series.values) for key, series in run.finished.items() if key.metric == WHOLE_TIME]:
+        found = {part: _sum(run, Key(metric, key.labels)) for part, metric in _SAMPLES.items()}
+        parts = {part: seconds for part, seconds in found.items() if seconds is not None}
+        if STEP not in parts or len(whole) != 1:
+            continue
+        parts[STEP] -= parts.get(COMPILE, 0.0)
+        start = run.finished.get(Key(f"time.{START}", key.labels))
+        if start is not None and len(start.values) == 1:
+            parts[START] = float(start.values[0])
+        split = with_rest(parts, float(whole[0]), _ROUNDING * float(whole[0]))
+        add_times(run, metrics(split or {}), dict(key.labels))
+
+
+def _sum(run: RunBuilder, key: Key) -> float | None:
+    """Return the sum of the samples of a series in s; None if it is not recorded, or not in a unit of time."""
+    column, series = run.columns.get(key), run.finished.get(key)
+    if column is not None and column.unit == "s":
+        return sum(column.values) / column.per
+    if series is not None and series.unit == "s" and series.kind == "samples":
+        return float(series.values.sum())
+    return None
