@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
 import numpy as np
 
-from perfgate.core import Baseline, Better, Run
+from perfgate.core import Baseline, Better, Fact, Run
+from perfgate.core.trained_model import HFU, MFU
 from perfgate.core.wording import listed, plural
 from perfgate.judge.case import Case
 from perfgate.judge.decisions import MeasuredSide
@@ -15,9 +17,11 @@ from perfgate.judge.inquiry import CannotJudge, Inquiry, direction
 from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import Pairs, paired_ratios
 from perfgate.judge.subjects import JudgedRuns, find_subjects
+from perfgate.judge.verdicts import COMPUTED
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.stats.moderated import has_logarithm
 from perfgate.stats.statistics import RunMeasure
+from perfgate.workspace.env_facts import merge_facts
 from perfgate.workspace.surroundings import today
 
 
@@ -45,6 +49,21 @@ class MetricValue:
     def log_value(self) -> float:
         """The logarithm of the value."""
         return log(self.value)
+
+
+def with_computed(ruleset: Ruleset, runs: Sequence[Run], given: Mapping[str, Fact]) -> tuple[Run, ...]:
+    """Return runs with the `mfu` and `hfu` that follow from the model of the rule files.
+
+    Parameters
+    ----------
+    given: the facts of `--env`.
+    """
+    if ruleset.model is None:
+        return tuple(runs)
+    from perfgate.judge.utilization import with_utilization
+
+    facts, _ = merge_facts(runs, given, ruleset.identity)
+    return with_utilization(runs, ruleset.model, facts)
 
 
 def value_in_run(ruleset: Ruleset, run: Run) -> MetricValue:
@@ -76,10 +95,7 @@ def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> t
     subjects = [one for one in find_subjects(rule.sentence, runs) if one.new and one.new[0]]
     name = rule.sentence.subject_text
     if not subjects:
-        errors = [problem.message for problem in run.problems if problem.severity == "error"]
-        names = sorted({series.key.metric for series in run.series})
-        has = f"it has {listed(names)}" if names else "it has no metrics"
-        raise NoMetric(f"wrote no metric {name}: {errors[0] if errors else has}")
+        raise NoMetric(f"wrote no metric {name}: {_why_absent(name, run)}")
     if len(subjects) > 1:
         names = sorted(str(one.key) for one in subjects)
         raise NoMetric(f"{name} is {plural(len(subjects), 'metric')}: {listed(names)}; name one of them")
@@ -90,6 +106,17 @@ def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> t
         return inquiry, inquiry.measured(inquiry.new)
     except (CannotJudge, NotAvailable) as error:
         raise NoMetric(str(error)) from None
+
+
+def _why_absent(name: str, run: Run) -> str:
+    errors = [problem.message for problem in run.problems if problem.severity == "error"]
+    if name in (MFU, HFU):
+        errors.reverse()  # the reason why they cannot be computed is the last one
+    if errors:
+        return errors[0]
+    names = sorted({series.key.metric for series in run.series})
+    has = f"it has {listed(names)}" if names else "it has no metrics"
+    return f"{has}; {COMPUTED[name]}" if name in COMPUTED else has
 
 
 def _value(inquiry: Inquiry, found: RunMeasure, unit: str) -> MetricValue:

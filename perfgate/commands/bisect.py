@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perfgate.bisect.measurements import Measurement, Model
-from perfgate.bisect.metric import MetricValue, NoMetric, value_in_pair, value_in_run
+from perfgate.bisect.metric import MetricValue, NoMetric, value_in_pair, value_in_run, with_computed
 from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
 from perfgate.bisect.search import NotMeasurable, SearchResult, Terms, search
@@ -20,6 +21,7 @@ from perfgate.commands.bisect_prior import MeasuredStart, PriorQuestion, prior_m
 from perfgate.commands.bisect_request import BisectRequest
 from perfgate.commands.compare import asked_change, metric_rule
 from perfgate.core.bisection import BisectReport
+from perfgate.core.trained_model import HFU, MFU
 from perfgate.core.wording import plural
 from perfgate.judge.pairs import split_pairs
 from perfgate.measuring.items import ItemRunner, clock, item_runner
@@ -32,6 +34,7 @@ from perfgate.rules.syntax.cursor import SentenceError
 from perfgate.rules.syntax.grammar import parse_expression
 from perfgate.rules.syntax.sentence import ChangeClause, Selector
 from perfgate.workspace import inputs
+from perfgate.workspace.env_facts import read_facts
 from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
@@ -85,8 +88,7 @@ def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
         rule = metric_rule(request.metric, request.statistic, clause)
         if (labelled := _labelled(request.metric)) is not None:
             rule = replace(rule, sentence=replace(rule.sentence, subject=labelled))
-        without = no_rules("bisect", request.options.rules)
-        return replace(without, rules=(rule,)), _TOLERANCE if tolerance is None else tolerance
+        return replace(_without_rules(request), rules=(rule,)), _TOLERANCE if tolerance is None else tolerance
     ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
     chosen = [rule for rule in ruleset.rules if rule.name == request.rule]
     if not chosen:
@@ -95,6 +97,24 @@ def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:
     found = [clause.asks.relative for clause in chosen[0].clauses if isinstance(clause.asks, ChangeClause)]
     own = next((value for value in found if value), _TOLERANCE)
     return replace(ruleset, rules=(chosen[0],)), own if tolerance is None else tolerance
+
+
+def _without_rules(request: BisectRequest) -> Ruleset:
+    """Return the mappings of the rule files, their derived metrics, and the model that `mfu` and `hfu` need.
+
+    A plain metric needs no rule files, so mistakes in them do not matter. Raises Refused.
+    """
+    without = no_rules("bisect", request.options.rules)
+    there = [path for path in request.options.rules if os.path.exists(path)]
+    if not there or not WORKING_TREE.has_rules(there):
+        return without
+    try:
+        known = read_ruleset(WORKING_TREE, there, request.options.suite)
+    except Refused:
+        if (request.metric or "").partition("{")[0] in (MFU, HFU):
+            raise
+        return without
+    return replace(without, metrics=known.metrics, model=known.model)
 
 
 def _labelled(metric: str) -> Selector | None:
@@ -184,13 +204,15 @@ class _ItemMeasurer:
                 return None
             self.paired = not self.search.request.whole_runs
             if self.paired:
-                self.search.tell(f"{self._name(0)} and {self._name(last)}: by turns, if the program has steps")
+                first = f"run 1 of at most {self.search.request.most_runs}: {self._name(last)} beside {self._name(0)}"
+                self.search.tell(f"{first}, by turns if the program has steps")
                 try:
                     self._measure(last)
                 except NoTurns as why:
                     self.search.tell(f"{why}; whole runs instead")
                     self.paired = False
             if not self.paired:
+                self.show(0, None)
                 self._measure(0)
         except (RunFailed, NoMetric) as why:
             if isinstance(why, Stopped):
@@ -205,6 +227,7 @@ class _ItemMeasurer:
         first = next(one for one in self.folder.stored if one.skipped is None)
         path = str(self.folder.path / first.results)
         runs = inputs.read_runs([path], options.format, mappings=search.ruleset.mappings)
+        runs = with_computed(search.ruleset, runs, read_facts(options.env))
         start = MeasuredStart(runs, self.facts, self.paired)
         asked = PriorQuestion(options, search.ruleset, search.request.rule is not None, self.items)
         return replace(prior_model(asked, start, search.tell), tolerance=search.tolerance)
@@ -280,6 +303,7 @@ class _ItemMeasurer:
         options = self.search.request.options
         format = None if self.paired else options.format
         runs = inputs.read_runs([str(path)], format, options.trace_mode, mappings=self.search.ruleset.mappings)
+        runs = with_computed(self.search.ruleset, runs, read_facts(options.env))
         if len(runs) != 1:
             raise NoMetric(f"wrote {len(runs)} runs: one process is one run")
         pairs = split_pairs(runs) if self.paired else None

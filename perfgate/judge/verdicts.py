@@ -54,7 +54,7 @@ class _Answer:
 
 _GIVE_MODEL = "give the rule file a `model` with parameters, tokens_per_step and dtype: perfgate computes it from these"
 #: The next step for metrics that perfgate computes, if no run has what they need.
-_COMPUTED = {
+COMPUTED = {
     "mfu": _GIVE_MODEL,
     "hfu": _GIVE_MODEL,
     "goodput": "give a log that has dates; the page `efficiency` of the documentation lists the formats",
@@ -223,7 +223,7 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
         return _error("metric-absent", message, "correct the labels")
     near = runs.nearest(name)
     names = f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
-    step = _COMPUTED.get(name, "correct the name, or list the metrics of a run with `perfgate inspect`")
+    step = COMPUTED.get(name, "correct the name, or list the metrics of a run with `perfgate inspect`")
     return _error("metric-absent", f"no run has {name}: {names}", step)
 
 
