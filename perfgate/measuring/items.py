@@ -17,7 +17,7 @@ from socket import socket
 from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
-from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run
+from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, finish, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 
@@ -104,6 +104,8 @@ class ItemRunner:
         try:
             with new_run(path, side, 0) as run:
                 finish(run.start(), self.program.timeout)
+        except Stopped:  # the user stopped the search: that says nothing about the item
+            raise
         except RunFailed as error:
             raise RunFailed(f"does not build: {error}") from None
         self._mark(item).touch()

@@ -135,6 +135,30 @@ def test_an_interrupted_search_goes_on(perfgate: Command, folder: Path, number: 
     assert repository.git("worktree", "list").count("\n") == 0
 
 
+def test_a_build_that_is_interrupted_is_not_a_commit_that_does_not_build(perfgate: Command, folder: Path) -> None:
+    repository, commits = history(folder, [0.1, 0.1, 0.13])
+    started, go = folder / "started", folder / "go"
+    build = f"sh -c 'touch {started}; test -e {go} || grep -q \"Change 0\" bench.py || sleep 60'"
+    words = ["bisect", "--good", commits[0], "--build", build, *RUN]
+    environment = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent.parent), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "perfgate", *words]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, start_new_session=True) as run:
+        while not (folder / "perfgate-bisect/measurements/001.json").exists() and run.poll() is None:
+            time.sleep(0.01)
+        started.unlink()  # of the first build
+        while not started.exists() and run.poll() is None:
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate()
+    assert (run.returncode, b"stopped by SIGINT: what was measured is kept" in errors) == (3, True), errors
+    go.touch()
+    done = perfgate(*words)
+    assert done.code == 0, done.said
+    assert f"{commits[2][:12]} changed step_time" in done.out
+    assert "skipped" not in done.said
+    assert repository.git("worktree", "list").count("\n") == 0
+
+
 def test_a_merge_is_searched_inside(perfgate: Command, folder: Path) -> None:
     repository, commits = history(folder, [0.1, 0.1])
     repository.git("checkout", "-q", "-b", "side")
