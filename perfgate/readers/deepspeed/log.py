@@ -34,6 +34,7 @@ from perfgate.readers.text import InputFile
 
 if TYPE_CHECKING:
     from perfgate.readers.deepspeed.usual_lines import UsualBlock, UsualLines
+    from perfgate.readers.training_logs.megatron_times import MegatronTimes
 
 NAME = "deepspeed"
 TITLE = "a DeepSpeed log: timers, throughput, memory, collectives, FLOPS profiler, or open_clip training lines"
@@ -41,7 +42,8 @@ METRICS = (
     "`forward`, `backward`, `backward_allreduce`, `step`, `*_microstep`, `optimizer_*`, any other timer as printed; "
     '`samples_per_second`, `memory.allocated`, `memory.peak_allocated{at="..."}`, ...; `collective.OP`, `.algbw`, '
     "`.busbw`, `.straggler`, labelled with the message size; `flops_profiler.forward_latency`, `.throughput`, ...; of "
-    "open_clip and EVA-CLIP lines `batch_time`, `data_time`, `batch_rate`"
+    "open_clip and EVA-CLIP lines `batch_time`, `data_time`, `batch_rate`; of Megatron-DeepSpeed `time.PART` and "
+    "`goodput`"
 )
 CHECKED = "DeepSpeed 0.19.8: a log that it wrote; public logs of 0.1 to 0.18"
 
@@ -113,6 +115,8 @@ class _Log:
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: _LogRun(file))
         self.has_launcher = False
+        #: The times of the job, if Megatron-DeepSpeed tells them.
+        self.times: MegatronTimes | None = None
         #: What reads usual lines; None before the first long block.
         self.usual: UsualLines | None = None
         #: What reads blocks; empty before the first block.
@@ -129,6 +133,8 @@ class _Log:
     def timers(self, number: int, line: str) -> None:
         """`time (ms) | NAME: 1.23 | ...`; there are several on a line if two writers collided."""
         self.runs.run.timers.read(number, line)
+        if self.times is not None:
+            self.times.timers(line)
 
     def throughput(self, number: int, line: str) -> None:
         """`epoch=0/micro_step=10/global_step=10, ..., CurrSamplesPerSec=..., MemAllocated=3.96GB, ...`.
@@ -168,6 +174,16 @@ class _Log:
             self._count("iteration", count, number)
             lines.add_iteration(self.runs.run, record, max(count - 1, 0), number, leave=("samples_per_second",))
             self.runs.run.traceback = None
+        if self.times is not None:
+            self.times.line(self.runs.run, line)
+
+    def date(self, number: int, line: str) -> None:
+        """`[before the start of training step] datetime: ...` and such lines of Megatron-DeepSpeed."""
+        if self.times is None:
+            from perfgate.readers.training_logs.megatron_times import MegatronTimes
+
+            self.times = MegatronTimes()
+        self.times.line(self.runs.run, line)
 
     def pipeline(self, number: int, line: str) -> None:
         """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
@@ -218,6 +234,8 @@ class _Log:
         """`[Rank 0] step=10, skipped=6, lr=[..]`."""
         for rank, count in _STEP.findall(line):
             self._count(f"rank {rank}", int(count), number)
+        if self.times is not None:
+            self.times.moment(line)
 
     def launcher(self, number: int, line: str) -> None:
         """A line that a launcher prints once, before anything is measured."""
@@ -264,6 +282,8 @@ _LINES = {
     blocks.CALL_WORD: _Log.call,
     ", skipped=": _Log.counter,
     "Traceback (most recent call last):": _Log.traceback,
+    "datetime: ": _Log.date,
+    "time to initialize megatron (seconds): ": _Log.date,
     "Initializing TorchBackend in DeepSpeed": _Log.launcher,
     "Setting OMP_NUM_THREADS environment variable for each process": _Log.launcher,
     "[runner.py:": _Log.launcher,
@@ -287,4 +307,6 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 _LINES[word](log, number, text)
     if log.usual:
         log.usual.read_values()
+    if log.times is not None:
+        log.times.finish()
     return log.runs.finish()

@@ -15,7 +15,8 @@
 
 The moments are whole seconds, so the parts may exceed the whole by up to 2 s: then the rest is 0. If they exceed it by
 more, the log means other times (older iterations include evaluation), and nothing is said. Source: NVIDIA/Megatron-LM
-`megatron/training/training.py` and `initialize.py`.
+`megatron/training/training.py` and `initialize.py`. Logs of Megatron-DeepSpeed have the same lines; the dates of
+DeepSpeed's own step counter are moments, too.
 """
 
 from __future__ import annotations
@@ -34,8 +35,17 @@ DATE_WORD, INITIALIZE_WORD = "datetime: ", "time to initialize megatron (seconds
 _DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 _MOMENT = re.compile(rf"\[([^\]\[]{{1,99}})\] datetime: {_DATE}|\[{_DATE}(?:\.\d{{1,9}})?\] iteration ")
 _INITIALIZE = re.compile(r"time to initialize megatron \(seconds\): (\d{1,9}(?:\.\d{1,9})?)")
-_FIRST, _TRAINING_STARTS = "after megatron is initialized", "before the start of training step"
+_TRAINING_STARTS = "before the start of training step"
+#: What a program says before its first step; an excerpt of a log may begin with any of these.
+_STARTING = (
+    "after megatron is initialized",
+    "after model, optimizer, and learning rate scheduler are built",
+    "after dataloaders are built",
+    _TRAINING_STARTS,
+)
 _TIMERS = {"save-checkpoint": CHECKPOINT, "evaluate": EVALUATION}
+_PRINTED = re.compile(rf"\| ({'|'.join(_TIMERS)}): (\S{{1,40}})")
+_LOGGED = re.compile(rf"\[{_DATE},\d{{3}}\] \[")
 _ITERATION_TIME = Key("iteration_time")
 
 
@@ -52,7 +62,7 @@ class MegatronTimes:
             return
         moment = _MOMENT.search(text)
         at = moment_of(moment[0]) if moment else None
-        if moment and moment[1] == _FIRST:
+        if moment and moment[1] in _STARTING:
             self._clock.begin()
         self._clock.moment(at)
         if moment and moment[1] == _TRAINING_STARTS and at is not None:
@@ -68,6 +78,16 @@ class MegatronTimes:
         value, fault = checked(text, "s")
         if not fault:
             self._clock.spent(part, value / 1000, dated=False)
+
+    def timers(self, text: str) -> None:
+        """Take a line of timers in ms, `time (ms) | save-checkpoint: 1234.5`, as it was printed until 2022."""
+        for name, seconds in _PRINTED.findall(text):
+            self.timer(Key(name), seconds)
+
+    def moment(self, text: str) -> None:
+        """Take the date of a line of DeepSpeed: `[2021-06-10 20:53:12,001] [INFO] ...`."""
+        if found := _LOGGED.search(text):
+            self._clock.moment(moment_of(found[0]))
 
     def _iterations(self, run: RunBuilder, last: int, *, dated: bool) -> None:
         column = run.columns.get(_ITERATION_TIME)
