@@ -7,7 +7,7 @@ errors of its runs, and beyond every base run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -16,7 +16,7 @@ import numpy as np
 from perfgate.core import Key, Run, Series, UnruledChange
 from perfgate.core.wording import TIMES_OF_RUN, is_machine_metric
 from perfgate.judge.measure import BETTER_BY_UNIT
-from perfgate.stats.steady import steady_run
+from perfgate.stats.steady import median, steady_run
 
 #: The largest number of changes in a report.
 MOST_LISTED = 10
@@ -43,11 +43,13 @@ def unruled_changes(
     The largest share of the time comes first. `is_named` says whether a rule reads a series. Older stores have only
     such series, and nothing changes there.
     """
-    sides = [[_sizes(run) for run in runs] for runs in (base, new)]
+    measured = [_sizes(run) for run in new]
     named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
-    whole = max((_step_time(run) for run in sides[1]), default=0.0)
+    whole = max(map(_step_time, measured), default=0.0)
+    open_names = {name for run in measured for name in run if not _is_of_run(name[0].metric)} - named
+    sides = [_sizes(run, open_names) for run in base], measured
     found = []
-    for name in sorted({name for run in sides[1] for name in run if not _is_of_run(name[0].metric)} - named):
+    for name in sorted(open_names):
         before, now = ([run[name] for run in side if name in run] for side in sides)
         if len(before) == len(base) and len(now) == len(new) and (change := _change(before, now)) is not None:
             key, unit = name
@@ -89,11 +91,11 @@ def _name(series: Series) -> tuple[Key, str]:
     return series.key.without_members(), series.unit
 
 
-def _sizes(run: Run) -> dict[tuple[Key, str], Size]:
-    """The metrics of a run, each the mean of its ranks."""
+def _sizes(run: Run, names: Collection[tuple[Key, str]] | None = None) -> dict[tuple[Key, str], Size]:
+    """The metrics of a run, or only those with these names, each the mean of its ranks."""
     found: dict[tuple[Key, str], list[Size]] = {}
     for series in run.series:
-        if (size := size_of(series)) is not None:
+        if (names is None or _name(series) in names) and (size := size_of(series)) is not None:
             found.setdefault(_name(series), []).append(size)
     for (metric, labels, unit), one in (run.outlines.of if run.outlines else {}).items():
         if one.medians:
@@ -110,9 +112,9 @@ def _mean(sizes: Sequence[Size]) -> Size:
 def size_of(series: Series) -> Size | None:
     """The median of samples after warm-up, the number of a value, the mean of an aggregate; None if there is none."""
     if series.kind == "samples" and len(series.values):
-        values = steady_run(series.values, "auto", BETTER_BY_UNIT.get(series.unit, "neither")).values
-        value = float(np.median(values)) if len(values) else math.nan
-        error = 1.8581 * float(np.median(np.abs(values - value))) / math.sqrt(len(values)) / value if value > 0 else 0.0
+        run = steady_run(series.values, "auto", BETTER_BY_UNIT.get(series.unit, "neither"))
+        values, value = run.values, median(run.values) if run.finite else math.nan
+        error = 1.8581 * median(np.abs(values - value)) / math.sqrt(len(values)) / value if value > 0 else 0.0
         total = float(series.values.mean()) * (series.thinned_from or len(series.values))
     else:
         printed = {"mean": float(series.values[0])} if series.kind == "value" else dict(series.aggregate)

@@ -93,7 +93,7 @@ def _stored(found: Sequence[StoredRun], ruleset: Ruleset, environment: str) -> _
     held = [(level, run) for level, runs in History.of(found).levels.items() for run in runs]
     if len(held) < FEWEST_RUNS:
         raise Refused(f"{plural(len(held), 'run')} stored, but {FEWEST_RUNS} are needed", 3)
-    runs = tuple(run.file.run(run.path) for _, run in held)
+    runs = tuple(run.run for _, run in held)
     sources = {source.sha256: source for _, run in held for source in run.head.sources}
     case = Case(ruleset, runs, Baseline(), surroundings.today())
     identity = held[-1][1].head.identity

@@ -235,7 +235,7 @@ def _judged(
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     base = case.baseline
     compared = {run.source for run in base.runs}
-    times = [one.file.time for level in loaded.history.levels.values() for one in level if one.path in compared]
+    times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
     case, noticed = with_history(case, runs, source, request.options.baselines, head, max(times, default=None))
     if base.pairing is None and len(runs.base) + len(runs.anchor) + len(runs.new) >= FEWEST_RUNS:
         noticed += drifts(case, runs)

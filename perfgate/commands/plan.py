@@ -64,6 +64,6 @@ def _facts(store: Store, ruleset: Ruleset, environment: str) -> tuple[dict[str, 
     stored, problems, _ = read_stored_runs(store, ruleset.suite, environment)
     if not stored:
         return None, problems
-    newest = max(stored, key=lambda run: run.age).file
+    newest = max(stored, key=lambda run: run.age).head
     facts = {**newest.context, **newest.identity}
     return {name: value for name, value in facts.items() if value is not None}, problems

@@ -65,7 +65,7 @@ def past_runs(loaded: LoadedBaseline) -> tuple[Run, ...]:
     compared = {run.source for run in loaded.baseline.runs}
     stored = sorted((run for runs in loaded.history.levels.values() for run in runs), key=lambda run: run.age)
     older = [run for run in stored if run.path not in compared]
-    return tuple(run.file.run(run.path) for run in older[-MOST_PAST:])
+    return tuple(run.run for run in older[-MOST_PAST:])
 
 
 def levels(loaded: LoadedBaseline) -> tuple[LevelDetails, ...]:
