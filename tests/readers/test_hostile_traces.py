@@ -227,3 +227,12 @@ def test_no_damage_ends_in_a_traceback(text, data):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     run = run_of("trace.json", bytes(damaged), "corrected")
     assert run.series or errors(run), said(run)
+
+
+def test_events_around_a_broken_one_keep_their_threads():
+    """The call tree has the calls of another thread under that thread, also where the text is repaired."""
+    text = trace(*(event(name=f"aten::op{at}", tid=at % 2, ts=3000 + 60 * at) for at in range(9)))
+    (sound,) = read(text).call_trees
+    (repaired,) = read(text.replace('}},\n{"ph"', '}}\n{"ph"', 1)).call_trees
+    assert "(other threads)" in {node.name for node in sound.nodes}
+    assert [node.name for node in repaired.nodes] == [node.name for node in sound.nodes]

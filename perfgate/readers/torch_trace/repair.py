@@ -65,7 +65,7 @@ class Found:
             self.faults.append(("warning", "repaired JSON", line, f": {repairs}"))
         args = element.get("args")
         known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS} if isinstance(args, dict) else {}
-        fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "ts", "dur")}
+        fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "tid", "ts", "dur")}
         self.events.append(Event(**fields, args=Args(**known)))
         self.lines.append(line)
 
