@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import length_hint
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
+
+Part = TypeVar("Part")
 
 #: How the time of a step in a trace is divided: corrected, or as torch_tb_profiler does it.
 TraceMode = Literal["corrected", "tensorboard"]
@@ -47,6 +49,28 @@ _JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[[\s\[]*[{"]|\[[\s\[\]\d.eE+\-,]*(?:
 _RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 
 
+class NotInParts(Exception):
+    """A file cannot be read in parts: read it as a whole."""
+
+
+class FileParts(Protocol):
+    """A local file of which other processes can read parts."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes in the file."""
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """The shares of the work where the others end, one after the other; the rest is for this process."""
+
+    def read(self, begin: int, size: int) -> bytes:
+        """Return at most so many bytes of the file."""
+
+    def each(self, read: Callable[[Iterator[bytes], int], Part], ranges: Sequence[tuple[int, int]]) -> Iterator[Part]:
+        """Let another process read each range of bytes, which is told where it begins; the results come in order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The input of a reader: the name that the user gave, the bytes, and the limits. `chunks` can be walked once."""
@@ -59,6 +83,8 @@ class Source:
     conditions: Sequence[str] = ()
     #: False if nobody asks for the call tree of a trace.
     with_calls: bool = True
+    #: A large file that may be read in parts; None for any other.
+    parts: FileParts | None = None
 
 
 class TakenLines(Protocol):

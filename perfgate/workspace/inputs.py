@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.outside_formats import find_format, format_names, plugins
-from perfgate.readers.text import Source, TraceMode
+from perfgate.readers.text import FileParts, NotInParts, Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import (
     CHUNK,
@@ -33,6 +33,8 @@ from perfgate.workspace.options import Refused, shown_path
 if TYPE_CHECKING:
     from perfgate.core.file_mappings import FileMapping
 
+#: A file of so many bytes is read faster with other processes.
+WORTH_PARTS = 96 << 20
 #: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
 Watcher = Callable[[str, int, int], None]
 #: Returns the runs of a file with outlines of the metrics whose values nobody needs.
@@ -166,7 +168,8 @@ def _asked(shortening: Callable[[], Shorten | None], files: Sequence[tuple[str, 
 def _each(files: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file: read here, in several processes, or on a cluster."""
     if len(files) < 2:
-        return (_read_file(options, *file) for file in files)
+        large = [path for path, _ in files if os.path.isfile(path) and os.path.getsize(path) >= WORTH_PARTS]
+        return ((_read_in_parts if path in large else _read_file)(options, path, name) for path, name in files)
     from perfgate.workspace.parallel import SCHEDULER, read_each
 
     elsewhere, watcher = partial(_read_unwatched, options), _watcher.get()
@@ -183,7 +186,16 @@ def _read_unwatched(options: ReadOptions, path: str, name: str) -> tuple[Run, ..
     return _read_file(options, path, name)
 
 
-def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
+def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
+    """Read a large file, if possible with other processes."""
+    from perfgate.workspace.file_parts import file_parts
+
+    with file_parts(path) as parts, suppress(NotInParts):
+        return _read_file(options, path, name, parts)
+    return _read_file(options, path, name)
+
+
+def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | None = None) -> tuple[Run, ...]:
     digest = hashlib.sha256()
 
     def chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
@@ -200,7 +212,7 @@ def _read_file(options: ReadOptions, path: str, name: str) -> tuple[Run, ...]:
         with file:
             rest = chunks(file, first)
             source = Source(
-                name, rest, options.limits, options.trace_mode, options.conditions, with_calls=options.with_calls
+                name, rest, options.limits, options.trace_mode, options.conditions, options.with_calls, parts
             )
             if options.mappings:
                 from perfgate.mappings.choose import read_with_mappings

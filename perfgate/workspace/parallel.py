@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
@@ -28,6 +29,8 @@ WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
 SCHEDULER: ContextVar[str | None] = ContextVar("scheduler", default=None)
 #: Fewer bytes than this are read faster by this process than others start.
 _WORTH_BYTES = 64 << 20
+#: A part of a file is at least as large.
+_PART_BYTES = 32 << 20
 #: The size of a file at a URL, which is not asked for: two of them are worth it, because a store answers slowly.
 _REMOTE_BYTES = 32 << 20
 #: The memory that a process needs at most: some for itself, and some for its file, which may be compressed.
@@ -59,15 +62,22 @@ def read_each(
     if workers < 2:
         yield from (read(path, name) for path, name in files)
         return
-    method = "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context(method), _begin)
-    try:
+    with processes(workers) as pool:
         done = 0
         for size, runs in zip(sizes, pool.map(read_elsewhere, *zip(*files, strict=True)), strict=True):
             done += size
             if watcher is not None:
                 watcher(plural(len(files), "file"), done, sum(sizes))
             yield runs
+
+
+@contextmanager
+def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Return processes that read; they end with the block. Raises Refused if one is lost."""
+    method = "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context(method), _begin)
+    try:
+        yield pool
     except BrokenProcessPool:
         raise Refused(_LOST, 3) from None
     except GeneratorExit:  # the caller has what it needs
@@ -93,11 +103,23 @@ def _workers(sizes: Sequence[int]) -> int:
     if asked is None:
         if sum(sizes) < _WORTH_BYTES:
             return 1
-        asked = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-        memory = surroundings.memory_left()
-        if memory is not None:
-            asked = min(asked, memory // (_BYTES_EACH + _TIMES_ITS_FILE * max(sizes)))
+        asked = _possible(_BYTES_EACH + _TIMES_ITS_FILE * max(sizes))
     return min(asked, len(sizes))
+
+
+def workers_of_parts(size: int) -> int:
+    """Return the number of processes that read an uncompressed file of this size, this one included."""
+    asked = WORKERS.get()
+    if asked is None:
+        asked = min(_possible(_BYTES_EACH + size), size // _PART_BYTES)
+    return max(asked, 1)
+
+
+def _possible(each: int) -> int:
+    """Return the number of processes that processors and memory allow, if each of them needs so many bytes."""
+    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    memory = surroundings.memory_left()
+    return processors if memory is None else min(processors, memory // each)
 
 
 def _begin() -> None:

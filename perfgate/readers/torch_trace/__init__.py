@@ -5,6 +5,7 @@
 | module | contents |
 |---|---|
 | `trace_file`, `chunks`, `repair` | text: the outermost object, the list of events, broken JSON |
+| `parts` | one large trace in several processes |
 | `event_fields`, `event_tables` | the fields and names of events that are read, and how they are stored |
 | `steps`, `breakdown` | how the time of steps and devices was used |
 | `series`, `flops` | the metrics that rules can name |
@@ -46,8 +47,16 @@ CHECKED = "torch 2.13: traces that it wrote; public traces of torch 1.8 to 2.x o
 def read(document: InputFile) -> tuple[Run, ...]:
     """The one run of a trace: one rank, or one cycle of it."""
     file, tables = TraceFile(Buffer(document.blocks())), EventTables()
+    elsewhere = None
+    if document.source.parts:
+        from perfgate.readers.torch_trace.parts import PartsElsewhere
+
+        elsewhere = PartsElsewhere(document.source.parts)
+        file.before_events = elsewhere.begin
     for chunk in file.chunks():
         tables.add(chunk)
+    if elsewhere:
+        tables = elsewhere.join(tables, file)
     tables.finish()
     run = RunBuilder(document, "torch-trace")
     _say_faults(run, file, tables)

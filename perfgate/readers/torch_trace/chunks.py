@@ -23,9 +23,9 @@ BUFFER_SIZE = 2 << 20
 LARGEST = 32 << 20
 
 #: The comma between two events, in any layout.
-_BOUNDARY = re.compile(rb"\}\s*(,)\s*\{")
+BOUNDARY = re.compile(rb"\}\s*(,)\s*\{")
 #: The distances from the end of the buffer in which to search for a boundary, in turn.
-_REACH = (1 << 10, 1 << 14, 1 << 18)
+REACH = (1 << 10, 1 << 14, 1 << 18)
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -33,16 +33,20 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 class Buffer:
     """A part of a document's bytes: `data[start:end]` is read and not yet consumed.
 
-    `data[start - 1]` may be overwritten. The buffer grows only for an element that is larger than it.
+    `data[start - 1]` may be overwritten. The buffer is filled up to the next multiple of its size in the document, so
+    that events are in the same chunks wherever reading begins. It grows only for an element that is larger than it.
     """
 
-    def __init__(self, blocks: Iterator[bytes], size: int | None = None) -> None:
+    def __init__(self, blocks: Iterator[bytes], size: int | None = None, position: int = 0) -> None:
         self._blocks = blocks
         self._rest = b""
-        self.data = bytearray(1 + (size or BUFFER_SIZE))
+        self.size = size or BUFFER_SIZE
+        self.data = bytearray(1 + 2 * self.size)
         self.start = self.end = 1
         #: The line of the first byte that is not consumed.
         self.line = 1
+        #: The number of bytes of the document before `start`.
+        self.position = position
         #: True if the document has no further bytes.
         self.ended = False
 
@@ -52,6 +56,7 @@ class Buffer:
             self.line += self.data.count(b"\n", self.start, to)
         else:
             self.line += int(np.count_nonzero(np.frombuffer(self.data, np.uint8)[self.start : to] == 0x0A))
+        self.position += to - self.start
         self.start = to
 
     def more(self) -> bool:
@@ -63,16 +68,23 @@ class Buffer:
         size = self.end - self.start
         self.data[1 : 1 + size] = self.data[self.start : self.end]
         self.start, self.end = 1, 1 + size
-        while self.end < len(self.data):
+        room = self.size - (self.position + size) % self.size
+        last = min(len(self.data), self.end + room)
+        while self.end < last:
             self._rest = self._rest or next(self._blocks, b"")
             if not self._rest:
                 self.ended = True
                 return self.end > 1 + size
-            fits = len(self.data) - self.end
+            fits = last - self.end
             piece, self._rest = self._rest[:fits], self._rest[fits:]
             self.data[self.end : self.end + len(piece)] = piece
             self.end += len(piece)
         return True
+
+    @property
+    def is_low(self) -> bool:
+        """True if less than half of its size is not consumed."""
+        return self.end - self.start < self.size // 2
 
     @property
     def is_full(self) -> bool:
@@ -113,16 +125,19 @@ class Chunks:
     faults: list[Fault] = field(default_factory=list)
     #: True after the closing bracket.
     closed: bool = False
+    #: True if a chunk was not valid JSON as it was.
+    broken: bool = False
     #: The numbers of unreadable and repaired events; with too many, reading stops.
     unreadable: int = 0
     repaired: int = 0
 
     def __iter__(self) -> Iterator[Chunk]:
         while not self.closed and not self.has_too_many_faults:
-            self.buffer.more()
+            while self.buffer.is_low and self.buffer.more():
+                pass
             if chunk := self._fast() or self._slow():
                 yield chunk
-            elif self.buffer.ended or self.buffer.is_full:
+            elif not self.buffer.more():
                 return
 
     @property
@@ -175,15 +190,16 @@ class Chunks:
         self.closed = found.closed
         start = buffer.start
         buffer.skip(start + found.consumed)
+        self.broken = self.broken or found.consumed > 0
         return Chunk(found.events, buffer, start, start, line, found.lines) if found.consumed else None
 
 
 def _cuts(buffer: Buffer) -> Iterator[int]:
     """Yield places where the list may be cut, from the end backwards; without any, the end of the bytes."""
     tried: set[int] = set()
-    for reach in () if buffer.ended else (*_REACH, len(buffer.data)):
-        found = _BOUNDARY.search(buffer.data, max(buffer.start, buffer.end - reach), buffer.end)
-        if found and found.start(1) not in tried and (reach in _REACH or not tried):
+    for reach in () if buffer.ended else (*REACH, len(buffer.data)):
+        found = BOUNDARY.search(buffer.data, max(buffer.start, buffer.end - reach), buffer.end)
+        if found and found.start(1) not in tried and (reach in REACH or not tried):
             tried.add(found.start(1))
             yield found.start(1)
     if not tried:

@@ -60,13 +60,20 @@ MOST_THREADS = 10_000
 MOST_ALLOCATIONS = 2_000_000
 
 
-class _Pieces:
+class Pieces:
+    """The columns of a table while it grows."""
+
     def __init__(self) -> None:
         self._pieces: dict[str, list[Any]] = defaultdict(list)
 
     def add(self, **columns: Any) -> None:
+        """Append an array to each of these columns."""
         for name, values in columns.items():
             self._pieces[name].append(values)
+
+    def columns(self) -> Iterable[tuple[str, Sequence[Any]]]:
+        """Return the arrays of each column."""
+        return self._pieces.items()
 
     def take(self, name: str, dtype: Any = np.int64) -> Any:
         """Remove and return a whole column, (n,)."""
@@ -74,6 +81,7 @@ class _Pieces:
         return np.concatenate(pieces) if pieces else np.empty(0, dtype)
 
     def take_span(self) -> tuple[Int64, Int64]:
+        """Remove the columns `start` and `duration`, and return the starts and the ends."""
         start = self.take("start")
         return start, start + self.take("duration")
 
@@ -129,17 +137,17 @@ class EventTables:
     #: (line, description) of the first impossible events, and the number of all of them.
     refused: list[tuple[int, str]] = field(default_factory=list)
     refused_count: int = 0
-    _host: _Pieces = field(default_factory=_Pieces)
-    _runtime: _Pieces = field(default_factory=_Pieces)
-    _device: _Pieces = field(default_factory=_Pieces)
-    _frames: _Pieces = field(default_factory=_Pieces)
-    _flop: _Pieces = field(default_factory=_Pieces)
+    host_pieces: Pieces = field(default_factory=Pieces)
+    runtime_pieces: Pieces = field(default_factory=Pieces)
+    device_pieces: Pieces = field(default_factory=Pieces)
+    frame_pieces: Pieces = field(default_factory=Pieces)
+    flop_pieces: Pieces = field(default_factory=Pieces)
     _counted_names: list[int] = field(default_factory=list)
-    _allocations: _Pieces = field(default_factory=_Pieces)
-    _allocation_count: int = 0
+    allocation_pieces: Pieces = field(default_factory=Pieces)
+    allocation_count: int = 0
     _collective_names: list[int] = field(default_factory=list)
     _names_seen: int = 0
-    _kernel_count: int = 0
+    kernel_count: int = 0
     _exact: bool = False
 
     def add(self, chunk: Chunk) -> None:
@@ -191,21 +199,21 @@ class EventTables:
         self._collective_names += [number for number in new if fields.is_collective_range(names.texts[number])]
         self._counted_names += [number for number in new if names.texts[number] in COUNTED]
         self._names_seen = len(names.texts)
-        self._host.add(start=start, duration=duration, name=found, kind=kind, thread=self._threads_of(events))
+        self.host_pieces.add(start=start, duration=duration, name=found, kind=kind, thread=self._threads_of(events))
         if self._collective_names:
             rows = np.flatnonzero(np.isin(found, self._collective_names))
             ids = _external_ids([events[row].args for row in rows.tolist()])
             self.collective_ids += zip(found[rows].tolist(), ids.tolist(), strict=True)
         if self._counted_names and len(kind) and kind[0] == OP:
             rows = np.flatnonzero(np.isin(found, self._counted_names))
-            self._flop.add(start=start[rows], flop=flop_of(events[row] for row in rows.tolist()))
+            self.flop_pieces.add(start=start[rows], flop=flop_of(events[row] for row in rows.tolist()))
 
     def _add_runtime(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         correlation = whole_numbers([event.args.correlation for event in events])
         names = self.call_names
         name = np.array([names[event.name] for event in events], np.int16)
-        self._runtime.add(start=start, duration=duration, correlation=correlation, kind=kind)
-        self._runtime.add(name=name, thread=self._threads_of(events))
+        self.runtime_pieces.add(start=start, duration=duration, correlation=correlation, kind=kind)
+        self.runtime_pieces.add(name=name, thread=self._threads_of(events))
 
     def _add_frames(self, _: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         """Keep the calls of the program's own functions: names of others are only kept as numbers."""
@@ -214,27 +222,27 @@ class EventTables:
             return
         names, chosen = self.frame_names, [events[at] for at in own]
         name = np.array([names[event.name] for event in chosen], np.int32)
-        self._frames.add(start=start[own], duration=duration[own], name=name, thread=self._threads_of(chosen))
+        self.frame_pieces.add(start=start[own], duration=duration[own], name=name, thread=self._threads_of(chosen))
 
     def _add_device(self, kind: Kinds, events: Sequence[Event], start: Int64, duration: Int64) -> None:
         args = [event.args for event in events]
         names, devices = self.kernel_names, self.devices
         correlation = whole_numbers([one.correlation for one in args])
         device = np.array([devices[one.device] for one in args], np.int32)
-        self._device.add(start=start, duration=duration, kind=kind, correlation=correlation, device=device)
-        self._device.add(name=np.array([names[event.name] for event in events], np.int32))
+        self.device_pieces.add(start=start, duration=duration, kind=kind, correlation=correlation, device=device)
+        self.device_pieces.add(name=np.array([names[event.name] for event in events], np.int32))
         if len(kind) and kind[0] == KERNEL:
-            self._device.add(
+            self.device_pieces.add(
                 external_id=_external_ids(args),
                 blocks=fields.decimals([one.blocks_per_sm for one in args]),
                 occupancy=fields.decimals([one.occupancy for one in args]),
             )
             self.collectives += [
-                Collective(self._kernel_count + at, str(one.collective), f"{one.group} {one.group_ranks}", event)
+                Collective(self.kernel_count + at, str(one.collective), f"{one.group} {one.group_ranks}", event)
                 for at, (one, event) in enumerate(zip(args, events, strict=True))
                 if one.collective is not None
             ]
-            self._kernel_count += len(events)
+            self.kernel_count += len(events)
 
     def _add_memory(self, events: Iterable[Event]) -> None:
         events = [event for event in events if event.name == "[memory]"]
@@ -255,12 +263,12 @@ class EventTables:
         time = fields.nanoseconds([event.ts for event in events])
         known = [event.args.size is not None and event.args.address is not None for event in events]
         rows = np.flatnonzero((time != fields.ABSENT) & np.array(known, bool))
-        self._allocation_count += len(rows)
-        if not len(rows) or self._allocation_count > MOST_ALLOCATIONS:
+        self.allocation_count += len(rows)
+        if not len(rows) or self.allocation_count > MOST_ALLOCATIONS:
             return
         chosen = [events[row] for row in rows.tolist()]
         places = [self.places[_place(event.args)] for event in chosen]
-        self._allocations.add(
+        self.allocation_pieces.add(
             time=time[rows],
             thread=self._threads_of(chosen),
             device=np.array(places, np.int16),
@@ -279,7 +287,7 @@ class EventTables:
 
     def finish(self) -> None:
         """Join the pieces of each table."""
-        host, runtime, device = self._host, self._runtime, self._device
+        host, runtime, device = self.host_pieces, self.runtime_pieces, self.device_pieces
         self.host = Host(
             self.host_names,
             host.take("name", np.int32),
@@ -295,8 +303,8 @@ class EventTables:
             runtime.take("correlation"),
             *runtime.take_span(),
         )
-        self.flop_starts, self.flop = self._flop.take("start"), self._flop.take("flop", np.float64)
-        frames = self._frames
+        self.flop_starts, self.flop = self.flop_pieces.take("start"), self.flop_pieces.take("flop", np.float64)
+        frames = self.frame_pieces
         self.frames = Frames(
             self.frame_names, frames.take("name", np.int32), frames.take("thread", np.int16), *frames.take_span()
         )
@@ -309,9 +317,9 @@ class EventTables:
         self.kernels = Kernels(self.kernel_names, name[rows], on[rows], start[rows], end[rows], *own)
 
     def _finish_allocations(self) -> None:
-        pieces = self._allocations
-        if self._allocation_count > MOST_ALLOCATIONS:
-            pieces = _Pieces()
+        pieces = self.allocation_pieces
+        if self.allocation_count > MOST_ALLOCATIONS:
+            pieces = Pieces()
         device, thread = pieces.take("device", np.int16), pieces.take("thread", np.int16)
         moments = pieces.take("time"), pieces.take("address"), pieces.take("size")
         self.allocations = Allocations(self.places, device, thread, *moments)

@@ -6,7 +6,7 @@ Values of other keys are skipped as bytes, at any length. Only the values of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -54,6 +54,10 @@ class TraceFile:
     devices: tuple[DeviceProperties, ...] = ()
     cuda: int | None = None
     faults: list[Fault] = field(default_factory=list)
+    #: True if a part of the list of events was not valid JSON as it was.
+    broken: bool = False
+    #: Called where the first list of events begins.
+    before_events: Callable[[Buffer], None] | None = None
     #: The number of lists of events so far.
     lists: int = 0
     _is_cut: bool = False
@@ -87,6 +91,8 @@ class TraceFile:
 
     def _events(self) -> Iterator[Chunk]:
         self.lists += 1
+        if self.before_events and self.lists == 1:
+            self.before_events(self.buffer)
         events = Chunks(self.buffer, self.faults)
         if self.lists == 1:
             yield from events
@@ -94,6 +100,7 @@ class TraceFile:
             self._fault("error", "traceEvents occurs twice: the second list is not read")
             for _ in events:
                 pass
+        self.broken = events.broken
         if not events.closed:
             full = "an event of more than 32 MiB: reading stops here" if self.buffer.is_full else _CUT
             broken = "too many events are broken: reading stops here"
