@@ -1,8 +1,9 @@
 """The differences between the hosts of an environment, from its remembered runs.
 
-Only neighbouring runs of two hosts are compared, in disjoint pairs: the difference of their logarithms is that of the
-hosts, and noise. A change of the code lies between the runs of one pair at most, so it makes the interval wider, and
-invents no difference. The interval is that of Student's t over the pairs.
+Only neighbouring runs of the hosts are compared. The runs are cut into short blocks with both hosts in each, and every
+block has a level of its own, so a change of the code lies within one block at most: it makes the interval wider, and
+invents no difference. This is the design of randomized blocks (Fisher 1935): log value = block + host + noise, by least
+squares, with the interval of Student's t.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from perfgate.history.noise import branch_of, is_exact, usable_runs
 from perfgate.history.store import HistoryColumn, StoredHistory
 from perfgate.stats.distributions import FloatArray, t_quantile
 
-#: Each host needs this many runs, and the hosts this many pairs of neighbouring runs.
-FEWEST_RUNS, FEWEST_PAIRS = 5, 4
+#: Each host needs this many runs, and both together this many blocks. Of a single one, nobody can say whether the host
+#: or the code changed.
+FEWEST_RUNS, FEWEST_BLOCKS = 3, 2
+#: The most runs of a block before the run of the other host: earlier ones are left out, because they may be older code.
+_BEFORE = 2
 #: The confidence of the interval.
 _CONFIDENCE = 0.95
 #: The mean square of the difference of two neighbours is twice their variance.
@@ -37,26 +41,42 @@ class HostContrast:
 
 
 def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
-    """Return the difference of two hosts from neighbouring runs, or None for too few runs or pairs.
+    """Return the difference of two hosts from neighbouring runs, or None for too few runs or blocks.
 
     Parameters
     ----------
     logs : (n,) the logarithm of a metric in each run of either host, oldest first.
     is_new : (n,) True for a run of the host whose excess is wanted.
     """
-    found, at = [], 0
-    while at + 1 < len(logs):
-        if is_new[at] != is_new[at + 1]:
-            sign = 1 if is_new[at + 1] else -1
-            found.append(sign * (logs[at + 1] - logs[at]))
-            at += 1
-        at += 1
-    if min(sum(is_new), len(is_new) - sum(is_new)) < FEWEST_RUNS or len(found) < FEWEST_PAIRS:
+    blocks = _blocks(is_new)
+    if min(sum(is_new), len(is_new) - sum(is_new)) < FEWEST_RUNS or len(blocks) < FEWEST_BLOCKS:
         return None
-    pairs = np.array(found)
-    estimate, freedom = float(pairs.mean()), len(pairs) - 1
-    reach = t_quantile(freedom, (1 + _CONFIDENCE) / 2) * float(pairs.std(ddof=1)) / math.sqrt(len(pairs))
+    marks = np.array(is_new, dtype=np.float64)
+    x = np.concatenate([marks[block] - marks[block].mean() for block in blocks])
+    y = np.concatenate([logs[block] - logs[block].mean() for block in blocks])
+    freedom = len(y) - len(blocks) - 1
+    if freedom < 1:
+        return None
+    weight = float(x @ x)
+    estimate = float(x @ y) / weight
+    variance = float(np.square(y - estimate * x).sum()) / freedom
+    reach = t_quantile(freedom, (1 + _CONFIDENCE) / 2) * math.sqrt(variance / weight)
     return HostContrast(estimate, estimate - reach, estimate + reach)
+
+
+def _blocks(is_new: Sequence[bool]) -> list[slice]:
+    """Return disjoint blocks of neighbouring runs: some of one host and the next run of the other.
+
+    The last block has one or more further runs of its last host, if the history ends with them.
+    """
+    found, start = list[slice](), 0
+    for at in range(1, len(is_new)):
+        if at > start and is_new[at] != is_new[at - 1]:
+            found.append(slice(max(start, at - _BEFORE), at + 1))
+            start = at + 1
+    if found and start < len(is_new):
+        found[-1] = slice(found[-1].start, min(start + _BEFORE - 1, len(is_new)))
+    return found
 
 
 def host_differences(

@@ -34,7 +34,8 @@ def doubt_host(inquiry: Inquiry, decision: ChangeDecision, *, grows: bool) -> It
     on_one_host = decide(_on_base_host(decision.question, known))
     if not isinstance(on_one_host, ChangeDecision) or on_one_host.outcome == "error":
         return
-    is_calm = on_one_host.outcome in ("pass", "inconclusive")
+    is_open = on_one_host.reason == "cannot-exclude" and decision.reason != "cannot-exclude"  # it promises less
+    is_calm = on_one_host.outcome in ("pass", "inconclusive") and not is_open
     agrees = on_one_host.outcome == "fail" if decision.outcome == "fail" else is_calm
     if decision.outcome == "suspect":  # if the hosts explain it, another host answers better than more runs here
         agrees = not is_calm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,8 +15,12 @@ from conftest import Done, write_rules
 from histories import record
 
 from perfgate.baselines.stores import open_store
+from perfgate.core import Baseline, CalibratedPrior, HostDifference, HostLevel, Key, Run, Series
 from perfgate.history.hosts import contrast
 from perfgate.history.store import add
+from perfgate.judge.case import Case
+from perfgate.judge.verdicts import judge
+from perfgate.rules.load import load_rules
 
 Command = Callable[..., Done]
 IDENTITY = {"gpu": None, "gpu_count": None, "world_size": None}
@@ -89,7 +94,8 @@ def test_hosts_that_do_not_differ_explain_nothing(judged: Callable[..., tuple[st
 CASES = {
     "differ": (TURNS, slower_on_7(1.08), 0.077),
     "one change of the code": (TURNS, [*slower_on_7(1.08)[:8], *np.multiply(slower_on_7(1.08)[8:], 1.2)], 0.077),
-    "too few runs": (TURNS[:8], slower_on_7(1.08)[:8], None),
+    "three runs of each": (TURNS[:6], slower_on_7(1.08)[:6], 0.077),
+    "too few runs": (TURNS[:5], slower_on_7(1.08)[:5], None),
     "one after the other, so it may be the code": ([3] * 8 + [7] * 8, [1.0] * 8 + [1.08] * 8, None),
 }
 
@@ -102,6 +108,36 @@ def test_neighbouring_runs_show_the_difference(case: str) -> None:
     assert (found is None) == (expected is None)
     if found is not None and expected is not None:
         assert found.low < expected < found.high
+
+
+def test_a_change_of_the_code_between_two_hosts_is_not_taken_for_them() -> None:
+    """The second host took over, the code changed with it, and the first host came back."""
+    levels, hosts = [1.0] * 5 + [1.08] * 10, [3] * 5 + [7] * 5 + [3] * 5
+    noise = 0.002 * np.random.default_rng(1).standard_normal(len(hosts))
+    found = contrast(np.log(levels) + noise, [host == 7 for host in hosts])
+    assert found is not None
+    assert found.low < 0 < found.high
+
+
+def test_a_pass_that_promises_less_on_one_host_is_suspect() -> None:
+    """Code that is 20 % slower, on a host that is faster by more, with a noise that would hide it on one host."""
+    rules, _ = load_rules([("rules.yaml", b"version: 1\nrules:\n  - forward within 5% of baseline\n")])
+    assert rules is not None
+    key, usual = Key("forward"), ("mean", "worst")
+
+    def runs(level: float, host: str, count: int) -> tuple[Run, ...]:
+        values = (Series(key, "s", "value", np.array([level * (1 + 0.001 * number)])) for number in range(count))
+        return tuple(Run(f"{level}", "perfgate", (one,), environment={"host": host}) for one in values)
+
+    new = runs(0.077, "gpu-07", 3)
+    levels = HostLevel(("gpu-03",), 5, 0.1, 0.01), HostLevel(("gpu-07",), 5, 0.064, 0.01)
+    known = HostDifference(key, *usual, "main", *levels, -0.44, -0.46, -0.42)
+    baseline = Baseline(runs=runs(0.1, "gpu-03", 5), priors=(CalibratedPrior(key, *usual, 0.12, 12.0, 13),))
+    codes = []
+    for hosts in ((), (known,)):
+        case = Case(rules, new, replace(baseline, hosts=hosts), date(2026, 1, 1), facts={"host": "gpu-07"})
+        codes += [(one.outcome, one.exit_code) for one in judge(case)]
+    assert codes == [("pass", 0), ("suspect", 3)]
 
 
 def test_equal_hosts_are_seldom_called_different() -> None:
