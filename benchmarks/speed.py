@@ -27,6 +27,7 @@ GOALS = {
     "help_to_python": "perfgate --help against `python -c pass`; the goal is under 6, some 100 ms",
     "check_to_scipy_stats": "a small check against `python -c 'import scipy.stats'`; the goal is under 0.6",
     "read_to_plain_loop": "reading a log against a plain loop with one regular expression; the goal is under 1.3",
+    "results_to_json": "reading results with 200,000 values against `json.loads`; the goal is under 1",
     "memory_to_file": "peak memory while reading a log against the size of the log",
     "log_check_to_scipy_stats": "the same of a log of 1 MB; the goal is under 0.7",
     "rule_time": "judging one rule, of 200; the goal is at most 1 ms",
@@ -68,6 +69,16 @@ def read_log(path: Path) -> int:
     from perfgate.workspace.inputs import read_runs
 
     return len(read_runs([str(path)])[0].series)
+
+
+def write_results(path: Path, values: int = 200_000) -> None:
+    """Results in ten series."""
+    rng = random.Random(7)
+    series = [
+        {"metric": f"m{at}", "unit": "ms", "values": [round(rng.gauss(100, 2), 4) for _ in range(values // 10)]}
+        for at in range(10)
+    ]
+    path.write_text(json.dumps({"schema": "perfgate.results/1", "series": series}))
 
 
 def alternate(one: Callable[[], object], two: Callable[[], object], repeat: int) -> tuple[float, float]:
@@ -141,12 +152,15 @@ def measure(folder: Path, repeat: int) -> dict[str, tuple[float, str]]:
     )
     gc.disable()  # as the command does
     read, plain = alternate(lambda: read_log(log), lambda: plain_loop(log), 5 * repeat)
+    write_results(results := folder / "results.json")
+    typed, untyped = alternate(lambda: read_log(results), lambda: json.loads(results.read_bytes()), 3 * repeat)
     gc.enable()
     return {
         "help_to_python": (help_time / python, "x"),
         "check_to_scipy_stats": (small / scipy_stats, "x"),
         "log_check_to_scipy_stats": (whole / scipy_again, "x"),
         "read_to_plain_loop": (read / plain, "x"),
+        "results_to_json": (typed / untyped, "x"),
         "memory_to_file": (peak_memory(log) / log.stat().st_size, "x"),
         "rule_time": (rule_seconds(log), "s"),
     }
