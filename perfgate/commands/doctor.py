@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
-from perfgate.core.wording import shell_text
+from perfgate.core.wording import one_line, shell_text
 from perfgate.doctor.cards import examine_cards
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
 from perfgate.doctor.disturbances import disturbances, quietest_cpu, snapshot
@@ -45,6 +46,8 @@ class DoctorRequest:
 def doctor(request: DoctorRequest, tell: Tell) -> Examination:
     """Examine the machine. Raises Refused for mistakes in the rules, and for a command that fails."""
     ruleset, began = _rules(request.options), time.monotonic()
+    if request.command is not None and shutil.which(request.command.words[0]) is None:
+        raise Refused(f"{one_line(request.command.words[0])} cannot be started: no such program was found", 3)
     allowed = allowed_cpus() or frozenset()
     tell("watching what others do")
     first = snapshot(request.root, time.monotonic())
@@ -54,11 +57,11 @@ def doctor(request: DoctorRequest, tell: Tell) -> Examination:
     cards, runs = examine_cards(), None
     try:
         with stopped_by_signals(), tempfile.TemporaryDirectory(prefix="perfgate-doctor-") as folder:
-            tell(f"measuring two known loads for {_LOADS_S:g} s")
-            loads = measure_loads(_LOADS_S, cpu)
-            if request.command is not None:
+            if request.command is not None:  # first, because it may fail at once
                 tell(f"measuring your command for {request.command.seconds:g} s")
                 runs = measure_command(request.command, Path(folder), cpu)
+            tell(f"measuring two known loads for {_LOADS_S:g} s")
+            loads = measure_loads(_LOADS_S, cpu)
     except Stopped as stopped:
         raise Refused(str(stopped), 3) from None
     except (RunFailed, OSError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -11,6 +11,7 @@ from perfgate.core import Location
 from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import mark_of, matches
+from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
 from perfgate.mappings.printed_tables import PRINTED, printed_rows
 from perfgate.readers.builder import JsonSource, Place, RunBuilder
@@ -110,10 +111,12 @@ class FileRecords:
         delimiter = self.mapping.delimiter
         seen: list[str] = []
         header: list[str] = []
+        separators: list[str] = []
 
         def is_header(cells: list[str]) -> bool:
             if header or not needed <= {*cells}:
                 seen.extend(() if seen or len(cells) < 2 else cells)
+                separators.extend(() if header else _separators(delimiter.join(cells), needed))
                 return False
             header.extend(cells)
             return True
@@ -134,6 +137,9 @@ class FileRecords:
             near = get_close_matches(missing[0], seen, n=1) if missing else []
             hint = f"did you mean {near[0]!r}?" if near else f"the first row has {_names_here(seen)}"
             what = ", ".join(map(repr, missing or sorted(needed)))
+            if separators:
+                own = separators[0]
+                hint = f"they are there with {DELIMITERS[own]!r} between them: write `csv: {own}`"
             self.whole.say("error", f"{self.mapping.title}: no line has the columns {what}; {hint}")
 
     def _lines(self) -> Iterator[Record]:
@@ -163,6 +169,13 @@ def _paths(mapping: FileMapping) -> Iterator[FieldPath]:
     yield from (path for path in (mapping.step, mapping.commit) if path)
     yield from (path for _, path in (*mapping.labels, *mapping.facts))
     yield from (path for path, _ in mapping.where)
+
+
+def _separators(line: str, needed: Collection[str]) -> Iterator[str]:
+    """Yield the names of the delimiters that split a line into all needed columns."""
+    for name, sign in DELIMITERS.items():
+        if sign not in PRINTED and {*needed} <= {*(cells_of(line, sign) or ())}:
+            yield name
 
 
 def _columns(row: Mapping[str, str], delimiter: str) -> dict[str, int]:

@@ -239,6 +239,9 @@ def _not_recognised(file: InputFile) -> tuple[str, str | None]:
     searched = f"searched for {words}, and for known JSON documents; {forced}"
     if near := nearest_text(text):
         return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], file.name)}{faults}", searched
+    if text.partition("\n")[0].count(";") > 1:
+        found = "CSV of an unknown format with ';' between its columns"
+        return f"{found}: {_suggested(file.name)}{faults}", searched
     return f"unknown format: no line is output of a tool that perfgate reads; {_own(file.name)}{faults}", searched
 
 

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity
 from perfgate.core.call_trees import joined_trees
 from perfgate.core.outlines import joined_outlines
+from perfgate.core.wording import plural
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.text import rank_in_name
 
@@ -182,13 +183,20 @@ def _glob(folder: str, files: Sequence[str]) -> str:
 
 
 def _facts(runs: Sequence[Run], problems: list[Problem]) -> MappingProxyType[str, Fact]:
+    """Return the facts of all files, the first of each name, with one warning for each fact that differs."""
     facts: dict[str, Fact] = {}
+    others: dict[str, list[tuple[Fact, str]]] = {}
     for run in runs:
         for fact, value in run.environment.items():
-            known = facts.setdefault(fact, value)
-            if known != value:
-                message = f"{fact} is {value} here and {known} in another file; using {known}"
-                problems.append(Problem("warning", message, Location(run.source)))
+            if facts.setdefault(fact, value) != value:
+                others.setdefault(fact, []).append((value, run.source))
+    for fact, found in others.items():
+        value, source = found[0]
+        more = f", and different in {plural(len(found) - 1, 'more file')}" if len(found) > 1 else ""
+        message = f"{fact} is {value} here{more}, and {facts[fact]} in the first file; using {facts[fact]}"
+        if fact == "rank":
+            message += '; write the rank as a label of each series: `"labels": {"rank": "1"}`'
+        problems.append(Problem("warning", message, Location(source)))
     return MappingProxyType(dict(sorted(facts.items())))
 
 

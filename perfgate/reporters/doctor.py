@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from perfgate.core.examination import Disturbance, Examination, Floor, MeasuredLoad, RuleNeed, Way
@@ -140,8 +139,7 @@ def _cures(page: Page, found: Examination) -> None:
     page.paragraph(f"steadier ways to measure {load.name} ({_percent(before.noise)} with separate runs)")
     for floor in sorted(helping, key=lambda one: one.noise):
         page.paragraph(f"{_NAMES[floor.way]}: {_percent(floor.noise)}{_how(floor, load)}", indent=_INDENT)
-        if command := _command(floor.way, found):
-            page.verbatim(command, indent=3 * _INDENT)
+        _commands(page, floor.way, found)
 
 
 def _of_interest(found: Examination) -> MeasuredLoad | None:
@@ -161,6 +159,15 @@ def _how(floor: Floor, load: MeasuredLoad) -> str:
     return f", if the program does not wait: `perfgate.Recorder(..., counters=True)` and a rule on {stem}.cpu_time"
 
 
+def _commands(page: Page, way: Way, found: Examination) -> None:
+    """Write the commands of a way. Pairs compare with a commit, so one is made first if there is none."""
+    if way == "pairs" and not found.has_commits:
+        page.paragraph("pairs compare with a commit, so make one before you change the code:", indent=2 * _INDENT)
+        page.verbatim('git init && git add . && git commit -m "before the change"', indent=3 * _INDENT)
+    if command := _command(way, found):
+        page.verbatim(command, indent=3 * _INDENT)
+
+
 def _command(way: Way, found: Examination) -> str:
     words = found.command or "COMMAND"
     if way == "pinned":
@@ -168,14 +175,8 @@ def _command(way: Way, found: Examination) -> str:
     if way == "three-runs":
         return f"perfgate run --runs 3 --every -- {words}"
     if way == "pairs":
-        return f"perfgate run --paired {_base(found, words)}"
+        return f"perfgate run --paired --base-ref HEAD -- {words}"
     return ""
-
-
-def _base(found: Examination, words: str) -> str:
-    if found.has_commits:
-        return f"--base-ref HEAD -- {words}"
-    return f"--base {shlex.quote(words)} --new {shlex.quote(words)}"
 
 
 def _needs(page: Page, found: Examination) -> None:
@@ -185,8 +186,8 @@ def _needs(page: Page, found: Examination) -> None:
     page.paragraph("noise floors that the rules need")
     for need in sorted(found.needs, key=lambda one: one.is_met):
         page.paragraph(" ".join(_need(need)), indent=_INDENT)
-        if not need.is_met and need.better is not None and (command := _command(need.better.way, found)):
-            page.verbatim(command, indent=3 * _INDENT)
+        if not need.is_met and need.better is not None:
+            _commands(page, need.better.way, found)
 
 
 def _need(need: RuleNeed) -> Iterator[str]:

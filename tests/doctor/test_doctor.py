@@ -167,6 +167,12 @@ def test_a_command_that_fails_is_said(
     assert "the examination ended early: the command ended with exit code 1" in done.err
 
 
+def test_a_program_that_does_not_exist_is_said_before_anything_is_measured(perfgate: Command) -> None:
+    done = perfgate("doctor", "--", "nopython", "train.py")
+    assert (done.code, done.out) == (3, "")
+    assert done.err == "error: nopython cannot be started: no such program was found\n"
+
+
 def test_a_command_is_measured_in_every_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program prints its result in a line, and takes no turns."""
     monkeypatch.setattr("perfgate.doctor.command._MOST_ROUNDS", 4)

@@ -180,7 +180,7 @@ def test_two_runs_of_a_commit_stay_two(folder: Path, perfgate: Command) -> None:
         (
             "a.csv",
             "time;metric;value\n",
-            "without time, metric, value: write the columns time,commit,metric,value,unit,",
+            "a.csv:1: error: its columns are separated by ';': write commas, and decimal points in the numbers",
         ),
         ("a.csv", "time,metric,value\n", "a.csv: error: has no run to import"),
         ("a.csv", "time,metric,value\nnever,a,1\n", "a.csv:2: error: 'never' is not a time"),

@@ -33,6 +33,19 @@ def test_ranks_in_the_text_count_more_than_names():
     ]
 
 
+def test_facts_that_differ_are_one_warning() -> None:
+    runs = []
+    for rank in range(4):
+        series = [{"metric": f"m{rank}", "unit": "s", "value": 1.0}]
+        document = {"schema": "perfgate.results/1", "environment": {"rank": rank}, "series": series}
+        runs += runs_of(json.dumps(document), name=f"dir/{rank}.json")
+    joined = join_runs("dir", runs)
+    assert [str(problem) for problem in joined.problems] == [
+        "dir/1.json: warning: rank is 1 here, and different in 2 more files, and 0 in the first file; using 0;"
+        ' write the rank as a label of each series: `"labels": {"rank": "1"}`'
+    ]
+
+
 def test_times_of_a_recorder_count_more_than_those_of_a_trace_beside_it():
     series = [{"metric": "step.time", "unit": "s", "values": [0.1, 0.1]}]
     text = json.dumps({"schema": "perfgate.results/1", "series": series})

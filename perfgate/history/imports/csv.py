@@ -68,6 +68,9 @@ def why_not(text: str) -> str:
     columns = {column.strip() for column in header.split(",")}
     absent = listed([column for column in _NEEDED if column not in columns])
     shown = header if len(header) <= 60 else header[:57] + "..."
+    for sign in (";", "\t"):
+        if set(_NEEDED) <= {column.strip() for column in header.split(sign)}:
+            return f"its columns are separated by {sign!r}: write commas, and decimal points in the numbers"
     return f"the first line is {shown!r}, without {absent}: write the columns {','.join(_HEADER)}, with commas"
 
 
