@@ -8,14 +8,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Done, steady, write_log, write_rules
+from test_needed_values import write_trace
 
+from perfgate.workspace import cluster as workspace_cluster
+from perfgate.workspace import inputs, joined_ranks
 from perfgate.workspace.cluster import scheduler_of
 
 #: As many as a large job has with PERFGATE_TEST_RANKS=1024.
-RANKS = int(os.environ.get("PERFGATE_TEST_RANKS", "40"))
+RANKS = int(os.environ.get("PERFGATE_TEST_RANKS", "20"))
+#: More than one worker joins at a time.
+TRACES = 20
 #: Servers and clients of these libraries leave sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 SLOW = pytest.mark.slow
@@ -31,16 +37,17 @@ def dask(*words: str) -> subprocess.Popen[bytes]:
 
 
 class Cluster:
-    """A scheduler and two workers of one thread, which know the bucket."""
+    """A scheduler and two workers of one thread, which know the bucket; with a nanny, a lost worker starts again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, nanny: bool = False) -> None:
         file = folder / "scheduler.json"
         self.scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
                               "--scheduler-file", str(file))  # fmt: skip
         while not file.exists() or not (text := file.read_text()):
             time.sleep(0.05)
         self.address = text.split('"tcp://')[1].split('"')[0]
-        words = ("worker", f"tcp://{self.address}", "--nthreads", "1", "--no-nanny", "--no-dashboard")
+        words = ("worker", f"tcp://{self.address}", "--nthreads", "1", "--no-dashboard")
+        words += () if nanny else ("--no-nanny",)
         self.workers = [dask(*words) for _ in range(2)]
 
     @property
@@ -60,14 +67,29 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def started(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Cluster]]:
+    """Start a cluster; its workers run some Python when they start."""
     pytest.importorskip("distributed")
-    paths = (str(Path(__file__).parent), str(Path(__file__).parents[1]))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    started = Cluster(tmp_path)
-    started.wait()
-    yield started
-    started.end()
+    found: list[Cluster] = []
+
+    def start(program: str = "", *, nanny: bool = False) -> Cluster:
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site/sitecustomize.py").write_text(program)
+        paths = (str(tmp_path / "site"), str(Path(__file__).parent), str(Path(__file__).parents[1]))
+        with monkeypatch.context() as patch:
+            patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+            found.append(Cluster(tmp_path, nanny=nanny))
+        found[0].wait()
+        return found[0]
+
+    yield start
+    for one in found:
+        one.end()
+
+
+@pytest.fixture
+def cluster(started: Callable[..., Cluster]) -> Cluster:
+    return started()
 
 
 @pytest.fixture
@@ -110,6 +132,114 @@ def test_a_cluster_without_workers_is_refused(cluster: Cluster, perfgate: Comman
     done = perfgate("inspect", ranks, *cluster.option)
     assert done.code == 3
     assert f"the cluster at {cluster.address} has no workers: start some with `dask worker" in done.err
+
+
+@SLOW
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("import perfgate; perfgate.__version__ = '0.0.1'", "has perfgate 0.0.1 and Python "),
+        ("import platform; platform.python_version_tuple = lambda: ('2', '7', '1')", " and Python 2.7"),
+    ],
+)
+def test_workers_of_another_version_are_refused(
+    started: Callable[..., Cluster], perfgate: Command, ranks: str, program: str, says: str
+) -> None:
+    cluster = started(program)
+    done = perfgate("inspect", ranks, *cluster.option)
+    assert done.code == 3
+    assert f"2 workers of {cluster.address} must have perfgate " in done.err
+    assert says in done.err
+
+
+def after_a_result(monkeypatch: pytest.MonkeyPatch, event: Callable[[], object]) -> None:
+    """Let something happen after the first result of a worker."""
+    real, happened = workspace_cluster.Cluster.result, []
+
+    def result(self: workspace_cluster.Cluster, future: Any) -> Any:
+        found = real(self, future)
+        if not happened:
+            happened.append(event())
+        return found
+
+    monkeypatch.setattr(workspace_cluster.Cluster, "result", result)
+
+
+@SLOW
+def test_a_lost_connection_is_said(
+    cluster: Cluster, perfgate: Command, ranks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after_a_result(monkeypatch, cluster.scheduler.kill)
+    done = perfgate("inspect", ranks, *cluster.option)
+    assert done.code == 3
+    assert f"error: the connection to the cluster at {cluster.address} was lost: start the command again (" in done.err
+    assert "Traceback" not in done.err
+
+
+@SLOW
+def test_a_cluster_that_loses_all_workers_is_said(
+    cluster: Cluster, perfgate: Command, ranks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace_cluster, "WITHOUT_WORKERS_S", 1.0)
+    monkeypatch.setattr(workspace_cluster, "_LOOK_S", 0.5)
+    after_a_result(monkeypatch, lambda: [worker.kill() for worker in cluster.workers])
+    done = perfgate("inspect", ranks, *cluster.option)
+    assert done.code == 3
+    assert f"all workers of the cluster at {cluster.address} were lost: start some, and start again" in done.err
+
+
+@SLOW
+def test_a_lost_file_is_one_problem(
+    cluster: Cluster, perfgate: Command, ranks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, gone = inputs.parts_of, (f"{ranks}/rank0500.log", f"{ranks}/rank0500.log")
+    monkeypatch.setattr(inputs, "parts_of", lambda path, name: [*(real(path, name) or ()), gone])
+    here, there = perfgate("check", ranks, "--workers", "1"), perfgate("check", ranks, *cluster.option)
+    assert there == here
+    assert " ".join(there.out.split()).count("cannot be read: there is no such file") == 1
+    assert "forward median" in there.out
+
+
+@SLOW
+def test_a_file_that_ends_every_worker_is_one_problem(
+    started: Callable[..., Cluster], perfgate: Command, ranks: str
+) -> None:
+    program = (
+        "import os, perfgate.workspace.inputs as inputs\nreal = inputs.opened_input\n"
+        "inputs.opened_input = lambda path: os._exit(1) if 'rank0003' in path else real(path)\n"
+    )
+    done = perfgate("inspect", ranks, *started(program, nanny=True).option)
+    assert done.code == 3
+    assert " ".join(done.out.split()).count("cannot be read: every worker that read it was lost") == 1
+    assert " rank 7  " in done.out
+
+
+@SLOW
+def test_traces_of_ranks_are_joined_on_the_workers(
+    folder: Path, bucket: str, cluster: Cluster, perfgate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fsspec
+
+    for name, scale in (("base0", 1.0), ("base1", 1.0), ("base2", 1.0), ("new", 1.5)):
+        for rank in range(TRACES):
+            write_trace(
+                folder / name / f"r{rank:04}.json",
+                rank,
+                scale * (1 + 0.3 * (rank == 7)),
+                seed=len(name) + ord(name[-1]),
+            )
+    write_rules(folder, "step.time within 2% of baseline", "comm.wait median under 1 ms")
+    assert perfgate("baseline", "approve", "base0", "base1", "base2", "--reason", "first", "--env", "gpu=x").code == 0
+    files, top = fsspec.core.url_to_fs(bucket)
+    files.put(str(folder / "new"), f"{top}/new", recursive=True)
+    run, joined = f"{bucket}/new", []
+    real = joined_ranks.joined_ranks
+    kept = lambda *words: (joined.append(one) or one for one in real(*words))  # noqa: E731
+    monkeypatch.setattr(joined_ranks, "joined_ranks", kept)
+    for words in (["check", run, "--json", "-", "--env", "gpu=x"], ["inspect", run, "--json"]):
+        here, there = perfgate(*words, "--workers", "1"), perfgate(*words, *cluster.option)
+        assert there == here
+    assert [bool(runs[0].series) for runs in joined] == 2 * [True, *(TRACES - 1) * [False]]
 
 
 @pytest.mark.parametrize("address", ["tcp://host:1", "dask://host", "dask://:1", "dask://host:x"])

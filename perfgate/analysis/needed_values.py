@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from perfgate.analysis.unruled import size_of
 from perfgate.core import Run, Series
-from perfgate.core.outlines import Fingerprint, MetricName, Outline, Outlines
+from perfgate.core.outlines import Fingerprint, MetricName, Outline, Outlines, more_outlines
 from perfgate.core.packed_trees import PackedTrees
 from perfgate.judge.derived import component_names
 from perfgate.judge.explanation import part_globs
@@ -62,7 +62,8 @@ class NeededValues:
         kept = tuple(one for one in run.series if id(one) not in left)
         steps = {one.key.member(): max(1, len(one.values)) for one in run.series if one.key.metric == _ALWAYS}
         found = Outlines(self._outlines(outlined, steps), {ranks.pop(): fingerprint(outlined)})
-        trees = PackedTrees(run.call_trees) if run.call_trees else ()
+        found = found if run.outlines is None else more_outlines(run.outlines, found)
+        trees = PackedTrees(run.call_trees) if isinstance(run.call_trees, tuple) and run.call_trees else run.call_trees
         return replace(run, series=kept, outlines=found, call_trees=trees)
 
     def _outlines(

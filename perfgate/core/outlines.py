@@ -65,6 +65,15 @@ def joined_outlines(parts: Iterable[Outlines]) -> Outlines:
     return Outlines({name: _joined(each) for name, each in found.items()}, fingerprints)
 
 
+def more_outlines(first: Outlines, second: Outlines) -> Outlines:
+    """Return the outlines of two sets of metrics of one rank."""
+    prints = {**first.fingerprints}
+    for rank, one in second.fingerprints.items():
+        known = prints.get(rank, Fingerprint(b"", 0.0))
+        prints[rank] = Fingerprint(known.digest + one.digest, known.bits + one.bits)
+    return Outlines({**first.of, **second.of}, prints)
+
+
 def _joined(parts: list[Outline]) -> Outline:
     if len(parts) == 1:
         return parts[0]

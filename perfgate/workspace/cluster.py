@@ -7,11 +7,13 @@ that file, and not a lost run.
 
 from __future__ import annotations
 
-import os
 import pickle
-from collections.abc import Iterator, Sequence
+import platform
+import time
+import zlib
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfgate import __version__
@@ -19,14 +21,24 @@ from perfgate.core import Run
 from perfgate.core.wording import plural
 from perfgate.workspace.input_files import unreadable
 from perfgate.workspace.options import Refused
-from perfgate.workspace.parallel import ReadFile, Watcher, allow_read_only_mappings
+from perfgate.workspace.parallel import allow_read_only_mappings
 
 if TYPE_CHECKING:
     from distributed import Client
 
 _PREFIX = "dask://"
-#: The time to wait for the scheduler, in seconds.
+#: The time to wait for the scheduler, in seconds, and for a worker if all are lost.
 _PATIENCE_S = 20
+WITHOUT_WORKERS_S = 60.0
+#: The seconds after which a client that waits looks whether there are workers.
+_LOOK_S = 5.0
+
+#: Makes the runs of a file shorter.
+Finish = Callable[[tuple[Run, ...]], tuple[Run, ...]]
+
+
+class LostFile(Exception):
+    """A file that every worker was lost with."""
 
 
 def scheduler_of(executor: str) -> str:
@@ -37,34 +49,61 @@ def scheduler_of(executor: str) -> str:
     return f"{host}:{port}"
 
 
-def read_on_cluster(
-    scheduler: str, files: Sequence[tuple[str, str]], read: ReadFile, watcher: Watcher | None
-) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs of each file, in order. Raises Refused for a cluster that cannot be used.
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A client of a cluster, with clear words for what can be lost."""
 
-    Parameters
-    ----------
-    scheduler : `HOST:PORT`.
-    files : the path of each file, and the name that messages have for it.
-    read : reads one file on a worker.
-    watcher : is told how many files were read.
-    """
-    client = _connected(scheduler)
-    try:
-        _refuse_other_versions(client, scheduler)
-        task = partial(_read, read)
-        paths = [path if "://" in path else os.path.abspath(path) for path, _ in files]
-        futures = client.map(task, paths, [name for _, name in files], pure=False, retries=0)
-        for number, ((_, name), future) in enumerate(zip(files, futures, strict=True), 1):
-            yield _result(future, name, scheduler)
-            future.release()
-            if watcher is not None:
-                watcher(plural(len(files), "file"), number, len(files))
-    finally:
-        client.close()
+    client: Client
+    scheduler: str
+
+    def submit(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Return the future of a function on a worker; futures among its arguments are there as their results."""
+        return self.client.submit(function, *arguments, pure=False, retries=0)
+
+    def runs(self, future: Any, name: str) -> tuple[Run, ...]:
+        """Return the runs of a file, or one with the reason why no worker could read it. Raises Refused."""
+        try:
+            found: tuple[Run, ...] = self.result(self.submit(packed, future))
+        except LostFile:
+            message = (
+                "cannot be read: every worker that read it was lost; give the workers more memory, or read it here"
+            )
+            return (unreadable(name, message),)
+        return found
+
+    def result(self, future: Any) -> Any:
+        """Return what a worker packed. Raises LostFile, and Refused if the connection or all workers are lost."""
+        from distributed import KilledWorker
+        from distributed import TimeoutError as NotYet
+
+        alone: float | None = None
+        while True:
+            try:
+                return pickle.loads(zlib.decompress(future.result(timeout=_LOOK_S)))
+            except KilledWorker:
+                raise LostFile from None
+            except NotYet:
+                alone = (alone or time.monotonic()) if not self._workers() else None
+                if alone is not None and time.monotonic() - alone > WITHOUT_WORKERS_S:
+                    message = f"all workers of the cluster at {self.scheduler} were lost: start some, and start again"
+                    raise Refused(message, 3) from None
+            except (CancelledError, OSError) as error:
+                raise _lost(self.scheduler, error) from None
+
+    def _workers(self) -> int:
+        """Return the number of workers. Raises Refused if the scheduler does not answer."""
+        try:
+            return len(self.client.scheduler_info(n_workers=-1)["workers"])
+        except (CancelledError, OSError, RuntimeError) as error:
+            raise _lost(self.scheduler, error) from None
 
 
-def _connected(scheduler: str) -> Client:
+def _lost(scheduler: str, error: BaseException) -> Refused:
+    why = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+    return Refused(f"the connection to the cluster at {scheduler} was lost: start the command again ({why})", 3)
+
+
+def connected(scheduler: str) -> Client:
     """Return a client of the scheduler. Raises Refused."""
     try:
         from distributed import Client
@@ -76,41 +115,25 @@ def _connected(scheduler: str) -> Client:
         raise Refused(f"no Dask scheduler answers at {scheduler}: {error}", 3) from None
 
 
-def _refuse_other_versions(client: Client, scheduler: str) -> None:
-    """Raise Refused if there are no workers, or if they have another perfgate or none."""
+def refuse_other_versions(client: Client, scheduler: str) -> None:
+    """Raise Refused if there are no workers, or if they have another perfgate or Python."""
     if not client.scheduler_info(n_workers=-1)["workers"]:
         raise Refused(f"the cluster at {scheduler} has no workers: start some with `dask worker {scheduler}`", 3)
-    found: dict[str, Any] = client.run(_version, on_error="return")
-    other = {worker: answer for worker, answer in found.items() if answer != __version__}
+    found: dict[str, Any] = client.run(versions, on_error="return")
+    own = versions()
+    other = {worker: answer for worker, answer in found.items() if answer != own}
     if other:
         worker, answer = next(iter(other.items()))
-        has = f"has perfgate {answer}" if isinstance(answer, str) else f"cannot import perfgate ({answer})"
-        raise Refused(
-            f"{plural(len(other), 'worker')} of {scheduler} must have perfgate {__version__}: {worker} {has}", 3
-        )
+        has = f"has {answer}" if isinstance(answer, str) else f"cannot import perfgate ({answer})"
+        raise Refused(f"{plural(len(other), 'worker')} of {scheduler} must have {own}: {worker} {has}", 3)
 
 
-def _version() -> str:
-    return __version__
+def versions() -> str:
+    """Return what the command and its workers must have in common: they send each other objects of Python."""
+    return f"perfgate {__version__} and Python {'.'.join(platform.python_version_tuple()[:2])}"
 
 
-def _read(read: ReadFile, path: str, name: str) -> bytes:
-    """Read a file on a worker; return its runs as bytes."""
+def packed(found: object) -> bytes:
+    """Pack what a worker sends to the command."""
     allow_read_only_mappings()
-    return pickle.dumps(read(path, name))
-
-
-def _result(future: Any, name: str, scheduler: str) -> tuple[Run, ...]:
-    """Return the runs of a future, or a run with the reason why no worker could read its file. Raises Refused."""
-    from distributed import KilledWorker
-
-    try:
-        runs: tuple[Run, ...] = pickle.loads(future.result())
-    except KilledWorker:
-        message = "cannot be read: every worker that read it was lost; give the workers more memory, or read it here"
-        return (unreadable(name, message),)
-    except (CancelledError, OSError) as error:
-        raise Refused(
-            f"the connection to the cluster at {scheduler} was lost: start the command again ({error})", 3
-        ) from None
-    return runs
+    return zlib.compress(pickle.dumps(found), 1)

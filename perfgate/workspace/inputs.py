@@ -146,14 +146,16 @@ def _read_all(
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]
     shorten = _asked(shortening, readable) if shortening is not None and len(readable) > 1 else None
-    each = _each(readable, replace(options, shorten=shorten) if shorten else options)
+    short = replace(options, shorten=shorten) if shorten else options
+    counts = [sum(not isinstance(part, Run) for part in folders.get(path, [(path, "")])) for path, _ in named]
+    each = _each(readable, short, counts)
     for path, name in named:
         if path not in folders:
             yield next(each)
             continue
         runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(each))]
         if shorten and not are_apart(runs):
-            own = _each([part for part in folders[path] if not isinstance(part, Run)], options)
+            own = _each([part for part in folders[path] if not isinstance(part, Run)], options, None)
             runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(own))]
         yield (join_runs(name, runs) if runs else unreadable(name, "is a folder without files"),)
 
@@ -165,8 +167,13 @@ def _asked(shortening: Callable[[], Shorten | None], files: Sequence[tuple[str, 
     return None if has_cycles([name for _, name in files]) else shortening()
 
 
-def _each(files: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs of each file: read here, in several processes, or on a cluster."""
+def _each(
+    files: Sequence[tuple[str, str]], options: ReadOptions, folders: Sequence[int] | None
+) -> Iterator[tuple[Run, ...]]:
+    """Yield the runs of each file: read here, in several processes, or on a cluster.
+
+    `folders` are the numbers of files that belong to one run; None if their values must not be joined elsewhere.
+    """
     if len(files) < 2:
         large = [path for path, _ in files if os.path.isfile(path) and os.path.getsize(path) >= WORTH_PARTS]
         return ((_read_in_parts if path in large else _read_file)(options, path, name) for path, name in files)
@@ -174,9 +181,9 @@ def _each(files: Sequence[tuple[str, str]], options: ReadOptions) -> Iterator[tu
 
     elsewhere, watcher = partial(_read_unwatched, options), _watcher.get()
     if scheduler := SCHEDULER.get():
-        from perfgate.workspace.cluster import read_on_cluster
+        from perfgate.workspace.joined_ranks import read_on_cluster
 
-        return read_on_cluster(scheduler, files, elsewhere, watcher)
+        return read_on_cluster(scheduler, files, elsewhere, folders or [1] * len(files), options.shorten, watcher)
     return read_each(files, partial(_read_file, options), elsewhere, watcher)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
@@ -23,6 +23,11 @@ _CYCLE = re.compile(r"(.+)\.\d{10,}\.pt\.trace\.json(?:\.gz)?")
 #: Collectives between two ranks only: no other rank waits for them.
 _POINT_TO_POINT = ("collective.send", "collective.recv", "collective.coalesced")
 
+#: A collective: its metric, and its process group.
+Collective = tuple[str, str]
+#: A collective with the durations and the steps of its calls.
+Calls = tuple[Collective, Float64, Int64]
+
 
 def has_cycles(names: Sequence[str]) -> bool:
     """Return whether the names are those that torch gives to the files of several cycles of one process."""
@@ -34,14 +39,14 @@ def join_traces(runs: Sequence[Run]) -> tuple[list[Run], list[Problem]]:
     """Return one run for each rank, with `comm.wait` if the collectives match, and the problems of joining."""
     by_rank: dict[str | None, list[Run]] = defaultdict(list)
     for run in runs:
-        by_rank[_rank(run)].append(run)
+        by_rank[rank_of(run)].append(run)
     problems: list[Problem] = []
     joined = {rank: _join_cycles(found, problems) for rank, found in by_rank.items()}
-    waits = _waits(joined)
-    return [replace(run, series=(*run.series, *waits.get(rank, ()))) for rank, run in joined.items()], problems
+    return _with_waits(joined), problems
 
 
-def _rank(run: Run) -> str | None:
+def rank_of(run: Run) -> str | None:
+    """Return the rank that wrote a trace; None if it is unknown."""
     return next((rank for series in run.series if (rank := series.key.label("rank")) is not None), None)
 
 
@@ -56,7 +61,7 @@ def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
             seen |= dict.fromkeys(steps, run)
             kept.append(run)
         elif run.series:
-            what = "the same steps" if _rank(run) is None else f"the same rank ({_rank(run)}) and steps"
+            what = "the same steps" if rank_of(run) is None else f"the same rank ({rank_of(run)}) and steps"
             message = f"this trace has {what} as {other.source}; using {other.source}"
             problems.append(Problem("error", message, Location(run.source)))
     kept.sort(key=lambda run: min(_step_numbers(run), default=-1))
@@ -92,43 +97,70 @@ def _as_one(parts: Sequence[tuple[Series, float]]) -> Series:
     )
 
 
-def _waits(runs: Mapping[str | None, Run]) -> dict[str | None, list[Series]]:
-    """`comm.wait` of each rank: its time in collectives in which it waited for other ranks, for each step.
+def _with_waits(runs: Mapping[str | None, Run]) -> list[Run]:
+    """Return the runs of all ranks with their `comm.wait`."""
+    calls = {rank: list(calls_of(run)) for rank, run in runs.items() if rank is not None}
+    names = matched({rank: counts_of(own) for rank, own in calls.items()})
+    transfers = shortest(({name: durations} for own in calls.values() for name, durations, _ in own), names)
+    return [run if rank is None else with_wait(run, calls[rank], transfers) for rank, run in runs.items()]
+
+
+def calls_of(run: Run) -> Iterator[Calls]:
+    """Yield the durations and steps of each collective of a rank, by name and process group, once for each device."""
+    for series in run.series:
+        if series.groups and series.steps is not None and not series.key.metric.startswith(_POINT_TO_POINT):
+            groups = np.array(series.groups)
+            for group in dict.fromkeys(series.groups):
+                chosen = groups == group
+                yield (series.key.metric, group), series.values[chosen], series.steps[chosen]
+
+
+def counts_of(calls: Iterable[Calls]) -> list[tuple[Collective, int]]:
+    """Return the number of calls of each collective of a rank, once for each device."""
+    return [(name, len(durations)) for name, durations, _ in calls]
+
+
+def matched(ranks: Mapping[str, Iterable[tuple[Collective, int]]]) -> list[Collective]:
+    """Return the collectives of two ranks or more that all call them as often, in the order of ranks and calls."""
+    callers: dict[Collective, set[str]] = defaultdict(set)
+    counts: dict[Collective, set[int]] = defaultdict(set)
+    for rank, calls in ranks.items():
+        for name, count in calls:
+            callers[name].add(rank)
+            counts[name].add(count)
+    return [name for name, own in callers.items() if len(own) > 1 and len(counts[name]) == 1]
+
+
+def shortest(parts: Iterable[Mapping[Collective, Float64]], names: Iterable[Collective]) -> dict[Collective, Float64]:
+    """Return the shortest duration of each call of some collectives: the transfer, for which no rank waits."""
+    found: dict[Collective, Float64] = {}
+    wanted = list(names)
+    for part in parts:
+        for name in part.keys() & set(wanted):
+            found[name] = np.minimum(found[name], part[name]) if name in found else part[name]
+    return {name: found[name] for name in wanted if name in found}
+
+
+def with_wait(run: Run, calls: Iterable[Calls], transfers: Mapping[Collective, Float64]) -> Run:
+    """Return the run of a rank with `comm.wait`: its time in collectives in which it waited for others, by step.
 
     Collectives match by name, process group and order, if all ranks of the group have the same number. The shortest of
     them is the transfer; the rest of the longer ones is waiting (torch_tb_profiler 0.4.3, `communication.py`).
     """
-    ranked = {rank: run for rank, run in runs.items() if rank is not None}
-    waits = {rank: dict.fromkeys(_step_numbers(run), 0.0) for rank, run in ranked.items()}
-    matched: dict[str, None] = {}
-    for calls in _calls(ranked).values():
-        if len({rank for rank, _, _ in calls}) < 2 or len({len(durations) for _, durations, _ in calls}) > 1:
-            continue
-        transfer = np.min([durations for _, durations, _ in calls], axis=0)
-        for rank, durations, steps in calls:
-            matched[rank] = None
+    waits, own = dict.fromkeys(_step_numbers(run), 0.0), defaultdict(list)
+    for name, durations, steps in calls:
+        own[name].append((durations, steps))
+    for name, transfer in transfers.items():
+        for durations, steps in own.get(name, ()):
             for step, wait in zip(steps.tolist(), (durations - transfer).tolist(), strict=True):
-                if step in waits[rank]:
-                    waits[rank][step] += wait
-    found: dict[str | None, list[Series]] = {}
-    for rank in matched:
-        values, steps = np.array([*waits[rank].values()]), np.array([*waits[rank]], np.int64)
-        key = Key.of("comm.wait", rank=rank)
-        found[rank] = [Series(key, "s", "samples", read_only(values), read_only(steps))] if waits[rank] else []
-    return found
-
-
-def _calls(runs: Mapping[str, Run]) -> dict[tuple[str, str], list[tuple[str, Float64, Int64]]]:
-    """The collectives by name and process group: (rank, durations, steps) for each rank and device."""
-    found: dict[tuple[str, str], list[tuple[str, Float64, Int64]]] = defaultdict(list)
-    for rank, run in runs.items():
-        for series in run.series:
-            if series.groups and series.steps is not None and not series.key.metric.startswith(_POINT_TO_POINT):
-                groups = np.array(series.groups)
-                for group in dict.fromkeys(series.groups):
-                    chosen = groups == group
-                    found[series.key.metric, group].append((rank, series.values[chosen], series.steps[chosen]))
-    return found
+                if step in waits:
+                    waits[step] += wait
+    rank = rank_of(run)
+    if rank is None or not waits or own.keys().isdisjoint(transfers):
+        return run
+    values, numbers = np.array([*waits.values()]), np.array([*waits], np.int64)
+    wait_series = Series(Key.of("comm.wait", rank=rank), "s", "samples", read_only(values), read_only(numbers))
+    return replace(run, series=(*run.series, wait_series))
 
 
 def missing_ranks(run: Run) -> list[Problem]:
