@@ -30,7 +30,7 @@ from perfgate.baselines.places import (
     kind_of,
     pairing_of,
 )
-from perfgate.baselines.stores import ListedStore, Store, each_file, read_files
+from perfgate.baselines.stores import ListedStore, Store, each_file
 from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
 from perfgate.core.wording import synonyms
 from perfgate.documents.signed_files import END_BYTES
@@ -204,7 +204,8 @@ class _RunBytes:
 def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, PriorFile], list[Problem], str]:
     """Read every prior of an environment; returns them by path, the problems of others, and a hash or `""`."""
     # `read_stored_runs` returns the problems of the folder.
-    files, problems = read_files(store, store.paths(f"{suite}/{environment}")[0], "prior")
+    problems: list[Problem] = []
+    files = list(each_file(store, store.paths(f"{suite}/{environment}")[0], "prior", problems))
     found: dict[str, PriorFile] = {}
     for path, data in files:
         at = store.location(path)
@@ -223,10 +224,8 @@ def read_priors(store: Store, suite: str, environment: str) -> tuple[dict[str, P
 def read_allowances(store: Store, suite: str) -> tuple[dict[str, AllowanceFile], list[Problem]]:
     """Read every allowance of a suite; returns them by path, and the problems of others."""
     paths, problems = store.paths(f"{suite}/{ALLOWANCES}")
-    files, unread = read_files(store, paths, "allowance")
-    problems += unread
     found: dict[str, AllowanceFile] = {}
-    for path, data in files:
+    for path, data in list(each_file(store, paths, "allowance", problems)):
         at = store.location(path)
         file, wrong = ALLOWANCE.decode(str(at), data)
         if file is not None and file.suite != suite:

@@ -294,12 +294,6 @@ def write_file(store: WritableStore, path: str, data: bytes, *, replace: bool = 
         raise Refused(f"{store.location(path)}: cannot be written: {why}") from None
 
 
-def read_files(store: Store, paths: Iterable[str], kind: str) -> tuple[list[tuple[str, bytes]], list[Problem]]:
-    """Read the files of a kind; returns each with its path, and a problem for each that cannot be read."""
-    problems: list[Problem] = []
-    return list(each_file(store, paths, kind, problems)), problems
-
-
 def each_file(store: Store, paths: Iterable[str], kind: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     """Yield each file of a kind with its path, and add a problem for each that cannot be read."""
     for path, data in store.read_many(path for path in paths if kind_of(path) == kind):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.places import kind_of
-from perfgate.baselines.stores import open_store, read_files
+from perfgate.baselines.stores import each_file, open_store
 from perfgate.core import Problem
 
 #: The number of the newest runs of an environment that are read.
@@ -26,9 +26,7 @@ def stored_metrics(baselines: str) -> tuple[dict[str, dict[str, str]], list[Prob
     found: dict[str, dict[str, str]] = {}
     for (suite, _), runs in places.items():
         newest = sorted(runs, key=lambda path: path.rpartition("/")[2])[-_NEWEST:]  # a name begins with the time
-        files, unread = read_files(store, newest, "run")
-        problems += unread
-        for path, data in files:
+        for path, data in list(each_file(store, newest, "run", problems)):
             file, wrong = STORED_RUN.decode(str(store.location(path)), data)
             problems += wrong
             if file is not None:

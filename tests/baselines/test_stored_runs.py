@@ -339,6 +339,17 @@ def test_a_run_that_changes_while_it_is_read_is_refused(
     assert "was changed while it was read: run the command again" in done.err
 
 
+def test_git_is_only_asked_if_an_answer_depends_on_it(gate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("perfgate.workspace.surroundings._known_to_git", lambda *words: asked.append(words))
+    gate("check", "run1.log")
+    assert asked == []
+    words = ["--metric", "forward", "--up-to", "9%", "--reason", "slower", "--by", "ada", "--expires", "2026-12-01"]
+    assert gate("baseline", "allow", "--head", "a" * 40, *words).code == 0
+    gate("check", "run1.log")
+    assert asked == [("rev-parse", "HEAD")]
+
+
 def test_verify_reads_the_numbers_of_every_run(gate: Command, folder: Path) -> None:
     """Other commands decode them only where they are compared; the hash of this file is right."""
     (path,) = stored(folder)
