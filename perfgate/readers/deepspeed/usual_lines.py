@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -62,19 +63,20 @@ class UsualBlock:
     numbers: Sequence[int]
     end: int
     _lines: UsualLines
-    #: For each line, the number of its form, or -1; and where it begins in the texts that are kept.
+    #: For each usual line, its number in the file, the number of its form, and where it begins in the texts.
+    _usual: list[int]
     _forms: Ints
     _begins: Ints
-    #: The number of the first line, and of the first line that is not read.
-    _first: int
-    _next: int
+    #: How many of them are read.
+    _done: int = 0
 
     def read_until(self, number: int) -> None:
         """Read the usual lines before this line of the file."""
-        if number > self._next:
-            lines = slice(self._next - self._first, number - self._first)
-            self._lines.count(self._forms[lines], self._begins[lines], self._next)
-            self._next = number
+        end = bisect_left(self._usual, number, self._done)
+        if end > self._done:
+            lines = slice(self._done, end)
+            self._lines.count(self._forms[lines], self._begins[lines], self._usual[lines])
+            self._done = end
 
 
 class UsualLines:
@@ -94,7 +96,8 @@ class UsualLines:
         self._texts: list[bytes] = []
         self._size = 0
         #: Lines that are counted: their forms, where they begin, their steps and their places among all records.
-        self._counted: list[tuple[Ints, Ints]] = []
+        self._counted: array[int] = array("q")
+        self._begins: array[int] = array("q")
         self._steps: array[int] = array("q")
         self._records: array[int] = array("q")
         self._of = timers()
@@ -114,11 +117,11 @@ class UsualLines:
             if _WORD in shapes[index]:
                 found[index] = self._learn(text[begins[index] : begins[index + 1] - 1], shapes[index])
         forms = self._forms_of(text, found, begins)
-        others = np.flatnonzero(forms < 0)
+        usual, others = np.flatnonzero(forms >= 0), np.flatnonzero(forms < 0)
         rest = b"\n".join([text[begins[index] : begins[index + 1] - 1] for index in others.tolist()])
-        numbers: list[int] = (others + number).tolist()
-        begun = begins[:-1] + self._size
-        block = UsualBlock(rest, numbers, number + len(forms), self, forms, begun, number, number)
+        at: list[int] = (usual + number).tolist()
+        own = forms[usual], begins[usual] + self._size
+        block = UsualBlock(rest, (others + number).tolist(), number + len(forms), self, at, *own)
         self._texts.append(text + b"\n")
         self._size += len(text) + 1
         return block
@@ -169,53 +172,56 @@ class UsualLines:
         forms[usual] = np.array([self._numbers[number] for number in unique.tolist()])[inverse]
         return forms
 
-    def count(self, forms: Ints, begins: Ints, number: int) -> None:
-        """Take the next lines of the log, the first of which has this number; -1 is no usual line."""
+    def count(self, forms: Ints, begins: Ints, numbers: list[int]) -> None:
+        """Take the next usual lines, which have these numbers in the file."""
         if (timers := self._timers()) is not self._of:
             self.read_values()
             self._of, self._tables = timers, {}
-        listed = forms.tolist()
-        known = {form: self._table(form, number + listed.index(form)) for form in dict.fromkeys(listed) if form >= 0}
-        if -1 in listed:
-            forms, begins = forms[forms >= 0], begins[forms >= 0]
-            listed = forms.tolist()
-        ranks = {id(rank): rank for rank, _ in known.values()}
-        if len(listed) >= _MANY_LINES and len(ranks) == 1 and next(iter(ranks.values())).names is None:
-            ends = np.zeros(max(known) + 1, np.bool_)
-            ends[[*known]] = [table.ends_step for _, table in known.values()]
-            self._steps.frombytes(next(iter(ranks.values())).count_many(ends[forms]).tobytes())
-        else:
-            for record, form in enumerate(listed, timers.records):
-                rank, table = known[form]
-                self._steps.append(rank.count(table, record))
+        listed: list[int] = forms.tolist()
+        if not self._tables.keys() >= {*listed}:
+            for form, number in zip(listed, numbers, strict=True):
+                if form not in self._tables:
+                    self._tables[form] = self._table(form, number)
+        self._count_steps(listed)
         self._records.extend(range(timers.records, timers.records + len(listed)))
         timers.records += len(listed)
-        self._counted.append((forms, begins))
+        self._counted.frombytes(forms.tobytes())
+        self._begins.frombytes(begins.tobytes())
+
+    def _count_steps(self, forms: list[int]) -> None:
+        """Add the step of each of the next records."""
+        tables = [self._tables[form] for form in forms]
+        if len(forms) >= _MANY_LINES:
+            first, *others = {id(rank): rank for rank, _ in tables}.values()
+            if not others and first.names is None:
+                steps = first.count_many(np.array([table.ends_step for _, table in tables]))
+                self._steps.frombytes(steps.tobytes())
+                return
+        for record, (rank, table) in enumerate(tables, self._of.records):
+            self._steps.append(rank.count(table, record))
 
     def _table(self, form: int, number: int) -> tuple[Rank, Table]:
         """Return the rank and the table of a form in the run that is being read. Raises OverLimit, at this line."""
-        if form not in self._tables:
-            rank = self._of.rank(self._forms[form].before)
-            try:
-                self._tables[form] = (rank, self._of.table(rank, self._forms[form].names))
-            except OverLimit as over:
-                at = Location(over.problem.at.file, number)
-                raise OverLimit(replace(over.problem, at=at), over.before) from None
-        return self._tables[form]
+        rank = self._of.rank(self._forms[form].before)
+        try:
+            return rank, self._of.table(rank, self._forms[form].names)
+        except OverLimit as over:
+            at = Location(over.problem.at.file, number)
+            raise OverLimit(replace(over.problem, at=at), over.before) from None
 
     def read_values(self) -> None:
         """Add the lines that were counted to their tables."""
         if not self._counted:
             return
         text = np.frombuffer(b"".join(self._texts), np.uint8)
-        forms, begins = (np.concatenate(column) for column in zip(*self._counted, strict=True))
+        forms, begins = np.array(self._counted), np.array(self._begins)
         steps, records = np.array(self._steps), np.array(self._records)
         for number in np.unique(forms).tolist():
             table = self._tables[number][1]
             own = forms == number
             rows = [_values(text, begins[own], *value) for value in self._forms[number].values]
             table.extend(np.stack(rows, axis=1), steps[own], records[own])
-        self._counted, self._steps, self._records = [], array("q"), array("q")
+        self._counted, self._begins, self._steps, self._records = (array("q") for _ in range(4))
 
 
 def _before(line: bytes) -> str:
