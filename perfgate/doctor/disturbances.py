@@ -97,8 +97,9 @@ def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
     }
     largest = sorted(((share, pid, command) for pid, (share, command) in shares.items() if share >= _NAMED))[::-1]
     named = [f"{command} ({pid}) {100 * share:.0f}%" for share, pid, command in largest]
+    named[:1] = [f"{first} of a processor" for first in named[:1]]  # before the others are only counted
     text = f"used {used:.2f} of {cpus} processors while nothing was measured"
-    text += f": {listed(named, _MOST_NAMED)} of a processor" if named else ""
+    text += f": {listed(named, _MOST_NAMED)}" if named else ""
     return Disturbance(name, text, does_disturb=used > _DISTURBS * cpus)
 
 
