@@ -59,9 +59,10 @@ def with_remembered(
     def is_measured(branch: str) -> bool:
         return head is not None and _is_of(head, ref or branch)
 
-    learned = learned_priors(history, compared - calibrated, ref, is_judged)
-    later = () if since is None else runs_since(history, compared, ref, since, is_judged, is_measured)
     on_base, on_new = hosts_of(case)
+    known = {*on_base, *on_new} if on_base and on_new else set()
+    learned = learned_priors(history, compared - calibrated, ref, is_judged, known)
+    later = () if since is None else runs_since(history, compared, ref, since, is_judged, is_measured)
     hosts: tuple[HostDifference, ...] = ()
     if on_base and on_new and not on_base & on_new:
         from perfgate.history.hosts import host_differences

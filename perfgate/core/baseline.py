@@ -29,13 +29,15 @@ class KnownNoise:
     """The noise between runs that a change was judged with, because it was known before.
 
     `deviation` is relative: 0.014 is 1.4 %. `runs` showed it: those of a calibration, or the remembered runs of a
-    `branch` (`""` if they do not tell theirs).
+    `branch` (`""` if they do not tell theirs). `hosts` is the number of hosts whose difference from the usual one was
+    taken out.
     """
 
     deviation: float
     runs: int
     source: Literal["calibration", "history"]
     branch: str | None = None
+    hosts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,13 @@ class CalibratedPrior:
     pairing: str | None = None
     #: The branch whose remembered runs showed it, `""` if they do not tell theirs; None for a calibration.
     learned_from: str | None = None
+    #: The number of hosts whose difference from the usual one was taken out.
+    hosts: int = 0
 
     def said(self) -> KnownNoise:
         """Return the noise as reports say it."""
         source: Literal["calibration", "history"] = "calibration" if self.learned_from is None else "history"
-        return KnownNoise(self.s0, self.runs, source, self.learned_from)
+        return KnownNoise(self.s0, self.runs, source, self.learned_from, self.hosts)
 
 
 @dataclass(frozen=True, slots=True)

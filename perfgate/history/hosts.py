@@ -1,82 +1,21 @@
-"""The differences between the hosts of an environment, from its remembered runs.
-
-Only neighbouring runs of the hosts are compared. The runs are cut into short blocks with both hosts in each, and every
-block has a level of its own, so a change of the code lies within one block at most: it makes the interval wider, and
-invents no difference. This is the design of randomized blocks (Fisher 1935): log value = block + host + noise, by least
-squares, with the interval of Student's t.
-"""
+"""The differences between the hosts of an environment, from its remembered runs; see `host_levels`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from perfgate.core import HostDifference, HostLevel
 from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.history.host_levels import contrast
 from perfgate.history.noise import branch_of, is_exact, usable_runs
 from perfgate.history.store import HistoryColumn, StoredHistory
-from perfgate.stats.distributions import FloatArray, t_quantile
+from perfgate.stats.distributions import FloatArray
 
-#: Each host needs this many runs, and both together this many blocks. Of a single one, nobody can say whether the host
-#: or the code changed.
-FEWEST_RUNS, FEWEST_BLOCKS = 3, 2
-#: The most runs of a block before the run of the other host: earlier ones are left out, because they may be older code.
-_BEFORE = 2
-#: The confidence of the interval.
-_CONFIDENCE = 0.95
 #: The mean square of the difference of two neighbours is twice their variance.
 _OF_DIFFERENCE = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class HostContrast:
-    """The ratio of one group of runs to another, as a logarithm with its interval."""
-
-    estimate: float
-    low: float
-    high: float
-
-
-def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
-    """Return the difference of two hosts from neighbouring runs, or None for too few runs or blocks.
-
-    Parameters
-    ----------
-    logs : (n,) the logarithm of a metric in each run of either host, oldest first.
-    is_new : (n,) True for a run of the host whose excess is wanted.
-    """
-    blocks = _blocks(is_new)
-    if min(sum(is_new), len(is_new) - sum(is_new)) < FEWEST_RUNS or len(blocks) < FEWEST_BLOCKS:
-        return None
-    marks = np.array(is_new, dtype=np.float64)
-    x = np.concatenate([marks[block] - marks[block].mean() for block in blocks])
-    y = np.concatenate([logs[block] - logs[block].mean() for block in blocks])
-    freedom = len(y) - len(blocks) - 1
-    if freedom < 1:
-        return None
-    weight = float(x @ x)
-    estimate = float(x @ y) / weight
-    variance = float(np.square(y - estimate * x).sum()) / freedom
-    reach = t_quantile(freedom, (1 + _CONFIDENCE) / 2) * math.sqrt(variance / weight)
-    return HostContrast(estimate, estimate - reach, estimate + reach)
-
-
-def _blocks(is_new: Sequence[bool]) -> list[slice]:
-    """Return disjoint blocks of neighbouring runs: some of one host and the next run of the other.
-
-    The last block has one or more further runs of its last host, if the history ends with them.
-    """
-    found, start = list[slice](), 0
-    for at in range(1, len(is_new)):
-        if at > start and is_new[at] != is_new[at - 1]:
-            found.append(slice(max(start, at - _BEFORE), at + 1))
-            start = at + 1
-    if found and start < len(is_new):
-        found[-1] = slice(found[-1].start, min(start + _BEFORE - 1, len(is_new)))
-    return found
 
 
 def host_differences(

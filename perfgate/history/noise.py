@@ -7,7 +7,8 @@ Remembered runs differ by changes of the code, by slow creep, by single stalls, 
    block, so that creep is not noise. A line costs two degrees of freedom.
 3. The residuals are clipped at three robust standard deviations (winsorized variance, Tukey 1962), so that a stall
    counts little, and two modes count in full.
-4. The usual variance within a run is subtracted, as `perfgate calibrate` does.
+4. The level of each host is taken out first, if the runs that are compared are of hosts that the history knows.
+5. The usual variance within a run is subtracted, as `perfgate calibrate` does.
 
 The judge believes the result only as long as the runs that it compares do not contradict it (`Inquiry.calibrated`).
 """
@@ -116,6 +117,7 @@ def learned_priors(
     wanted: Collection[SeriesName],
     ref: str | None,
     is_judged: Callable[[HistoryRun], bool] = lambda run: False,
+    hosts: Collection[str] = (),
 ) -> tuple[CalibratedPrior, ...]:
     """Return the noise of each wanted series that shows one, from the runs of one branch.
 
@@ -123,22 +125,38 @@ def learned_priors(
     ----------
     ref : the branch, as git knows it; None for the branch of most runs.
     is_judged : True for a remembered run that is judged now, on either side: it must not say how noisy it is.
+    hosts : the hosts of the runs that are compared; empty if a side does not tell its own. If the history knows the
+        level of each, the differences between hosts are not noise.
     """
     branch = branch_of(history.runs, ref)
     if branch is None:
         return ()
     usable = usable_runs(history.runs, branch, is_judged)
+    of_each = [str(run.context.get("host", "")) for run in history.runs]
     found = []
     for column in history.series:
         if column.name not in wanted or is_exact(column):
             continue
         rows = usable[column.at]
-        noise = noise_between_runs(column.values[rows], column.errors[rows], column.better)
+        values, errors, taken = column.values[rows], column.errors[rows], 0
+        if hosts and len({of_each[int(at)] for at in column.at[rows]}) > 1 and (values > 0).all():
+            from perfgate.history.host_levels import without_hosts
+
+            logs, taken = without_hosts(np.log(values), [of_each[int(at)] for at in column.at[rows]], hosts)
+            values, errors = np.exp(logs), errors * np.exp(logs) / values
+        noise = noise_between_runs(values, errors, column.better)
         if noise is not None:
             name, prior = column.name, noise.prior
             found.append(
                 CalibratedPrior(
-                    name.key, name.statistic, name.rank, prior.s0, prior.d0, noise.runs, learned_from=branch
+                    name.key,
+                    name.statistic,
+                    name.rank,
+                    prior.s0,
+                    prior.d0,
+                    noise.runs,
+                    learned_from=branch,
+                    hosts=taken,
                 )
             )
     return tuple(found)

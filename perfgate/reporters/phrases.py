@@ -259,7 +259,13 @@ def learned_noise(judged: Iterable[Verdict | Plan]) -> list[str]:
     counts = sorted({noise.runs for _, noise in found})
     runs = plural(counts[0], "run") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs"
     branches = " and ".join(dict.fromkeys(noise.branch for _, noise in found if noise.branch)) or "the history"
-    return [f"noise between runs: {text}, from {runs} of {branches}"]
+    without = _without_hosts(max(noise.hosts for _, noise in found))
+    return [f"noise between runs: {text}, from {runs} of {branches}{without}"]
+
+
+def _without_hosts(count: int) -> str:
+    """Return that the differences between hosts are not part of the noise, if they were taken out."""
+    return f", without the differences between {count + 1} hosts" if count else ""
 
 
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
@@ -283,7 +289,7 @@ def _noise(noise: KnownNoise) -> str:
     size, runs = f"{format_number(100 * noise.deviation, 2)}%", plural(noise.runs, "run")
     if noise.source == "calibration":
         return f"{size}, calibrated with {runs}"
-    return f"{size}, from {runs} of {noise.branch or 'the history'}"
+    return f"{size}, from {runs} of {noise.branch or 'the history'}{_without_hosts(noise.hosts)}"
 
 
 def _data(verdict: Verdict) -> str:

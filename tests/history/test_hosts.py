@@ -16,7 +16,8 @@ from histories import record
 
 from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, CalibratedPrior, HostDifference, HostLevel, Key, Run, Series
-from perfgate.history.hosts import contrast
+from perfgate.history.host_levels import contrast, without_hosts
+from perfgate.history.noise import noise_between_runs
 from perfgate.history.store import add
 from perfgate.judge.case import Case
 from perfgate.judge.verdicts import judge
@@ -148,3 +149,35 @@ def test_equal_hosts_are_seldom_called_different() -> None:
         found = contrast(logs, (rng.random(30) < 0.5).tolist())
         called += found is not None and not found.low <= 0 <= found.high
     assert called <= 32  # 5 % of 400, and three standard deviations
+
+
+def on_hosts(seed: int, by: float = 0.06) -> tuple[np.ndarray, list[str]]:
+    """The logarithms of 60 runs with 1 % noise, on two hosts that differ."""
+    rng = np.random.default_rng(seed)
+    hosts = ["gpu-07" if one else "gpu-03" for one in rng.random(60) < 0.4]
+    return 0.01 * rng.standard_normal(60) + by * (np.array(hosts) == "gpu-07"), hosts
+
+
+def test_the_difference_of_known_hosts_is_not_noise() -> None:
+    logs, hosts = on_hosts(3)
+    mixed = noise_between_runs(np.exp(logs))
+    left, taken = without_hosts(logs, hosts, {"gpu-03"})
+    apart = noise_between_runs(np.exp(left))
+    assert mixed is not None
+    assert apart is not None
+    assert taken == 1
+    assert mixed.prior.s0 > 0.02
+    assert 0.008 < apart.prior.s0 < 0.013
+
+
+@pytest.mark.parametrize(("by", "judged"), [(0.06, ["gpu-03", "gpu-99"]), (0.06, []), (0.0, ["gpu-03"])])
+def test_differences_stay_where_a_host_is_unknown_or_none_differs(by: float, judged: list[str]) -> None:
+    logs, hosts = on_hosts(5, by)
+    left, taken = without_hosts(logs, hosts, judged)
+    assert (left.tolist(), taken) == (logs.tolist(), 0)
+
+
+def test_the_report_says_that_hosts_were_taken_out(judged: Callable[..., tuple[str, str, str]], folder: Path) -> None:
+    remember(folder, slower_on_7(1.08))
+    _, _, said = judged(0.1, "gpu-03")
+    assert "from 16 runs of main, without the differences between 2 hosts" in said

@@ -176,6 +176,7 @@ def test_a_history_confirms_a_change_that_one_run_shows(gate: Command, folder: P
         "runs": 40,
         "source": "history",
         "branch": "main",
+        "hosts": 0,
     }
     assert LINE in str(found["said"])
     assert LINE in gate("report", "report.json").out
