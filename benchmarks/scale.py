@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import planned_scale
 import speed
 import traces
 
@@ -164,7 +165,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument(
+        "--plan", action="store_true", help="measure the plan for large jobs at a hundredth of the size"
+    )
     options = parser.parse_args()
+    if options.plan:
+        planned_scale.show(planned_scale.planned(cost, PERFGATE, stored_runs, environment()), options.json)
+        return
     found = []
     print(f"{'work':44} {'CPU':>8} {'memory':>9}  {'floor':>8}  ratio")
     for row in ROWS:
