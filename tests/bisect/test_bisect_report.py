@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect, SearchedItem
+from perfgate.core.causes import Cause, CauseReport
 from perfgate.reporters import bisect_text
 from perfgate.reporters.html.bisect_page import render
 
@@ -67,6 +68,15 @@ def test_json_has_base_units_and_every_field() -> None:
     assert found["commits"][0]["estimate"] == 0.11
     assert found["measured"][1]["skipped"] == "does not build"
     assert replace(REPORT, outcome="undecided").exit_code == 3
+
+
+def test_the_page_names_the_causes() -> None:
+    place = ("mix", "aten::linear <b>")
+    cause = Cause("slower", place, "time", 0.002, 0.001, 0.003, 0.4)
+    page = render(replace(REPORT, causes=CauseReport((cause,), 0.05, 0.055, 0.003, 0.001, 8, 8)))
+    assert "What changed: step 50 → 55 ms, +5 ms (+10.0%); 8 base runs, 8 new runs</h2>" in page
+    assert "<td>slower</td><td>mix / aten::linear &lt;b&gt;</td><td>+2 ms [+1, +3] per step, 40% of the change" in page
+    assert "What changed" not in render(REPORT)
 
 
 def test_the_page_runs_nothing_and_has_both_plots() -> None:

@@ -9,6 +9,7 @@ from markupsafe import Markup, escape
 from perfgate.core.bisection import BisectReport
 from perfgate.core.units import display_unit
 from perfgate.core.wording import one_line
+from perfgate.reporters import cause_phrases
 from perfgate.reporters.bisect_text import notes, percent, short, summary, value
 from perfgate.reporters.html.canvas import Canvas, canvas
 
@@ -27,10 +28,11 @@ _HEAD = """<!doctype html>
 
 
 def render(report: BisectReport) -> str:
-    """Return the page: the conclusion, both plots, the suspects, and everything that was measured."""
+    """Return the page: the conclusion, the causes, both plots, the suspects, and everything that was measured."""
     style = files("perfgate.reporters.html").joinpath("style.css").read_text(encoding="utf-8")
     parts = [_HEAD.format(title=_safe(f"bisect: {report.outcome}"), style=style)]
     parts += [f"<h1>{_safe(report.message)}</h1>", f"<p>{_safe(summary(report))}</p>"]
+    parts += _causes(report)
     if picture := levels(report):
         unit = "change from the first one" if report.paired else report.metric
         parts.append(_figure(picture, f"{unit}: every measured {report.noun} with its 95 % interval"))
@@ -91,6 +93,16 @@ def _safe(text: str) -> Markup:
 
 def _figure(picture: str, caption: str) -> str:
     return f"<figure>\n{picture}\n<figcaption>{_safe(caption)}</figcaption>\n</figure>"
+
+
+def _causes(report: BisectReport) -> list[str]:
+    """Return what changed in the traces, the largest cause first, and what no cause explains."""
+    found = report.causes
+    if found is None:
+        return []
+    rows = [[cause_phrases.kind(one), cause_phrases.where(one), cause_phrases.cost(one)] for one in found.causes]
+    heading = f"<h2>What changed: {_safe(cause_phrases.step(found))}</h2>"
+    return [heading, _table(["cause", "place", "cost"], rows), f"<p>{_safe(cause_phrases.rest(found))}</p>"]
 
 
 def _suspects(report: BisectReport) -> str:
