@@ -6,7 +6,7 @@ import pytest
 from test_job_times import goodput, times
 
 from perfgate.core import Run
-from perfgate.readers import Source, read
+from perfgate.readers import Source, read, text
 
 INFO = "[2026-01-01 10:00:{:02},000] [INFO] [logging.py:60:log_dist] [Rank 0] "
 TIMER = INFO + "rank=0 time (ms) | forward: 500.00 | step: 1.0\n"
@@ -24,8 +24,8 @@ LOG = BEGIN + "".join(TIMER.format(20 + 2 * n) + ITERATION.format(n) for n in ra
 PARTS = {"start": 30, "step": 8, "checkpoint": 7, "evaluation": 0, "lost": 0, "other": 3, "total": 48}
 
 
-def run_of(text: str) -> Run:
-    (run,) = read(Source("train.log", [text.encode()]))
+def run_of(log: str) -> Run:
+    (run,) = read(Source("train.log", [log.encode()]))
     assert run.format == "deepspeed"
     return run
 
@@ -40,6 +40,13 @@ def test_the_dates_of_the_step_counter_are_moments() -> None:
     """The checkpoint is after the last moment."""
     found = times(run_of(LOG.replace(SAVED + DONE, COUNTER.format(30, 4) + SAVED)))
     assert found == {**PARTS, "checkpoint": 0, "other": 2, "total": 40}
+
+
+def test_a_long_log_tells_the_same_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lines of timers are read many at once."""
+    monkeypatch.setattr(text, "BLOCK", 100)
+    evaluated = "time (ms) | evaluate: 1000.00\n"
+    assert times(run_of(LOG.replace(SAVED, SAVED + evaluated))) == {**PARTS, "evaluation": 1, "other": 2}
 
 
 def test_a_log_without_the_start_of_the_training_has_no_goodput() -> None:

@@ -126,8 +126,9 @@ class _Log:
         """Return a long block of lines, and which of them are usual."""
         if self.usual is None:
             from perfgate.readers.deepspeed.usual_lines import UsualLines  # not for a short log
+            from perfgate.readers.training_logs.megatron_times import TIMER_WORDS
 
-            self.usual = UsualLines(lambda: self.runs.run.timers, (*_LINES, *_AROUND))
+            self.usual = UsualLines(lambda: self.runs.run.timers, (*_LINES, *_AROUND, *TIMER_WORDS))
         return self.usual.block(text, number)
 
     def timers(self, number: int, line: str) -> None:

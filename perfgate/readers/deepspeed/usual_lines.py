@@ -6,8 +6,8 @@ Nearly every line of a log of timers is such a line. Lines that differ only in d
 at the same places, and numpy reads them together. A value has at most 15 digits, so its digits as an integer are exact,
 and so is the power of ten that divides them: the quotient is that of `float` to the last bit.
 
-All other lines are left to `log`: values of another form (`nan`, `-1.00`), text behind a record, several records, or
-the word of another kind of line.
+All other lines are left to `log`: values of another form (`nan`, `-1.00`), text behind a record, several records, the
+word of another kind of line, or a timer that is a part of the time of the job.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ _STARTING = (
     _TRAINING_STARTS,
 )
 _TIMERS = {"save-checkpoint": CHECKPOINT, "evaluate": EVALUATION}
+#: A line of timers that tells the time of a part has one of these.
+TIMER_WORDS = tuple(f"| {name}: " for name in _TIMERS)
 _PRINTED = re.compile(rf"\| ({'|'.join(_TIMERS)}): (\S{{1,40}})")
 _LOGGED = re.compile(rf"\[{_DATE},\d{{3}}\] \[")
 _ITERATION_TIME = Key("iteration_time")
