@@ -32,6 +32,8 @@ LINES = (
     "[Rank 0] step={:.0f}, skipped=0, lr=[0.1]\n",
     "[Rank 0] DeepSpeed info: version=0.9.2, git-hash=unknown, git-branch=unknown\n",
     "After building\nMA {:.2f} GB         Max_MA 1.73 GB         CA 1.75 GB         Max_CA 2 GB\n",
+    "MA {:.2f} GB         Max_MA 1.73 GB         CA 1.75 GB         Max_CA 2 GB\n",
+    "-------- DeepSpeed Flops Profiler --------\n",
     "Traceback (most recent call last):\n",
     "any other line\n",
 )
@@ -100,3 +102,11 @@ def test_a_limit_is_reported_at_the_usual_line_that_exceeds_it():
     lines = "".join(f"[Rank 0] time (ms) | fwd{name}: 1.00\n" * 800 for name in "abcdefghij")
     (run,) = read(Source("train.log", [lines.encode()], Limits(series=4)), "deepspeed")
     assert [problem.at.line for problem in run.problems] == [3201]
+
+
+def test_memory_after_records_of_timers_has_no_message():
+    memory = "MA 1.50 GB         Max_MA 1.73 GB         CA 1.75 GB         Max_CA 2 GB\n"
+    data = ("another line\n" + "[Rank 0] time (ms) | fwd: 1.00 | step: 2.00\n" * 9 + memory).encode()
+    found = everything(data, 100, one_by_one=False)
+    assert found == everything(data, 100, one_by_one=True)
+    assert "memory.allocated" in values_of(run_of(data, "deepspeed"))

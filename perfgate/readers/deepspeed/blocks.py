@@ -61,6 +61,7 @@ from functools import lru_cache
 
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.deepspeed.timers import WORD as TIMER_WORD
 from perfgate.readers.values import fault_of, in_base
 
 #: Words near which every line is read.
@@ -129,19 +130,22 @@ class MemoryUsage:
 
     def __init__(self) -> None:
         self._logged = self._previous = ""
+        #: The number of the previous line. A record of timers, which may be read with others, is not a message.
+        self._number = 0
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
         """Read any line: the numbers, the message before them, or another line."""
         found = _MEMORY.search(line) if MEMORY_WORD in line else None
         if found:
-            place = self._logged or self._message(line[: found.start()])
+            follows = number - self._number <= 1 and TIMER_WORD not in self._previous
+            place = self._logged or (self._message(line[: found.start()]) if follows else "")
             labels = {"at": place} if place else {}
             for metric, text in zip(_MEMORY_METRICS, found.groups(), strict=True):
                 run.add(run.column(Key.of(metric, **labels), "B", 2.0**-30), text, number)
             self._logged = ""
         elif _MESSAGE_WORD in line and "CPU Virtual Memory:" not in line:
             self._logged = line.partition(_MESSAGE_WORD)[2].strip()[:_LONGEST_MESSAGE]
-        self._previous = line
+        self._previous, self._number = line, number
 
     def _message(self, lead: str) -> str:
         """Return the line before, without what a launcher puts before every line; only digits (of a time) differ."""
@@ -239,7 +243,7 @@ class FlopsSummary:
             return
         elif self.is_open and (found := _FLOPS_STEP.search(line)):
             self._step = max(int(found[1]) - 1, 0)
-        elif self.is_open and (found := _FLOPS_ROW.search(line)):
+        elif self.is_open and TIMER_WORD not in line and (found := _FLOPS_ROW.search(line)):
             self._row(run, number, found)
 
     def _row(self, run: RunBuilder, number: int, found: re.Match[str]) -> None:
