@@ -248,7 +248,7 @@ def test_check_and_compare_write_the_page(based: Command, folder: Path) -> None:
 def test_without_its_packages_the_page_is_refused_before_the_work_begins(
     based: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perfgate.workspace.output_files.find_spec", lambda name: None if name == "jinja2" else name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "jinja2" else name)
     done = based("check", "new.log", "--html", "page.html", "--json", "report.json")
     assert done.code == 2
     assert "--html needs jinja2: pip install 'perfgate[html]'" in done.err
