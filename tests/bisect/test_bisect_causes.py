@@ -19,7 +19,7 @@ import os, sys, time
 sys.path[:0] = [{tests!r} + "/causes", {root!r}]
 from pathlib import Path
 from made_traces import CPU_JOB, write
-seed = int.from_bytes(os.urandom(3), "big")
+seed = 10 * int(os.environ["PERFGATE_RUN"]) + {number}
 results = os.environ["PERFGATE_RESULTS"]
 job = CPU_JOB.edited("aten::addmm", us={us}).edited("aten::gelu", name="{gelu}")
 write(job.but(steps=12, seed=seed), Path(results) / "traces")
@@ -37,7 +37,7 @@ def commits(folder: Path, *us: int, turns: bool = False) -> list[str]:
     repository, found = Repository(folder), []
     for number, one in enumerate(us):
         gelu = "aten::gelu_fast" if number and len(us) > 2 else "aten::gelu"
-        text = PROGRAM.format(tests=str(TESTS), root=str(TESTS.parent), us=one, turns=turns, gelu=gelu)
+        text = PROGRAM.format(tests=str(TESTS), root=str(TESTS.parent), us=one, turns=turns, gelu=gelu, number=number)
         (folder / "bench.py").write_text(f"{text}# {number}\n")
         repository.git("add", "bench.py")
         repository.git("commit", "-q", "-m", f"Change {number}")
