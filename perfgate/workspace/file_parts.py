@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -19,8 +19,12 @@ _OWN_PART = 0.7
 
 @contextmanager
 def file_parts(path: str) -> Iterator[FileParts | None]:
-    """Return the parts of a file; None if it is compressed or no JSON, or if no other process may read."""
-    with open(path, "rb") as file:
+    """Return the parts of a file; None if it is compressed or no JSON, or if no other process may read.
+
+    None also if it cannot be opened: then reading it as a whole says why.
+    """
+    is_json, size = False, 0
+    with suppress(OSError), open(path, "rb") as file:
         is_json, size = file.read(100).lstrip()[:1] in (b"{", b"["), file.seek(0, 2)
     if not is_json:
         yield None

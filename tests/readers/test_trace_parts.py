@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Iterator
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,15 @@ def test_processes_read_a_file_in_parts(folder: Path, monkeypatch: pytest.Monkey
     assert (content(together), together[0].files) == (content(alone), alone[0].files)
     path.write_bytes(path.read_bytes().replace(b'"dur": 7', b'"dur": -7', 1))
     assert "impossible time" in str(content(inputs.read_runs([str(path)])))
+
+
+def test_a_large_file_that_cannot_be_opened_is_one_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, *_: object) -> None:
+        raise PermissionError(EACCES, "Permission denied", path)
+
+    (folder / "trace.json").write_bytes(trace([event(0)]))
+    monkeypatch.setattr(inputs, "WORTH_PARTS", 0)
+    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
+    (run,) = inputs.read_runs(["trace.json"])
+    assert [str(problem) for problem in run.problems] == ["trace.json: error: cannot be read: Permission denied"]
