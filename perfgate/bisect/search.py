@@ -19,7 +19,7 @@ from perfgate.bisect.posterior import Posterior
 from perfgate.core.bisection import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
-#: The ends are measured until a change of them is this probable, at most for so many runs. Then the most informative
+#: The ends are measured until a change of them is this probable, at most for `_FIRST` runs. Then the most informative
 #: position is next, which may be inside: two changes with opposite signs show little at the ends.
 _REPRODUCED, _FIRST = 0.6, 8
 #: At most this part of the runs goes to ends that show no change.

@@ -111,7 +111,7 @@ class Neighbours:
 
     @property
     def times_measured(self) -> int:
-        """How often the two were measured, as pairs of just these two or each alone."""
+        """The number of measurements of the two, as pairs of just these two or each alone."""
         if any(one.paired for one in self.folder.stored):
             return len(self.pairs)
         return min(self._counts())

@@ -1,4 +1,4 @@
-"""How the levels of hosts differ in one series of remembered runs.
+"""The differences between the levels of hosts in one series of remembered runs.
 
 Only neighbouring runs of the hosts are compared. The runs are cut into short blocks with both hosts in each, and every
 block has a level of its own, so a change of the code lies within one block at most: it makes the interval wider, and

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,10 +16,6 @@ from perfgate.core import Better, Series, Summary, read_only
 from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.stats.statistics import Count, Quantile, RunMeasure, describe, parse_statistic, warmup_for
 from perfgate.stats.steady import SteadyRun, WarmUpRule, steady_run
-
-if TYPE_CHECKING:
-    pass
-
 
 #: A rank, or a device of a rank: the labels that distinguish the members of a metric.
 Member: TypeAlias = tuple[tuple[str, str], ...]

@@ -65,7 +65,7 @@ class FileParts(Protocol):
         """The shares of the work where the others end, one after the other; the rest is for this process."""
 
     def read(self, begin: int, size: int) -> bytes:
-        """Return at most so many bytes of the file."""
+        """Return at most `size` bytes of the file."""
 
     def each(self, read: Callable[[Iterator[bytes], int], Part], ranges: Sequence[tuple[int, int]]) -> Iterator[Part]:
         """Let another process read each range of bytes, which is told where it begins; the results come in order."""

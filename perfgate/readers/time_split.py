@@ -1,4 +1,4 @@
-"""Where the time of a job went, by the moments in its log and by what the log says of the time between them.
+"""Split the time of a job by the moments in its log and by the times that the log tells between them.
 
 A reader calls a `JobClock` for each line that has a date or tells a time. Time is attributed only as far as the log
 says so: the rest is `time.other`. The parts and `goodput` are those of `core.goodput`.
@@ -125,7 +125,7 @@ class JobClock:
             self._before = before
 
     def training(self, done: int | None = None) -> None:
-        """Note that the steps begin at the last moment, after so many that an earlier attempt has done."""
+        """Note that the steps begin at the last moment; an earlier attempt has done the first `done` of them."""
         if self._reading is not None and self._reading.records:
             moment = self._reading.last
             self._close()
@@ -151,7 +151,7 @@ class JobClock:
             reading.mark, reading.told = reading.last, 0.0
 
     def steps(self, run: RunBuilder, last: int, each: float, *, dated: bool) -> None:
-        """Note that the steps up to `last` are done and that each took so many seconds."""
+        """Note that the steps up to `last` are done and that each took `each` s."""
         if (reading := self._of_step(run, last)) is not None:
             reading.now += 0.0 if dated else each * max(last - reading.step, 0)
             (reading.records if dated else self._waiting).append(_Record(last, reading.now, each))

@@ -33,7 +33,7 @@ from perfgate.workspace.options import Refused, shown_path
 if TYPE_CHECKING:
     from perfgate.core.file_mappings import FileMapping
 
-#: A file of so many bytes is read faster with other processes.
+#: Files of this size and larger are read faster with other processes.
 WORTH_PARTS = 96 << 20
 #: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
 Watcher = Callable[[str, int, int], None]

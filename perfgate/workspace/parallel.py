@@ -116,7 +116,7 @@ def workers_of_parts(size: int) -> int:
 
 
 def _possible(each: int) -> int:
-    """Return the number of processes that processors and memory allow, if each of them needs so many bytes."""
+    """Return the number of processes that processors and memory allow, if each of them needs `each` bytes."""
     processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     memory = surroundings.memory_left()
     return processors if memory is None else min(processors, memory // each)

@@ -33,14 +33,14 @@ _DIGIT = re.compile(rb"[0-9]")
 #: What makes several lines or another text of a line: `text.clean` and `InputFile.lines` read these.
 _SPECIAL = re.compile(rb"[\0\x1b]|\r.")
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
-#: Whole numbers with so many digits are exact in float64, and in an int64 together with a shape.
+#: Whole numbers with this number of digits are exact in float64, and in an int64 together with a shape.
 _EXACT_DIGITS = 15
 #: Lines of further shapes are read one by one.
 _MOST_SHAPES = 2048
 _LONGEST_LINE = 4000
-#: The values of so many bytes of text are read together.
+#: The number of bytes of text whose values are read together.
 _PENDING_BYTES = 1 << 18
-#: From so many lines on, numpy counts steps faster than a loop.
+#: From this number of lines on, numpy counts steps faster than a loop.
 _MANY_LINES = 50
 
 

@@ -21,7 +21,7 @@ AnyDecoder = msgspec.json.Decoder[list[float]] | msgspec.json.Decoder[list[int]]
 LARGEST_STEP = 2**63 - 1
 
 _LIST = re.compile(r'"(values|steps)"([ \t\n\r]*:[ \t\n\r]*\[)([0-9eE+\-., \t\n\r]*)\]')
-#: Numbers are decoded in parts of so many letters, because a Python number takes four times the memory of an array's.
+#: The letters of a part. A Python number takes four times the memory of an array's, so not all are decoded at once.
 _PIECE = 1 << 20
 #: `"\u0076alues"` is `"values"`, too.
 _ESCAPED_LETTER = re.compile(r"\\u00[67]")
