@@ -62,7 +62,7 @@ def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
 def _blocks(is_new: Sequence[bool]) -> list[slice]:
     """Return disjoint blocks of neighbouring runs: some of one host and the next run of the other.
 
-    The last block has one or more further runs of its last host, if the history ends with them.
+    The last block has one more run, if the history goes on after it.
     """
     found, start = list[slice](), 0
     for at in range(1, len(is_new)):
