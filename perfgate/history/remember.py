@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from perfgate.history.records import id_of_files, values_of
 from perfgate.history.store import add
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
+from perfgate.workspace.input_files import opened
 from perfgate.workspace.mapping_source import no_rules
 from perfgate.workspace.options import CommandOptions, Refused, shown_path
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
@@ -57,12 +59,15 @@ def remember(options: CommandOptions, measured: Measured = Measured()) -> list[s
 
 
 def _kept_by_another_tool(paths: Sequence[str]) -> Refused | None:
-    """Return the advice for files that are histories; None if no file is one."""
+    """Return the advice for files that are histories; None if no file is one, or none can be read."""
     from perfgate.history.imports import HEAD, importer_of
 
     lines = []
     for path in (path for path in paths if Path(path).is_file()):
-        importer = importer_of(path, Path(path).read_bytes()[:HEAD].decode("utf-8", "replace"))
+        head = b""
+        with suppress(OSError), opened(path)[0] as file:
+            head = file.read(HEAD)  # the file may be large
+        importer = importer_of(path, head.decode("utf-8", "replace"))
         if importer is not None and importer.is_history:
             lines.append(f"{shown_path(path)} is a history, not one run: perfgate history import {shlex.quote(path)}")
     return Refused("\n".join(lines), 3) if lines else None

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import io
 import json
+import os
 import subprocess
 from collections.abc import Callable
+from errno import EACCES
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -227,3 +232,17 @@ def test_add_names_the_command_for_a_history(folder: Path, perfgate: Command, na
     assert done.code == 3
     assert f"{name} is a history, not one run: perfgate history import {name}" in done.err
     assert "inspect --suggest" not in done.err
+
+
+def test_add_says_why_a_file_cannot_be_read(folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("old.csv").write_text(CSV)
+
+    def refuse(real: Callable[..., object], path: object, *words: object, **more: object) -> object:
+        if str(path).endswith("old.csv"):
+            raise PermissionError(EACCES, "Permission denied", path)
+        return real(path, *words, **more)
+
+    for module in (builtins, io, os):
+        monkeypatch.setattr(module, "open", partial(refuse, module.open))
+    done = perfgate("history", "add", "old.csv")
+    assert (done.code, "old.csv: error: cannot be read: Permission denied" in done.err) == (3, True), done.said
