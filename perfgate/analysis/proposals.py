@@ -111,7 +111,7 @@ def ranked(known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]]
         elif metric.startswith(MACHINE_STATE):
             left_out.setdefault("what the machine did, which explains the others", []).append(metric)
         elif metric in TIMES_OF_RUN:
-            why = "parts of the whole run, which grow with its length: write a limit of a share"
+            why = "they grow with the length of the run: limit a share, such as `time.lost / time.total under 5%`"
             left_out.setdefault(why, []).append(metric)
         elif direction(metric, series[0].unit, None) is None:
             left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)

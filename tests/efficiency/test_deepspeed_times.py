@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+from conftest import Done
 from test_job_times import goodput, times
 
 from perfgate.core import Run
@@ -61,3 +65,12 @@ def test_the_start_of_the_next_run_does_not_belong_to_the_run_before() -> None:
     second = later + "".join("  " + (TIMER.format(20 + 2 * n) + ITERATION.format(n)) for n in range(1, 5))
     runs = read(Source("notes.txt", [(LOG + second.replace("01 10", "01 11")).encode()]))
     assert [times(run) for run in runs] == [PARTS, {}]
+
+
+def test_init_shows_a_rule_for_a_part_of_the_time(folder: Path, perfgate: Callable[..., Done]) -> None:
+    Path("train.log").write_text(LOG)
+    said = " ".join(perfgate("init", "train.log").out.split())
+    rule = "time.lost / time.total under 5%"
+    assert f"they grow with the length of the run: limit a share, such as `{rule}`): time.start" in said
+    Path("rules/training.yaml").write_text(f"version: 1\nrules:\n  - {rule}\n")
+    assert perfgate("check", "train.log").code == 0
