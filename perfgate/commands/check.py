@@ -36,7 +36,6 @@ from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
 from perfgate.judge.derived import component_names
-from perfgate.judge.pairs import WORDS, is_paired, split_pairs
 from perfgate.judge.report import with_outcome
 from perfgate.judge.same_measurements import measured_twice
 from perfgate.judge.subjects import JudgedRuns
@@ -48,8 +47,6 @@ from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.inputs import Shorten
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, policy_source, read_rules
-
-_NEW_ALONE = NextStep("fix-input", "give runs of the new code only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +171,13 @@ def _case(
     policy_ref: str | None,
 ) -> tuple[Case, list[Problem]]:
     """Return everything that is judged, and the problems of pairs. Raises Refused for more runs than planned looks."""
-    refusal = None if request.own_pairs else refusal_of_pairs(ruleset, policy_ref)
-    new, baseline, unpaired = with_pairs(runs, stored, refusal)
+    new, baseline, unpaired = tuple(runs), stored, list[Problem]()
+    if any(series.key.label("pairing") for run in runs for series in run.series):
+        from perfgate.commands.given_pairs import refusal_of_pairs, with_pairs
+
+        new, baseline, unpaired = with_pairs(
+            runs, stored, None if request.own_pairs else refusal_of_pairs(ruleset, policy_ref)
+        )
     if request.looks and len(new) > request.looks[-1]:
         given = plural(len(new), "run")
         raise Refused(f"--looks {request.looks[-1]}: {given} given, more than planned: give fewer runs, or plan more")
@@ -246,48 +248,6 @@ def _judged(
     lost_time = min((rule.settings.lost_time for rule in case.ruleset.rules), default=1.0)
     shown = collected(verdicts, found, base.runs, case.new, levels(loaded), metrics, lost_time)
     return case, verdicts, noticed, shown
-
-
-def refusal_of_pairs(ruleset: Ruleset, policy_ref: str | None) -> str | None:
-    """Return why the base in a file of pairs does not count, or None if it does.
-
-    A pull request that is judged by another commit must not supply the base itself, unless the rules of that commit
-    accept it.
-    """
-    if ruleset.pairs == "refuse":
-        return "pairs bring a base of their own, and the rules say `pairs: refuse`"
-    if ruleset.pairs is None and policy_ref is not None:
-        return (
-            f"pairs bring a base of their own, but --policy-ref takes the base from {policy_ref}, whose rules do not "
-            "say `pairs: accept`"
-        )
-    return None
-
-
-def with_pairs(
-    runs: Sequence[Run], stored: Baseline, refusal: str | None = None
-) -> tuple[tuple[Run, ...], Baseline, list[Problem]]:
-    """Return the new side of all pairs, the baseline with their base side as its runs, and what is wrong with them.
-
-    Runs without pairs are returned unchanged. The anchor and the allowances remain those of the store. With a `refusal`
-    the base side does not count: only limits can be judged, and an error says why. Raises Refused for a mix of pairs
-    and runs without pairs.
-    """
-    may_be_paired = any(series.key.label("pairing") for run in runs for series in run.series)
-    pairs = split_pairs(runs) if may_be_paired else None
-    if pairs is None:
-        return tuple(runs), stored, []
-    alone = [run.name for run in runs if not is_paired(run)]
-    if alone:
-        raise Refused(f"{alone[0]} has no pair, and other runs have: give pairs or runs, not both")
-    problems = list(pairs.problems)
-    if refusal is not None:
-        problems.append(Problem("error", f"{refusal}; {_NEW_ALONE}", Location(runs[0].source)))
-        missing = "the base in the pairs does not count here"
-        return pairs.new, replace(stored, place=None, runs=(), missing=missing, next_step=_NEW_ALONE), problems
-    place = f"paired base ({plural(len(pairs.base), 'pair')}, {WORDS[pairs.pairing]})"
-    found = replace(stored, place=place, runs=pairs.base, pairing=pairs.pairing, unknown_facts=(), missing=None)
-    return pairs.new, found, problems
 
 
 def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:

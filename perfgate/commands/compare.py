@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from perfgate.baselines.listing import sides
 from perfgate.commands.causes import advised, causes_of
-from perfgate.commands.check import with_pairs
+from perfgate.commands.given_pairs import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions

@@ -8,7 +8,7 @@ from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
 from perfgate.baselines.repository import load_baseline, naming
 from perfgate.baselines.stores import open_store
-from perfgate.commands.check import with_pairs
+from perfgate.commands.given_pairs import with_pairs
 from perfgate.core import Baseline, Problem
 from perfgate.core.summaries import Proof
 from perfgate.judge.case import Case
