@@ -37,6 +37,24 @@ def test_every_command_explains_itself_with_an_example(perfgate: Command, words:
         assert f"Example: perfgate {' '.join(words)}" in done.out
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("bisect", "--good", "HEAD~1", "--metric", "x", "--json", "--", "true"), "--json"),
+        (("bisect", "--good", "HEAD~1", "--metric", "x", "--html", "--", "true"), "--html"),
+        (("run", "--results", "x.json", "--json", "--", "true"), "--json"),
+        (("doctor", "--json", "--", "true"), "--json"),
+        (("check", "--markdown", "--", "x.json"), "--markdown"),
+        (("history", "report", "--html", "--"), "--html"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
+)
+def test_the_end_of_options_is_not_a_file(perfgate: Command, folder: Path, words: tuple[str, ...], option: str) -> None:
+    done = perfgate(*words)
+    assert (done.code, f"{option} needs a file; - is stdout" in done.err) == (2, True), done.said
+    assert not list(folder.iterdir())
+
+
 def test_the_help_lists_every_command_with_what_it_does(perfgate: Command) -> None:
     _, found, listed = perfgate("--help").out.partition("\nCommands:\n")
     assert found

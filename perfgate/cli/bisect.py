@@ -12,6 +12,7 @@ from perfgate.cli.completion import files
 from perfgate.cli.printing import USAGE, screen, tell, write_document
 from perfgate.cli.run import duration, words
 from perfgate.cli.shared import (
+    OUTPUT_FILE,
     baselines_option,
     command_options,
     env_option,
@@ -152,10 +153,22 @@ class _BisectOptions:
     build=_BisectOptions,
 )
 @command_options(rules_option, baselines_option, suite_option, env_option, format_option, trace_mode_option)
-@click.option("--json", metavar="FILE", shell_complete=files, help="Write the answer as JSON; - is stdout.")
-@click.option("--markdown", metavar="FILE", shell_complete=files, help="Write the answer for an issue; - is stdout.")
 @click.option(
-    "--html", metavar="FILE", shell_complete=files, help="Write the answer as a page with plots; - is stdout."
+    "--json", type=OUTPUT_FILE, metavar="FILE", shell_complete=files, help="Write the answer as JSON; - is stdout."
+)
+@click.option(
+    "--markdown",
+    type=OUTPUT_FILE,
+    metavar="FILE",
+    shell_complete=files,
+    help="Write the answer for an issue; - is stdout.",
+)
+@click.option(
+    "--html",
+    type=OUTPUT_FILE,
+    metavar="FILE",
+    shell_complete=files,
+    help="Write the answer as a page with plots; - is stdout.",
 )
 def bisect(
     asked: _BisectOptions, options: CommandOptions, json: str | None, markdown: str | None, html: str | None

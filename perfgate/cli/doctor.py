@@ -7,7 +7,7 @@ import click
 from perfgate.cli.completion import files
 from perfgate.cli.printing import USAGE, screen, tell, write_document
 from perfgate.cli.run import duration
-from perfgate.cli.shared import command_options, rules_option, suite_option
+from perfgate.cli.shared import OUTPUT_FILE, command_options, rules_option, suite_option
 from perfgate.workspace.options import CommandOptions, Refused
 
 
@@ -23,7 +23,13 @@ from perfgate.workspace.options import CommandOptions, Refused
     metavar="TIME",
     help="Measure the command for this long. [default: 2m]",
 )
-@click.option("--json", metavar="FILE", shell_complete=files, help="Write JSON (perfgate.doctor/1); - is stdout.")
+@click.option(
+    "--json",
+    type=OUTPUT_FILE,
+    metavar="FILE",
+    shell_complete=files,
+    help="Write JSON (perfgate.doctor/1); - is stdout.",
+)
 def doctor(
     command: tuple[str, ...], options: CommandOptions, results: tuple[str, ...], seconds: float, json: str | None
 ) -> int:

@@ -9,6 +9,7 @@ from perfgate.cli.history_backfill import backfill
 from perfgate.cli.printing import NOT_JUDGED, complain, say, screen, write_document
 from perfgate.cli.shared import (
     JUDGING,
+    OUTPUT_FILE,
     SuggestingGroup,
     baselines_option,
     command_options,
@@ -122,6 +123,7 @@ def show(metric: str | None, as_json: bool, place: HistoryPlace) -> int:
     "--html",
     "path",
     default="history.html",
+    type=OUTPUT_FILE,
     metavar="FILE",
     shell_complete=files,
     help="The page; `-` is stdout. [default: history.html]",
@@ -211,7 +213,14 @@ def import_(options: CommandOptions, tool: str | None, time: str | None, ref: st
     type=click.Choice(["csv", "parquet", "openmetrics", "github-action-benchmark", "mlflow", "wandb"]),
     help="The format or the service. [default: csv]",
 )  # fmt: skip
-@click.option("--to", "target", metavar="FILE", shell_complete=files, help="A file; a folder or server for a service.")
+@click.option(
+    "--to",
+    "target",
+    type=OUTPUT_FILE,
+    metavar="FILE",
+    shell_complete=files,
+    help="A file; a folder or server for a service.",
+)
 @click.option("--newest", is_flag=True, help="OpenMetrics: only the newest number of each series, without its time.")
 @command_options(*_PLACE, name="place", build=HistoryPlace)
 def export(metric: str | None, tool: str, target: str | None, newest: bool, place: HistoryPlace) -> int:

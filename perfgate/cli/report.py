@@ -8,7 +8,7 @@ import click
 
 from perfgate.cli.completion import files
 from perfgate.cli.printing import publish
-from perfgate.cli.shared import Publication, report_options
+from perfgate.cli.shared import OUTPUT_FILE, Publication, report_options
 
 
 @click.command()
@@ -18,6 +18,7 @@ from perfgate.cli.shared import Publication, report_options
 )
 @click.option(
     "--untrusted-comment",
+    type=OUTPUT_FILE,
     metavar="FILE",
     shell_complete=files,
     help="Write a comment from unreviewed reports: without their sentences and commands.",

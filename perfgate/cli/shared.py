@@ -67,6 +67,23 @@ def command_options(
     return decorate
 
 
+class OutputFile(click.types.StringParamType):
+    """The name of a file to write, or `-` for stdout. `--` is not one: it is the end of the options."""
+
+    name = "file"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name. Raises UsageError for `--`."""
+        if value == "--":
+            option = param.opts[0] if param else "the option"
+            raise click.UsageError(f"{option} needs a file; - is stdout", ctx)
+        return value
+
+
+#: The type of every option that names a file to write.
+OUTPUT_FILE = OutputFile()
+
+
 def _keep_workers(context: click.Context, option: click.Parameter, value: int | None) -> None:
     """Tell the reader of runs the number of processes, until the command ends."""
     if value is not None:
@@ -231,7 +248,9 @@ _REPORTS = {
 #: The options of every command that prints a report; the command gets them as `publication`.
 report_options = command_options(
     *(
-        click.option(f"--{name}", metavar="FILE", shell_complete=files, help=f"Write {what}; - is stdout.")
+        click.option(
+            f"--{name}", type=OUTPUT_FILE, metavar="FILE", shell_complete=files, help=f"Write {what}; - is stdout."
+        )
         for name, what in _REPORTS.items()
     ),
     click.option(
