@@ -47,8 +47,11 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
         known = sorted({name for one in found.environments for name in one.metrics})
         near = get_close_matches(metric, known, n=3, cutoff=0.5)
         near += [f"`perfgate history {name}`" for name in get_close_matches(metric, COMMANDS, n=1, cutoff=0.7)]
-        hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known)}"
-        raise Refused(f"the history has no metric {metric!r}: {hint}", 3)
+        hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known) or 'no metrics'}"
+        missing = f"the history has no metric {metric!r}: {hint}"
+        if found.problems:  # the metric may be in a file that is damaged
+            raise Refused(f"{found.problems[0]}; without it, {missing}", 3)
+        raise Refused(missing, 3)
     return found
 
 

@@ -175,6 +175,16 @@ def test_an_incomplete_history_says_so(folder: Path, perfgate: Callable[..., Don
     assert len(Path("history.csv").read_text().splitlines()) == len(NUMBERS)
 
 
+def test_a_metric_that_may_be_in_a_damaged_file(folder: Path, perfgate: Callable[..., Done]) -> None:
+    filled(folder, NUMBERS[:1])
+    (victim,) = files(folder)
+    victim.write_text("{")
+    done = perfgate("history", "forward")
+    assert done.code == 3
+    assert done.err.startswith(f"error: {victim.relative_to(folder).as_posix()}: ")
+    assert "without it, the history has no metric 'forward': it has no metrics\n" in done.err
+
+
 def test_a_file_of_another_environment_is_named(folder: Path) -> None:
     store = filled(folder, NUMBERS)
     victim = files(folder)[0]
