@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import isnan
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, TypeAlias
 
 from perfgate.core.branch import CommitLine
@@ -46,6 +46,8 @@ COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
 
 #: The most runs that are too few for a change: it needs one more.
 _FEW = 4
+#: With fewer runs, no change is found: five before it, and five after it.
+FEWEST_RUNS_OF_A_CHANGE = 2 * (_FEW + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,12 @@ class HistorySeries:
             elif end:
                 ordered = sorted(self.values.tolist())
                 yield start, end, (ordered[(end - 1) // 2] + ordered[end // 2]) / 2
+
+    @property
+    def runs_to_see_a_change(self) -> str | None:
+        """How many runs with a number there are of those that a change needs: `3 of 10`; None if they are enough."""
+        known = sum(isfinite(value) for value in self.values)
+        return None if known >= FEWEST_RUNS_OF_A_CHANGE else f"{known} of {FEWEST_RUNS_OF_A_CHANGE}"
 
     def newest_apart(self) -> tuple[int, float] | None:
         """Return the number of newest runs, one to four, that are apart from the level, and their relative distance.

@@ -60,7 +60,9 @@ def is_open(change: HistoryChange) -> bool:
 
 
 def summary(one: HistorySeries) -> str:
-    """Return the number of changes, and whether the newest ones go in one direction."""
+    """Return the number of changes, and whether the newest ones go in one direction; or that the runs are too few."""
+    if not one.changes and (few := one.runs_to_see_a_change):
+        return f"too few runs to see a change: {few}"
     if not one.changes:
         return "no lasting change" + (f" so far: {newest}" if (newest := newest_apart(one)) else "")
     count = plural(len(one.changes), "lasting change")

@@ -145,6 +145,15 @@ def test_few_runs_after_a_possible_change_are_named(
     assert said in perfgate("history", "forward").out
 
 
+def test_too_few_runs_for_a_change_are_named(folder: Path, perfgate: Callable[..., Done]) -> None:
+    filled(folder, steps((9, 0.1)))
+    assert "too few runs to see a change: 9 of 10" in perfgate("history", "forward").out
+    assert "too few runs to see a change: 9 of 10" in perfgate("history", "report").out
+    add(store_at(folder), record(9, {"forward": 0.1}))
+    assert "no lasting change" in perfgate("history", "forward").out
+    assert "no metric is worse without an approval" in perfgate("history", "report").out
+
+
 def test_few_runs_after_a_change_are_named(folder: Path, perfgate: Callable[..., Done]) -> None:
     filled(folder, [*steps((30, 0.1), (20, 0.11)), 0.1, 0.1])
     said = perfgate("history", "forward").out

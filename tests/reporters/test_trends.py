@@ -65,6 +65,12 @@ def test_the_conclusion_names_open_changes_alone() -> None:
     assert calm.startswith("✓ No metric is worse without an approval")
 
 
+def test_few_runs_are_no_good_news() -> None:
+    header = page_of(render(history(series("forward", (0, 0.1), runs=RUNS[:3])))).find(".//header")
+    assert shown(header).startswith("? Too few runs to see a change: 3 of 10")
+    assert header.get("class") == "warning"
+
+
 def test_a_change_says_its_commits_its_approval_and_the_machine() -> None:
     found = {name: shown(card) for name, card in cards(PAGE).items()}
     assert (

@@ -92,9 +92,18 @@ def conclusion(found: LoadedHistory) -> str:
     bad = sum(bool(open_changes(one)) for one in found.series)
     if not found.series:
         return "the history has no metric"
+    if not bad and (few := _too_few_runs(found)):
+        return f"too few runs to see a change: {few}"
     if not bad:
         return "no metric is worse without an approval"
     return f"{plural(bad, 'metric')} became worse, and nobody approved it"
+
+
+def _too_few_runs(found: LoadedHistory) -> str | None:
+    """Return the runs of the longest series, `3 of 10`, if no series has enough for a change; else None."""
+    if not found.series:
+        return None
+    return max(found.series, key=lambda one: len(one.runs)).runs_to_see_a_change
 
 
 def _title(found: LoadedHistory) -> str:
@@ -110,14 +119,15 @@ def _header(found: LoadedHistory, trends: Sequence[Trend], links: TrendLinks) ->
     times = [run.time for place in found.environments for run in place.runs]
     days = f", {min(times)[:10]} to {max(times)[:10]}" if times else ""
     counts = f"{plural(len(trends), 'metric')}, {changed} with changes; {plural(runs, 'run')}{days}"
-    sign = element("span", "▲" if bad else "✓", class_="sign", aria_hidden="true")
+    few = _too_few_runs(found)
+    sign = element("span", "▲" if bad else "?" if few else "✓", class_="sign", aria_hidden="true")
     parts = [element("h1", sign, " ", _title(found)), element("p", counts, class_="counts")]
     if bad:
         more = [element("li", f"and {len(bad) - _MOST_NAMED} more", class_="more")] if len(bad) > _MOST_NAMED else []
         several = _has_places(trends)
         named = [_named(trend, links, with_place=several) for trend in bad[:_MOST_NAMED]]
         parts.append(element("ul", *named, *more, class_="worst"))
-    tone = "fail" if bad else "warning" if found.problems else "pass"
+    tone = "fail" if bad else "warning" if found.problems or few else "pass"
     return element("header", *parts, class_=tone)
 
 
