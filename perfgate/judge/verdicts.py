@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from perfgate.core import NO_STEP, Key, Verdict, fact_text, show_labels
 from perfgate.core.runs import throttling
-from perfgate.core.wording import listed
+from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed
 from perfgate.judge.adjust import (
     accept_missing,
     apply_allowance,
@@ -53,11 +53,27 @@ class _Answer:
 
 
 _GIVE_MODEL = "give the rule file a `model` with parameters, tokens_per_step and dtype: perfgate computes it from these"
+_GIVE_TIMES = (
+    "give a log of torchtitan or of Megatron-LM with dates, or measure with `perfgate.Recorder(goodput=True)` or a "
+    "callback: the page `efficiency` of the documentation lists what tells it"
+)
 #: The next step for metrics that perfgate computes, if no run has what they need.
 COMPUTED = {
     "mfu": _GIVE_MODEL,
     "hfu": _GIVE_MODEL,
-    "goodput": "give a log that has dates; the page `efficiency` of the documentation lists the formats",
+    "goodput": _GIVE_TIMES,
+    **dict.fromkeys(sorted(TIMES_OF_RUN), _GIVE_TIMES),
+}
+#: Parts of the time of a run that a log may not tell although it tells the others: why, and the next step.
+_UNTOLD = {
+    "time.checkpoint": (
+        "the log does not say how long saving checkpoints took",
+        "turn the timers on (Megatron-LM), or record `checkpoint_time`",
+    ),
+    "time.evaluation": (
+        "the log does not say how long evaluation took",
+        "turn the timers on (Megatron-LM), or record `evaluation_time`",
+    ),
 }
 #: The adjustments of the decision about one metric, in this order.
 _ADJUSTMENTS = (
@@ -221,9 +237,13 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
         labels = listed(sorted({show_labels(key.labels) for key in runs.keys(name)}))
         message = f"no run has {name} with these labels; it has {labels}"
         return _error("metric-absent", message, "correct the labels")
-    near = runs.nearest(name)
+    words = name.replace("/", " ").replace("(", " ").replace(")", " ").split()  # of an expression
+    part = next((word for word in words if word in TIMES_OF_RUN and word not in runs.names), name)
+    if part in _UNTOLD and WHOLE_TIME in runs.names:
+        return _error("metric-absent", f"no run has {part}: {_UNTOLD[part][0]}", _UNTOLD[part][1])
+    near = [] if part in TIMES_OF_RUN else runs.nearest(name)
     names = f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
-    step = COMPUTED.get(name, "correct the name, or list the metrics of a run with `perfgate inspect`")
+    step = COMPUTED.get(part, "correct the name, or list the metrics of a run with `perfgate inspect`")
     return _error("metric-absent", f"no run has {name}: {names}", step)
 
 

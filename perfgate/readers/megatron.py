@@ -44,7 +44,7 @@ from perfgate.readers.deepspeed.blocks import MemoryUsage
 from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
-from perfgate.readers.training_logs.megatron_times import DATE_WORD, INITIALIZE_WORD, MegatronTimes
+from perfgate.readers.training_logs.megatron_times import DATE_WORD, HAPPENED_WORDS, INITIALIZE_WORD, MegatronTimes
 
 NAME = "megatron"
 TITLE = "a Megatron-LM log: iteration lines and timers, or its golden values (JSON)"
@@ -138,6 +138,8 @@ class _Log:
             self._fact(number, line)
         if DATE_WORD in line or lines.ITERATION_WORD in line or INITIALIZE_WORD in line:
             self.times.line(self.runs.run, line)
+        elif any(word in line for word in HAPPENED_WORDS):
+            self.times.happened(line)
 
     def _iterations(self, number: int, line: str) -> None:
         for count, record in lines.iterations(line):

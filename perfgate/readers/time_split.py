@@ -64,6 +64,9 @@ class _Reading:
     spent: list[TimeSpent] = field(default_factory=list)
     records: list[_Record] = field(default_factory=list)
     runs: list[RunBuilder] = field(default_factory=list)
+    #: The parts that happened, and those whose time is told.
+    happened: set[str] = field(default_factory=set)
+    timed: set[str] = field(default_factory=set)
 
     @property
     def step(self) -> int:
@@ -140,8 +143,14 @@ class JobClock:
             return
         reading.now += 0.0 if dated else seconds
         reading.told += seconds
+        reading.timed.add(part)
         found = TimeSpent(part, seconds, reading.now, reading.step, reading.step)
         (reading.spent if dated else self._waiting).append(found)
+
+    def happened(self, part: str) -> None:
+        """Note that a part happened; if its time is told nowhere in this attempt, the job has no time for the part."""
+        if self._reading is not None:
+            self._reading.happened.add(part)
 
     def steps_since_mark(self, run: RunBuilder, last: int) -> None:
         """Note that the steps up to `last` were done at the last moment; their time began where the last part ended."""
@@ -202,7 +211,8 @@ class JobClock:
         known = [one for one in attempts if one is not None]
         if not self._is_in_order or not known or len(known) < len(attempts):
             return
-        found = metrics(split(known, self._told, self._rounding) or {})
+        untold = {part for one in job for part in one.happened - one.timed}
+        found = metrics(split(known, set(self._told) - untold, self._rounding) or {})
         for run in dict.fromkeys(run for one in job for run in one.runs):
             add_times(run, found)
 

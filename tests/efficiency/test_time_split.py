@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Done, write_rules
 
 from perfgate.judge.inquiry import direction
 from perfgate.workspace.inputs import read_runs
@@ -96,3 +98,43 @@ def test_a_run_from_the_first_step_on_is_a_job_of_its_own(tmp_path: Path) -> Non
     second = "using world size: 1\n" + LOG.replace("10:0", "12:0").replace("2000.0", "1000.0")
     found = split(tmp_path, LOG + second)
     assert (found["time.step"], found["time.lost"], found["time.total"]) == (20, 0, 85)
+
+
+#: How the log tells that a part happened, and the timer of the part
+UNTIMED = [
+    ("successfully saved checkpoint at iteration      10 to /ckpt", "save-checkpoint", "checkpoint"),
+    (" validation loss at iteration 10 | lm loss value: 2.0E+00 |", "evaluate", "evaluation"),
+]
+
+
+@pytest.mark.parametrize(("line", "timer", "part"), UNTIMED)
+def test_a_part_that_happened_without_its_timer_is_absent(line: str, timer: str, part: str, tmp_path: Path) -> None:
+    told = split(tmp_path, LOG.replace("(min", line + "\n(min", 1))
+    assert told == split(tmp_path, LOG)
+    untold = split(tmp_path, LOG.replace("(min", line + "\n(min", 1).replace(f"    {timer} ", "    another "))
+    assert f"time.{part}" not in untold
+    assert untold["time.other"] == told["time.other"] + told[f"time.{part}"]
+    assert untold["goodput"] == told["goodput"]
+
+
+def test_a_rule_on_an_untold_part_is_an_error_that_says_why(
+    perfgate: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rules(tmp_path, "time.checkpoint / time.total under 5%", "time.checkpoint under 5 s")
+    text = LOG.replace("    save-checkpoint ", "    another ") + "successfully saved checkpoint at iteration 20\n"
+    (tmp_path / "train.log").write_text(text)
+    found = perfgate("check", "train.log")
+    assert found.code == 3
+    assert " ".join(found.out.split()).count("does not say how long saving checkpoints took") == 2
+
+
+def test_a_log_that_tells_no_goodput_names_what_does(
+    perfgate: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rules(tmp_path, "goodput at least 95%", "time.lost / time.total under 5%")
+    (tmp_path / "train.log").write_text("[2026-01-01 10:00:01,000] [INFO] [logging.py] rank=0 time (ms) | step: 1.5\n")
+    found = " ".join(perfgate("check", "train.log").out.split())
+    assert found.count("give a log of torchtitan or of Megatron-LM with dates") == 2
+    assert "correct the name" not in found

@@ -215,7 +215,7 @@ def test_a_wrong_model_is_named_with_its_line(lines: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "step"), [("mfu", "a `model` with"), ("hfu", "a `model` with"), ("goodput", "a log that has dates")]
+    ("metric", "step"), [("mfu", "a `model` with"), ("hfu", "a `model` with"), ("goodput", "a log of torchtitan")]
 )
 def test_what_perfgate_could_compute_is_no_wrong_name(perfgate: Any, folder: Path, metric: str, step: str) -> None:
     write_rules(folder, f"{metric} at least 38%")

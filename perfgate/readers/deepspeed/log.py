@@ -186,6 +186,11 @@ class _Log:
             self.times = MegatronTimes()
         self.times.line(self.runs.run, line)
 
+    def happened(self, number: int, line: str) -> None:
+        """` successfully saved checkpoint at iteration 100 to ...` and such lines of Megatron-DeepSpeed."""
+        if self.times is not None:
+            self.times.happened(line)
+
     def pipeline(self, number: int, line: str) -> None:
         """`steps: 12 loss: 2.1234 iter time (s): 0.512 samples/sec: 125.0`."""
         for found in lines.PIPELINE.finditer(line):
@@ -285,6 +290,8 @@ _LINES = {
     "Traceback (most recent call last):": _Log.traceback,
     "datetime: ": _Log.date,
     "time to initialize megatron (seconds): ": _Log.date,
+    "successfully saved checkpoint": _Log.happened,
+    "validation loss at ": _Log.happened,
     "Initializing TorchBackend in DeepSpeed": _Log.launcher,
     "Setting OMP_NUM_THREADS environment variable for each process": _Log.launcher,
     "[runner.py:": _Log.launcher,

@@ -13,6 +13,9 @@
 | `time.checkpoint` | the timer `save-checkpoint` of the slowest rank |
 | `time.evaluation` | the timer `evaluate` of the slowest rank |
 
+If the log says that checkpoints were saved or the model was evaluated, but has no such timer, the part is absent and
+its time is in `time.other`.
+
 The moments are whole seconds, so the parts may exceed the whole by up to 2 s: then the rest is 0. If they exceed it by
 more, the log means other times (older iterations include evaluation), and nothing is said. Source: NVIDIA/Megatron-LM
 `megatron/training/training.py` and `initialize.py`. Logs of Megatron-DeepSpeed have the same lines; the dates of
@@ -46,6 +49,8 @@ _STARTING = (
 _TIMERS = {"save-checkpoint": CHECKPOINT, "evaluate": EVALUATION}
 #: A line of timers that tells the time of a part has one of these.
 TIMER_WORDS = tuple(f"| {name}: " for name in _TIMERS)
+#: What says that a part happened. Without its timer the part is absent, because its time is unknown.
+HAPPENED_WORDS = {"successfully saved checkpoint": CHECKPOINT, "validation loss at ": EVALUATION}
 _PRINTED = re.compile(rf"\| ({'|'.join(_TIMERS)}): (\S{{1,40}})")
 _LOGGED = re.compile(rf"\[{_DATE},\d{{3}}\] \[")
 _ITERATION_TIME = Key("iteration_time")
@@ -85,6 +90,12 @@ class MegatronTimes:
         """Take a line of timers in ms, `time (ms) | save-checkpoint: 1234.5`, as it was printed until 2022."""
         for name, seconds in _PRINTED.findall(text):
             self.timer(Key(name), seconds)
+
+    def happened(self, text: str) -> None:
+        """Take a line that may say that a checkpoint was saved or that the model was evaluated."""
+        for word, part in HAPPENED_WORDS.items():
+            if word in text:
+                self._clock.happened(part)
 
     def moment(self, text: str) -> None:
         """Take the date of a line of DeepSpeed: `[2021-06-10 20:53:12,001] [INFO] ...`."""
