@@ -124,6 +124,9 @@ def recognise(source: Source | InputFile, format: str | None = None) -> Recognit
     file = InputFile(source) if isinstance(source, Source) else source
     if not (head := file.head()):
         return Recognition(None, file.problems[0].message if file.problems else "the file is empty", file)
+    if not head.strip(b"\0"):
+        nothing = "it contains only NUL bytes (a disk that was full, or a file that was not written to its end?)"
+        return Recognition(None, nothing, file)
     if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:
         return Recognition(None, "the file is empty: it contains only blanks", file)
     kind = _binary(head, file.name)

@@ -55,6 +55,7 @@ def test_formats_are_recognised_by_content(data, name, why):
     [
         (b"", "the file is empty"),
         (b" \n\t\r\n", "the file is empty: it contains only blanks"),
+        (b"\0" * 3000, "it contains only NUL bytes (a disk that was full, or"),
         (gzip.compress(b"", mtime=0), "the file is empty"),
         (b"step;time;loss\n1;2;3\n", "CSV of an unknown format with ';' between its columns"),
         (b"hello\nworld\n", "unknown format: no line is output of a tool that perfgate reads"),
