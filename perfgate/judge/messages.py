@@ -198,13 +198,20 @@ def paired_next_step(result: ChangeResult) -> NextStep:
 def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None) -> NextStep:
     """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
     if result.outcome == "fail":
-        return NextStep("find-cause", f"bring it {asks}, or change the rule at {place}" + (f" on {ref}" if ref else ""))
+        return NextStep(
+            "find-cause", f"bring it {_to(asks)}, or change the rule at {place}" + (f" on {ref}" if ref else "")
+        )
     enough = f": about {needed} independent values are needed" if needed else ""
     if result.outcome == "suspect":
         return NextStep("run-again", f"run it again, longer{enough}")
     if result.outcome == "inconclusive":
         return NextStep("run-longer", f"run longer or give more runs{enough}")
     return NO_STEP
+
+
+def _to(asks: str) -> str:
+    """Return a clause of a limit after "bring it": `under 5 ms`, `to at least 95%`."""
+    return f"to {asks}" if asks.startswith(("at ", "exactly ")) else asks
 
 
 def expected_next_step(otherwise: Outcome | None) -> NextStep:

@@ -81,7 +81,8 @@ def _paragraphs(page: Page, place: EnvironmentHistory, line: CommitLine | None) 
         page.paragraph(f"{plural(len(one.runs), 'run')}, level {phrases.level_now(one)}{noise}", indent=2)
         if one.missing_since:
             last = one.runs[-1]
-            what = f"{plural(one.missing_since, 'newer run')} do not have it"
+            verb = "does" if one.missing_since == 1 else "do"
+            what = f"{plural(one.missing_since, 'newer run')} {verb} not have it"
             page.paragraph(f"last measured in {last.label} on {last.time[:10]}: {what}", "yellow", indent=2)
         page.paragraph(phrases.summary(one), indent=2)
         for change in one.changes:

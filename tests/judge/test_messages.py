@@ -96,6 +96,13 @@ def test_without_a_number_of_values_the_step_names_none() -> None:
     assert limit_next_step(unsure, "under 9 s", "r.yaml:1", None).text == "run longer or give more runs"
 
 
+def test_a_limit_that_is_met_at_a_value_is_a_place_to_go_to() -> None:
+    steps = [
+        limit_next_step(replace(LIMIT, outcome="fail"), asks, "r.yaml:1", 7) for asks in ("at least 95%", "over 2")
+    ]
+    assert [step.text.partition(",")[0] for step in steps] == ["bring it to at least 95%", "bring it over 2"]
+
+
 def test_words_are_counted() -> None:
     assert [plural(n, "run") for n in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
     assert listed(["a", "b"]) == "a, b"
