@@ -15,9 +15,10 @@ from pathlib import Path
 from socket import socket
 
 from perfgate.core.file_mappings import FileMapping
+from perfgate.measuring.building import build
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
-from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, finish, new_run
+from perfgate.measuring.programs import ProgramSide, finish, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 
@@ -101,13 +102,7 @@ class ItemRunner:
         began, path = time.monotonic(), self.folder / "builds" / f"{item:05d}"
         for old in path.parent.glob(f"{path.name}*") if path.parent.exists() else ():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-        try:
-            with new_run(path, side, 0) as run:
-                finish(run.start(), self.program.timeout)
-        except Stopped:  # the user stopped the search: that says nothing about the item
-            raise
-        except RunFailed as error:
-            raise RunFailed(f"does not build: {error}") from None
+        build(path, side, self.program.timeout)
         self._mark(item).touch()
         self.build_times.append(time.monotonic() - began)
 

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
 from perfgate.judge.pairs import Pairing, base_goes_first
+from perfgate.measuring.building import build
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import (
     Program,
     ProgramSide,
     RunFailed,
+    Stopped,
     end_all,
     fair_environment,
     finish,
@@ -114,12 +116,13 @@ class _PairMaker:
 
     def _build(self) -> None:
         for name, side in self.sides.items():
-            build = ProgramSide(self.pairs.build, side.folder, side.environment)
             try:
-                with new_run(self.folder / f"build-{name}", build, 0) as run:
-                    finish(run.start(), self.options.timeout)
+                command = ProgramSide(self.pairs.build, side.folder, side.environment)
+                build(self.folder / f"build-{name}", command, self.options.timeout)
+            except Stopped:
+                raise
             except RunFailed as error:
-                raise RunFailed(f"the {name} side does not build: {error}; see build-{name}.log") from None
+                raise RunFailed(f"the {name} side {error}; see build-{name}.log") from None
 
     def _steps_by_turns(self, number: int) -> dict[str, Path]:
         """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed."""

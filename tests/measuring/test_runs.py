@@ -344,6 +344,38 @@ def test_a_base_that_does_not_build(perfgate: Command, repository: Repository) -
     assert repository.git("worktree", "list").count("\n") == 0
 
 
+@pytest.mark.parametrize(
+    ("build", "is_for_a_shell"),
+    [
+        ("test ! -f perfgate.toml || false", True),
+        ("! test -f .", True),
+        ("cat absent > log", True),
+        ("false; true", True),
+        ("sh -c 'false; false'", False),
+        ("find absent -exec true ;", False),
+    ],
+)
+def test_a_build_that_is_a_line_for_a_shell(perfgate: Command, folder: Path, build: str, is_for_a_shell: bool) -> None:
+    write_rules(folder, "t within 5% of baseline")
+    done = perfgate(*PAIRED, "--base", "true", "--build", build, "--", "true")
+    assert (done.code, "the base side does not build" in said(done)) == (3, True)
+    assert ("--build runs no shell: write sh -c '...'" in said(done)) == is_for_a_shell
+
+
+def test_a_build_that_is_interrupted_is_not_a_side_that_does_not_build(folder: Path) -> None:
+    write_rules(folder, "t within 5% of baseline")
+    build = ("--build", "sh -c 'touch half-way; sleep 60'")
+    command = [sys.executable, "-m", "perfgate", *PAIRED, "--base", "true", *build, "--", "true"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+    deadline = time.monotonic() + 30
+    while not (folder / "half-way").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, "stopped by SIGTERM" in out) == (3, True), out
+    assert "does not build" not in out
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_both_sides_and_keeps_what_was_measured(folder: Path, number: signal.Signals) -> None:
     write_rules(folder, "step.time within 0.1% and 1 ns of baseline")
