@@ -152,7 +152,7 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
         message += f"from {first} to {last}, {metric} changed by {size}"
         more = result.more_runs or 1
         most = result.runs + 2 * more
-        step = f"about {plural(more, 'more run')} would do: repeat the same command with --max-runs {most}"
+        step = f"{more} to {2 * more} more runs would do: repeat the same command with --max-runs {most}"
         return message, step
     blamed = [parts.name(position) for position in result.blamed]
     probability = _percent(sum(one.probability for one in suspects if one.position in result.blamed))
