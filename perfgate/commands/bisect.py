@@ -24,7 +24,7 @@ from perfgate.core.bisection import BisectReport
 from perfgate.core.trained_model import HFU, MFU
 from perfgate.core.wording import plural
 from perfgate.judge.pairs import split_pairs
-from perfgate.measuring.items import ItemRunner, clock, item_runner
+from perfgate.measuring.items import ItemFailed, ItemRunner, clock, item_runner
 from perfgate.measuring.keeping import claim
 from perfgate.measuring.paired_run import NoTurns
 from perfgate.measuring.programs import RunFailed, Stopped, stopped_by_signals
@@ -217,7 +217,7 @@ class _ItemMeasurer:
         except (RunFailed, NoMetric) as why:
             if isinstance(why, Stopped):
                 raise
-            return f"an end cannot be measured: {self._name(last if self.paired else 0)} {why}"
+            return f"an end cannot be measured: {self._failure(why, last if self.paired else 0)}"
         return None
 
     def model(self) -> Model:
@@ -239,14 +239,18 @@ class _ItemMeasurer:
         except Stopped:
             raise
         except (RunFailed, NoMetric, NoTurns) as why:
-            if position not in (0, len(self.items.names) - 1):  # an end is tried again by the next start
+            reason = self._failure(why, position)
+            is_end = position in (0, len(self.items.names) - 1)
+            if not is_end:  # an end is tried again by the next start
                 number = self.folder.next_number()
                 name = self.items.names[position]
+                own = reason.removeprefix(f"{self._name(position)}: ")
                 self.folder.add(
-                    StoredMeasurement(number, position, name, self.session, clock(), self.paired, skipped=str(why))
+                    StoredMeasurement(number, position, name, self.session, clock(), self.paired, skipped=own)
                 )
-            self.search.tell(f"{self._name(position)} is skipped: {why}")
-            raise NotMeasurable(str(why)) from None
+                self.search.tell(f"{self._name(position)} is skipped: {own}")
+                raise NotMeasurable(own) from None
+            raise NotMeasurable(f"an end cannot be measured: {reason}") from None
 
     def measure_neighbours(self, result: SearchResult) -> bool:
         """Measure the item that was found and the one before it once more, if that may name the cause.
@@ -272,9 +276,13 @@ class _ItemMeasurer:
         except Stopped:
             raise
         except (RunFailed, NoMetric, NoTurns) as why:
-            self.search.tell(f"the cause is not measured further: {why}")
+            self.search.tell(f"the cause is not measured further: {self._failure(why, neighbours.bad)}")
             return False
         return True
+
+    def _failure(self, why: Exception, position: int) -> str:
+        """Return the name of the item that failed, which may be the other one of a pair, and the reason."""
+        return f"{self._name(why.item if isinstance(why, ItemFailed) else position)}: {why}"
 
     def _measure(self, position: int, beside: int = 0) -> StoredMeasurement:
         number, began = self.folder.next_number(), clock()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.building import build
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.paired_run import NoTurns, steps_by_turns, write_pair
-from perfgate.measuring.programs import ProgramSide, finish, new_run
+from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, finish, new_run
 from perfgate.measuring.worktrees import add_worktree, remove_worktree, side_in
 from perfgate.workspace.commit_files import Commit
 
@@ -38,6 +38,14 @@ class ItemProgram:
     format: str | None = None
     #: The mappings of files of the team's own tools.
     mappings: Sequence[FileMapping] = ()
+
+
+class ItemFailed(RunFailed):
+    """The program of one item of a pair failed; `item` is its position."""
+
+    def __init__(self, why: str, item: int) -> None:
+        super().__init__(why)
+        self.item = item
 
 
 @dataclass(slots=True)
@@ -63,17 +71,22 @@ class ItemRunner:
         return found
 
     def run_pair(self, base: int, item: int, number: int) -> Path:
-        """Run two items by turns; return the file of the pair. Raises NoTurns and RunFailed."""
-        sides, began = {"base": self._side(base), "new": self._side(item)}, time.monotonic()
+        """Run two items by turns; return the file of the pair. Raises NoTurns, ItemFailed and RunFailed."""
+        positions, began = {"base": base, "new": item}, time.monotonic()
+        sides = {name: self._side_of_pair(position) for name, position in positions.items()}
         top, program = self.folder / "runs" / f"{number:03d}", self.program
         times = program.hook_timeout, program.timeout
         try:
             found = steps_by_turns(self.listener, top, sides, number, program.results, times)
+            path = top / "pair.json"
+            write_pair(path, found, number, "in-turn", program.format, program.mappings)
         except NoTurns:
             shutil.rmtree(top, ignore_errors=True)
             raise
-        path = top / "pair.json"
-        write_pair(path, found, number, "in-turn", program.format, program.mappings)
+        except Stopped:
+            raise
+        except RunFailed as error:
+            raise _with_item(error, positions) from None
         self.run_times.append(time.monotonic() - began)
         return path
 
@@ -82,6 +95,14 @@ class ItemRunner:
         run = sum(self.run_times) / len(self.run_times) if self.run_times else 1.0
         build = sum(self.build_times) / len(self.build_times) if self.build_times else 0.0
         return run if self._is_built(item) else run + build
+
+    def _side_of_pair(self, item: int) -> ProgramSide:
+        try:
+            return self._side(item)
+        except Stopped:
+            raise
+        except RunFailed as error:
+            raise ItemFailed(str(error), item) from None
 
     def _side(self, item: int) -> ProgramSide:
         """Lay out and build an item. Raises RunFailed if it does not build, and Refused."""
@@ -125,6 +146,14 @@ class ItemRunner:
         for path in [path for path in top.glob("*") if path.is_dir()]:
             remove_worktree(self.commits[0], path.resolve())
         shutil.rmtree(top, ignore_errors=True)
+
+
+def _with_item(error: RunFailed, positions: Mapping[str, int]) -> RunFailed:
+    """Return an error about a side of a pair as one about its item: a search has no base side."""
+    for name, position in positions.items():
+        if str(error).startswith(lead := f"the {name} side"):
+            return ItemFailed(str(error).removeprefix(lead).lstrip(": "), position)
+    return error
 
 
 def _filled(words: Sequence[str], item: str) -> tuple[str, ...]:

@@ -111,6 +111,28 @@ def test_a_corrected_command_needs_no_other_folder(perfgate: Command, folder: Pa
     assert "something else" not in perfgate(*start, *RUN).said
 
 
+@pytest.mark.parametrize(
+    ("trouble", "build", "why"),
+    [
+        ("raise SystemExit(2)", "true", "ended with exit code 2"),
+        ("", "grep -q sound bench.py", "does not build: the command ended with exit code 1"),
+    ],
+    ids=["program", "build"],
+)
+def test_a_first_commit_that_fails_beside_the_last_is_named(
+    perfgate: Command, folder: Path, trouble: str, build: str, why: str
+) -> None:
+    repository = Repository(folder)
+    for text in (trouble, "import time  # sound\ntime.sleep(60)"):
+        (folder / "bench.py").write_text(f"{text}\n")
+        repository.git("add", "bench.py")
+        repository.git("commit", "-q", "-m", "Change")
+    good = repository.git("rev-parse", "HEAD~1")
+    words = ("--metric", "step.time", "--build", build, "--", sys.executable, "bench.py")
+    done = perfgate("bisect", "--good", good, *words)
+    assert (done.code, f"an end cannot be measured: {good[:12]}: {why}" in said(done)) == (3, True), done.said
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 3)])
 def test_an_interrupted_search_goes_on(perfgate: Command, folder: Path, number: signal.Signals, code: int) -> None:
     repository, commits = history(folder, [0.1] * 4 + [0.13] * 4)
