@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
 
 from perfgate.bisect.measurements import Measurement
@@ -106,7 +107,8 @@ def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> Bisect
         elif known != json.loads(json.dumps(question)):
             differing = [name for name in question if known.get(name) != question[name]]
             why = f"has a search that asks something else ({', '.join(differing) or 'other options'})"
-            raise Refused(f"--keep {keep}: {why}: remove that folder, or name another one")
+            other = next(name for at in count(2) if not Path(name := f"{keep}-{at}").exists())
+            raise Refused(f"--keep {keep}: {why}: use another folder (--keep {other}), or remove {keep}")
         return BisectFolder(path, [_stored(one) for one in files])
     except OSError as error:
         raise Refused(f"--keep {keep}: cannot be used: {error.strerror or error}") from None

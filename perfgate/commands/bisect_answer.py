@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -21,6 +22,8 @@ from perfgate.stats.distributions import t_quantile
 _CONFIDENCE = 0.95
 #: How many items the answer describes.
 _MOST_NAMED = 5
+#: A longer list is shortened where it is shown as an option.
+_MOST_LISTED = 4
 #: A commit with a smaller probability is not listed beside the one that was found.
 _LEAST_NAMED = 0.02
 
@@ -184,7 +187,8 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
         if posterior.another > ANOTHER:
             others = [one for one in parts.result.suspects if one.position not in parts.result.blamed][:1]
             where = f", perhaps {parts.name(others[0].position)}" if others else ""
-            found.append(f"there may be another, smaller change ({_percent(posterior.another)} probability{where})")
+            note = f"there may be another, smaller change ({_percent(posterior.another)} probability{where})"
+            found.append(note + _searches_for_another(parts))
         if posterior.model.positions > 2 and abs(math.expm1(posterior.drift)) > 0.01:
             found.append(f"the machine drifted by {format_change(math.expm1(posterior.drift))} an hour (removed)")
     if posterior is not None and (count := sum(one.runs for one in posterior.model.stored)):
@@ -194,6 +198,31 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
     if sessions := max((one.session for one in parts.folder.stored), default=0):
         found.append(f"the search was interrupted {plural(sessions, 'time')}")
     return tuple(found)
+
+
+def _searches_for_another(parts: AnswerParts) -> str:
+    """Return the options that search before the answer and after it, with a folder for each."""
+    assert parts.result is not None
+    last, blamed = len(parts.items.names) - 1, parts.result.blamed
+    found: list[str] = []
+    for word, begin, end, name in (
+        ("before", 0, blamed[0] - 1, parts.name(blamed[0])),
+        ("after", blamed[-1], last, parts.name(blamed[-1])),
+    ):
+        if begin < end:
+            keep = f"--keep {shlex.quote(f'{parts.keep}-{word}')}"
+            repeat = "" if found else "repeat the command "
+            found.append(f"; to search {word} {name}, {repeat}with {_range_options(parts, begin, end)} {keep}")
+    return "".join(found)
+
+
+def _range_options(parts: AnswerParts, begin: int, end: int) -> str:
+    """Return the options that search a part of the range."""
+    if parts.items.commits:
+        return f"--good {parts.name(begin)} --bad {parts.name(end)}"
+    names = list(parts.items.names[begin : end + 1])
+    shown = names if len(names) <= _MOST_LISTED else [*names[:2], "...", names[-1]]
+    return f"--over {shlex.join(shown)}"
 
 
 def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:

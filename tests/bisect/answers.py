@@ -27,7 +27,7 @@ class Versions:
     def measure(self, position: int) -> Measurement:
         number = len(self.folder.stored)
         name, why = f"torch==2.{position}.0", "does not build: the command ended with exit code 1"
-        log_value = math.log(0.1) + math.log1p(self.change) * (position >= self.gap) + self.random.normal(0, 0.01)
+        log_value = math.log(0.1) + self.level(position) + self.random.normal(0, 0.01)
         skipped = why if position in self.broken else None
         value = None if skipped else math.exp(log_value)
         self.folder.stored.append(
@@ -36,6 +36,10 @@ class Versions:
         if skipped:
             raise NotMeasurable(skipped)
         return self.folder.measurement(self.folder.stored[-1])
+
+    def level(self, position: int) -> float:
+        """Return the logarithm of the step time over that of the first version."""
+        return math.log1p(self.change) * (position >= self.gap)
 
     def cost(self, position: int) -> float:
         return 1.0
@@ -48,6 +52,17 @@ class Versions:
         names = tuple(f"torch==2.{position}.0" for position in range(self.count))
         facts = MetricValue("step_time", "median", "s", "lower", 0.1, 0.0)
         return answer(AnswerParts(SearchedRange(names), self.folder, result, None, 0.02, facts, "perfgate-bisect"))
+
+
+class TwoChanges(Versions):
+    """Versions with a further change, `also`, from `also_from` on."""
+
+    def __init__(self, count: int, gap: int, change: float, also_from: int, also: float) -> None:
+        super().__init__(count, gap, change)
+        self.also_from, self.also = also_from, also
+
+    def level(self, position: int) -> float:
+        return super().level(position) + math.log1p(self.also) * (position >= self.also_from)
 
 
 def broken_end() -> BisectReport:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
-from answers import ANSWERS
+from answers import ANSWERS, TwoChanges
 from jsonschema import Draft7Validator
 
 from perfgate.core.bisection import BisectReport
@@ -57,3 +57,15 @@ def test_the_json_is_what_its_schema_says(made: tuple[str, BisectReport]) -> Non
     )
     changed = {**document, "outcome": "maybe", "runs": -1}
     assert len(list(Draft7Validator(schema("bisect")).iter_errors(changed))) == 2
+
+
+def test_a_second_change_has_the_options_of_its_search() -> None:
+    (note,) = TwoChanges(12, 8, 0.1, also_from=3, also=0.05).report().notes
+    assert note.startswith("there may be another, smaller change (")
+    assert note.endswith(
+        "; to search before torch==2.8.0, repeat the command with --over torch==2.0.0 torch==2.1.0 ... torch==2.7.0 "
+        "--keep perfgate-bisect-before; to search after torch==2.8.0, with --over torch==2.8.0 torch==2.9.0 "
+        "torch==2.10.0 torch==2.11.0 --keep perfgate-bisect-after"
+    )
+    (note,) = TwoChanges(12, 11, 0.1, also_from=3, also=0.05).report().notes
+    assert ("to search before torch==2.11.0" in note, "to search after" in note) == (True, False)

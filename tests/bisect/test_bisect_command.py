@@ -101,6 +101,7 @@ def test_runs_that_are_used_up_can_be_continued(perfgate: Command, folder: Path)
     assert (folder / "perfgate-bisect/measurements/002.json").read_text() == kept
     other = perfgate("bisect", "--good", commits[1], *RUN)
     assert (other.code, "has a search that asks something else (items)" in other.err) == (2, True)
+    assert "use another folder (--keep perfgate-bisect-2), or remove perfgate-bisect\n" in other.err
 
 
 def test_a_corrected_command_needs_no_other_folder(perfgate: Command, folder: Path) -> None:
