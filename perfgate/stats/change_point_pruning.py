@@ -32,7 +32,7 @@ _LAGS = 5
 
 def prune(history: HistoryValues, points: list[int]) -> list[int]:
     """Steps 5 and 6: remove the weakest point until all pass, excursions with both their ends."""
-    while points and not _enough_runs(history, points):
+    while points and not enough_runs(history, points):
         points = points[:-1]
     while points:
         strength = strengths_of(history, points).passes
@@ -46,7 +46,7 @@ def prune(history: HistoryValues, points: list[int]) -> list[int]:
     return points
 
 
-def _enough_runs(history: HistoryValues, points: list[int]) -> bool:
+def enough_runs(history: HistoryValues, points: list[int]) -> bool:
     """Return whether the newest level has 4 runs and may have 5 or more."""
     start, n = points[-2] if len(points) > 1 else 0, len(history.y)
     first, _ = possible_places(history, start, points[-1], n, reach=3)
@@ -94,21 +94,25 @@ def _pool(squares: FloatArray, weight: FloatArray, prior: float | FloatArray) ->
 
 
 def _noise_around(history: HistoryValues, bounds: IntArray) -> tuple[float, float]:
-    """Return the variance inflation of a mean by autocorrelation, and the variance of a run around its level.
-
-    The inflation is 1 + 2 sum (1 - l / 6) r_l over 5 lags (Bartlett's weights), less half its standard error, which is
-    2.47 / sqrt(n) without correlation, so that chance alone seldom inflates.
-    """
+    """Return the variance inflation of a mean by autocorrelation, and the variance of a run around its level."""
     means = levels_of(history, bounds[:-1], bounds[1:]).mean
     residuals = history.y - np.repeat(means, np.diff(bounds))
-    n = len(residuals)
     variance = float(np.average(residuals * residuals, weights=history.weights))
-    inflation = 1.0
-    if variance > 0:
-        lags = range(1, min(_LAGS, n - 6) + 1)
-        products = [(1 - lag / 6) * float(np.mean(residuals[lag:] * residuals[:-lag])) for lag in lags]
-        inflation += 2 * sum(products) / float(np.mean(residuals * residuals)) - 0.5 * 2.47 / math.sqrt(n)
-    return min(max(inflation, 1.0), 6.0), max(variance, (0.3 * history.noise) ** 2)
+    return inflation_of(residuals), max(variance, (0.3 * history.noise) ** 2)
+
+
+def inflation_of(residuals: FloatArray) -> float:
+    """Return the variance inflation of a mean by the autocorrelation of residuals, 1 to 6.
+
+    It is 1 + 2 sum (1 - l / 6) r_l over 5 lags (Bartlett's weights), less half its standard error, which is
+    2.47 / sqrt(n) without correlation, so that chance alone seldom inflates.
+    """
+    n, square = len(residuals), float(np.mean(residuals * residuals))
+    if square <= 0:
+        return 1.0
+    lags = range(1, min(_LAGS, n - 6) + 1)
+    products = [(1 - lag / 6) * float(np.mean(residuals[lag:] * residuals[:-lag])) for lag in lags]
+    return min(max(1 + 2 * sum(products) / square - 0.5 * 2.47 / math.sqrt(n), 1.0), 6.0)
 
 
 def _excursions(history: HistoryValues, points: list[int]) -> IntArray:

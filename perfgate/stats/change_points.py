@@ -2,7 +2,7 @@
 
 The values are a statistic of each run, in order. This file has the public functions and describes the points. The steps
 of the search, each with its source (1 and 2 are in `change_point_values`, 3 and 4 in `change_point_search`, 5 and 6 in
-`change_point_pruning`):
+`change_point_pruning`, 7 in `newest_level`):
 
 1. Work on logarithms, so that a change is relative, if all values are positive; otherwise on values over their median.
 2. Clip each value to 3 standard deviations around the median of its 9 neighbours (winsorizing, Tukey 1962), so that a
@@ -13,10 +13,12 @@ of the search, each with its source (1 and 2 are in `change_point_values`, 3 and
    Jackson et al. 2005; modified BIC: Zhang and Siegmund 2007). Each point then moves to its best place.
 5. Remove the weakest point again and again until all pass a test of the two levels beside it. Its variance is
    inflated for autocorrelation, and includes a wander of the level: without it, long levels make any drift certain.
-6. A level of fewer than 9 runs after which the old level returns is an excursion, and both its ends are removed. The
-   newest level needs 5 runs. Unclipped values then tell the exact place (`place` in `change_point_search`).
+6. A level of fewer than 9 runs after which the old level returns is an excursion, and both its ends are removed.
+7. A newest level of 5 to 8 runs has a t-test of its own: runs are clipped around the old level in its spread
+   (winsorizing again), so that it is found at its fifth run and a burst of stalls is not. The variance is inflated as
+   in step 5. Unclipped values then tell the exact place of each point (`place` in `change_point_search`).
 
-`MOST_P` trades false points for speed of detection; `benchmarks/history.py` measures both.
+`MOST_P` of steps 5 and 7 trades false points for speed of detection; `benchmarks/history.py` measures both.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from perfgate.stats.change_point_pruning import REACH, prune, strengths_of
 from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, refine
 from perfgate.stats.change_point_values import HistoryValues, levels_of, prepare
 from perfgate.stats.distributions import FloatArray
+from perfgate.stats.newest_level import with_newest
 
 #: Expected change points per run, for the probability of a point.
 RATE = 0.01
@@ -75,7 +78,8 @@ def find_change_points(
     history = prepare(values, errors)
     if history is None:
         return ()
-    points = place(history, prune(history, refine(history, partition(history, candidates_of(history)))))
+    points = prune(history, refine(history, partition(history, candidates_of(history))))
+    points = place(history, with_newest(history, points))
     return tuple(_describe(history, points, better))
 
 

@@ -81,6 +81,17 @@ def test_five_percent_is_found_in_five_runs_if_the_noise_is_one_percent():
     assert sum(any(abs(i - 100) <= 5 for i in indices(step(s, 105, 100, 0.05))) for s in range(50)) >= 48
 
 
+def test_five_percent_is_found_in_five_runs_in_most_histories_if_the_noise_is_two_percent():
+    found = [indices(step(s, 125, 120, 0.05, size=0.02)) for s in range(60)]
+    assert sum(any(abs(i - 120) <= 5 for i in one) for one in found) >= 45
+
+
+def test_three_stalls_among_five_runs_are_not_a_new_level():
+    values = noise(4, 100)
+    values[[95, 97, 98]] *= 1.5
+    assert indices(values) == []
+
+
 def test_noise_alone_has_almost_no_points():
     found = sum(len(indices(noise(seed, 240))) for seed in range(100))
     assert found <= 4  # of 24,000 runs
