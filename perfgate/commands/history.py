@@ -50,7 +50,9 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
         hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known) or 'no metrics'}"
         missing = f"the history has no metric {metric!r}: {hint}"
         if found.problems:  # the metric may be in a file that is damaged
-            raise Refused(f"{found.problems[0]}; without it, {missing}", 3)
+            damaged = len({problem.at.file for problem in found.problems})
+            files = "this file" if damaged == 1 else f"the {damaged} files that cannot be used"
+            raise Refused(f"{found.problems[0]}; without {files}, {missing}", 3)
         raise Refused(missing, 3)
     return found
 

@@ -175,14 +175,17 @@ def test_an_incomplete_history_says_so(folder: Path, perfgate: Callable[..., Don
     assert len(Path("history.csv").read_text().splitlines()) == len(NUMBERS)
 
 
-def test_a_metric_that_may_be_in_a_damaged_file(folder: Path, perfgate: Callable[..., Done]) -> None:
-    filled(folder, NUMBERS[:1])
-    (victim,) = files(folder)
-    victim.write_text("{")
+@pytest.mark.parametrize(("count", "said"), [(1, "this file"), (2, "the 2 files that cannot be used")])
+def test_a_metric_that_may_be_in_a_damaged_file(
+    folder: Path, perfgate: Callable[..., Done], count: int, said: str
+) -> None:
+    filled(folder, NUMBERS[:count])
+    for victim in files(folder):
+        victim.write_text("{")
     done = perfgate("history", "forward")
     assert done.code == 3
-    assert done.err.startswith(f"error: {victim.relative_to(folder).as_posix()}: ")
-    assert "without it, the history has no metric 'forward': it has no metrics\n" in done.err
+    assert done.err.startswith(f"error: {files(folder)[0].relative_to(folder).as_posix()}: ")
+    assert f"without {said}, the history has no metric 'forward': it has no metrics\n" in done.err
 
 
 def test_a_file_of_another_environment_is_named(folder: Path) -> None:
