@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "causes": {"core", "stats"},
     "bisect": {"core", "documents", "stats", "rules", "judge", "workspace"},
     "editor": {"core", "documents", "rules", "mappings"},
-    "analysis": {"core", "rules", "stats", "judge"},
+    "analysis": {"core", "rules", "stats", "judge", "causes"},
     "workspace": {"core", "documents", "rules", "readers", "mappings"},
     "baselines": {"core", "documents", "stats", "rules", "judge", "workspace", "causes"},
     "history": {"core", "documents", "stats", "rules", "judge", "readers", "workspace", "baselines"},

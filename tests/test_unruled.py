@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,15 +26,57 @@ def run(seed: int, **times: float) -> Run:
     return Run(f"{seed}.json", "test", tuple(rows))
 
 
-BASE = [run(10 * seed, forward=0.2, load=0.02, other=0.05, log=0.001) for seed in range(3)]
+BASE = [run(10 * seed, forward=0.2, load=0.02, backward=0.05, log=0.001) for seed in range(3)]
 
 
 def test_the_largest_share_of_the_time_comes_first() -> None:
-    new = [run(90, forward=0.4, load=0.03, other=0.02, log=0.00105)]
+    new = [run(90, forward=0.4, load=0.03, backward=0.02, log=0.00105)]
     found, count = unruled_changes(BASE, new, lambda key: key.metric == "forward")
-    assert [(one.metric, round(one.change, 1)) for one in found] == [("other", -0.6), ("load", 0.5)]
+    assert [(one.metric, round(one.change, 1)) for one in found] == [("backward", -0.6), ("load", 0.5)]
     assert count == 2
-    assert found[1].share == pytest.approx(0.075, rel=0.05)
+    assert found[1].share == pytest.approx(0.03 / 0.45, rel=0.05)
+
+
+#: timers of a run in ms, its format, the timer that changed, and its share of the time of the steps
+SHARES: list[tuple[dict[str, float], str, str, float | None]] = [
+    ({"forward": 20, "backward": 40, "backward_inner": 32, "step": 6}, "deepspeed", "forward", 20 / 66),
+    ({"forward": 20, "forward_microstep": 20, "backward": 40, "step": 6}, "deepspeed", "forward_microstep", 20 / 66),
+    ({"forward": 20, "train_batch": 80}, "deepspeed", "forward", 0.25),
+    ({"forward-backward": 50, "forward-compute": 20, "optimizer": 10}, "megatron", "forward-compute", 20 / 60),
+    ({"train_step": 50, "forward": 20, "backward": 10}, "results", "forward", 0.4),
+    ({"forward": 20, "backward": 20, "mine": 10}, "results", "mine", None),
+    ({"one": 20, "two": 30}, "results", "one", None),
+    ({"forward": 20, "backward": 20, "save-checkpoint": 90}, "megatron", "save-checkpoint", None),
+]
+
+
+@pytest.mark.parametrize(("times", "format", "changed", "share"), SHARES)
+def test_timers_inside_each_other_count_once(
+    times: dict[str, float], format: str, changed: str, share: float | None
+) -> None:
+    seconds = {name: value / 1000 for name, value in times.items()}
+    before = {**seconds, changed: seconds[changed] / 2}
+    sides = [replace(run(90, **{name: one[name] for name in times}), format=format) for one in (before, seconds)]
+    ((found,), _) = unruled_changes(sides[:1], sides[1:], lambda _: False)
+    assert found.metric == changed
+    assert found.share == (None if share is None else pytest.approx(share, rel=0.02))
+
+
+#: timers of a run in ms, the names in the rules, and the share of the time that they measure
+NAMED: list[tuple[dict[str, float], set[str], float]] = [
+    ({"forward": 20, "backward": 40, "backward_inner": 30}, {"backward"}, 40 / 60),
+    ({"forward": 20, "backward": 40, "backward_inner": 30}, {"backward_inner"}, 30 / 60),
+    ({"forward": 20, "forward_microstep": 20, "backward": 40}, {"forward_microstep"}, 20 / 60),
+    ({"forward": 20, "backward": 40, "train_batch": 80}, {"train_batch", "forward"}, 1.0),
+    ({"forward": 20, "backward": 40, "train_batch": 80}, {"backward"}, 0.5),
+]
+
+
+@pytest.mark.parametrize(("times", "named", "share"), NAMED)
+def test_the_rules_name_each_moment_once(times: dict[str, float], named: set[str], share: float) -> None:
+    seconds = {name: value / 1000 for name, value in times.items()}
+    found = time_seen([replace(run(90, **seconds), format="deepspeed")], lambda key: key.metric in named)
+    assert found == pytest.approx(share, rel=0.02)
 
 
 def test_what_noise_explains_is_not_listed() -> None:

@@ -7,12 +7,13 @@ errors of its runs, and beyond every base run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 
+from perfgate.analysis.step_share import step_time, time_named
 from perfgate.core import Key, Run, Series, UnruledChange
 from perfgate.core.wording import TIMES_OF_RUN, is_machine_metric
 from perfgate.judge.measure import BETTER_BY_UNIT
@@ -40,12 +41,13 @@ def unruled_changes(
 ) -> tuple[tuple[UnruledChange, ...], int]:
     """Return the largest changes of metrics that no rule names, at most MOST_LISTED, and the number of all.
 
-    The largest share of the time comes first. `is_named` says whether a rule reads a series. Older stores have only
+    The one with the most time comes first. `is_named` says whether a rule reads a series. Older stores have only
     such series, and nothing changes there.
     """
     measured = [_sizes(run) for run in new]
     named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
-    whole = max(map(_step_time, measured), default=0.0)
+    wholes = [step_time(_times(sizes), run.format) for run, sizes in zip(new, measured, strict=True)]
+    whole = max(wholes, key=lambda one: one.seconds, default=None)
     open_names = {name for run in measured for name in run if not _is_of_run(name[0].metric)} - named
     sides = [_sizes(run, open_names) for run in base], measured
     found = []
@@ -55,10 +57,10 @@ def unruled_changes(
             key, unit = name
             values = fmean(one.value for one in before), fmean(one.value for one in now)
             time = max(fmean(one.total for one in side) for side in (before, now)) if unit == "s" else 0.0
-            share = time / whole if unit == "s" and whole > 0 else None
-            found.append(UnruledChange(key.metric, dict(key.labels), unit, *values, change, share))
-    found.sort(key=lambda one: (-(one.share or 0.0), -abs(one.change), one.metric))
-    return tuple(found[:MOST_LISTED]), len(found)
+            share = whole.share(key.metric, time) if unit == "s" and whole else None
+            found.append((time, UnruledChange(key.metric, dict(key.labels), unit, *values, change, share)))
+    found.sort(key=lambda one: (-one[0], -abs(one[1].change), one[1].metric))
+    return tuple(one for _, one in found[:MOST_LISTED]), len(found)
 
 
 def _is_of_run(metric: str) -> bool:
@@ -67,11 +69,13 @@ def _is_of_run(metric: str) -> bool:
 
 
 def time_seen(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> float | None:
-    """Return the share of the total time of all time metrics that a rule names; None without any time."""
-    read = (one for run in runs for one in run.series if one.unit == "s" and one.key.metric not in TIMES_OF_RUN)
-    times = [(one, size.total) for one in read if (size := size_of(one))]
-    whole = math.fsum(total for _, total in times)
-    return math.fsum(total for one, total in times if is_named(one.key)) / whole if whole > 0 else None
+    """Return the share of the measured time that a rule names, each moment once; None without any time."""
+    found = []
+    for run in runs:
+        named = {series.key.metric for series in run.series if is_named(series.key)}
+        found.append(time_named(_times(_sizes(run)), named, run.format))
+    whole = math.fsum(total for _, total in found)
+    return math.fsum(seen for seen, _ in found) / whole if whole > 0 else None
 
 
 def _change(base: Sequence[Size], new: Sequence[Size]) -> float | None:
@@ -124,8 +128,10 @@ def size_of(series: Series) -> Size | None:
     return Size(value, error, total) if math.isfinite(value) and math.isfinite(total) else None
 
 
-def _step_time(run: dict[tuple[Key, str], Size]) -> float:
-    """The time of all steps: that of `step.time`, or of the metric with the most time."""
-    times: Iterable[tuple[Key, float]] = [(key, size.total) for (key, unit), size in run.items() if unit == "s"]
-    steps = [total for key, total in times if key.metric == "step.time"]
-    return max(steps or [total for _, total in times], default=0.0)
+def _times(sizes: Mapping[tuple[Key, str], Size]) -> dict[str, float]:
+    """The total time of each metric in s, that of the slowest rank where a log prints it beside the fastest."""
+    found: dict[str, float] = {}
+    for (key, unit), size in sizes.items():
+        if unit == "s" and key.label("ranks") != "min" and not _is_of_run(key.metric):
+            found[key.metric] = found.get(key.metric, 0.0) + size.total
+    return found

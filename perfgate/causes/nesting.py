@@ -22,6 +22,8 @@ WHOLES = (
     "run_training_epoch",  # Lightning, since 1.0
     "chat.e2e_latency",  # DeepSpeed-Chat, dschat/utils/perf.py
 )
+#: The formats whose timer `step` is the update of the parameters.
+STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
 #: Names that a program gives to a whole step, if its parts fit into it.
 PERHAPS_WHOLE = re.compile(r"(?:(?:train(?:ing)?|total|full)[_.-]?)?(?:step|iteration|iter|batch|loop)(?:[_.-]?time)?$")
 
@@ -173,6 +175,14 @@ def hook_of(name: str) -> str:
     """Return the hook of an action of Lightning, `backward` for `[Strategy]DDPStrategy.backward`; else the name."""
     found = _HOOK.match(name)
     return found[1] if found else name
+
+
+def is_redundant(name: str, names: Collection[str]) -> bool:
+    """True for setup, for micro steps whose sum is there, and for functions inside an action."""
+    if name in OUTSIDE or (name.endswith("_microstep") and name.removesuffix("_microstep") in names):
+        return True
+    parts = name.split(".")
+    return any(".".join(parts[:at]) in names for at in range(1, len(parts)) if parts[0].startswith("["))
 
 
 def nesting_of(format: str) -> tuple[NestedTimers, ...]:

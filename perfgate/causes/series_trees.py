@@ -17,13 +17,14 @@ import numpy as np
 
 from perfgate.causes.merged import Floats
 from perfgate.causes.nesting import (
-    OUTSIDE,
     PERHAPS_WHOLE,
+    STEP_IS_UPDATE,
     WHOLES,
     NestedTimers,
     around,
     hook_of,
     is_known,
+    is_redundant,
     kind_of_timer,
     nesting_of,
 )
@@ -52,7 +53,6 @@ _OF_STEPS = frozenset(
     )
 )
 #: Formats whose `step` is the update of the optimizer, never a whole step.
-_STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
 #: A metric of another tool in the same run, which times something else.
 _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
 
@@ -119,7 +119,7 @@ def peak_of(run: Run) -> float | None:
 
 def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:
     names = {one.key.metric for one in series}
-    wanted = [one for one in series if not _is_redundant(one.key.metric, names)]
+    wanted = [one for one in series if not is_redundant(one.key.metric, names)]
     nesting = nesting_of(format)
     timers = {one.key.metric: timer for one in wanted if (timer := _timer(one)) is not None}
     known = [timer for name, timer in timers.items() if is_known(name, nesting) or kind_of_timer(name) == "loader"]
@@ -131,14 +131,6 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
     if whole is None and len(known) < 2:
         return None
     return _TreeBuilder(usual, steps, whole, nesting).tree(rank, peak)
-
-
-def _is_redundant(name: str, names: set[str]) -> bool:
-    """True for setup, for micro steps whose sum is there, and for functions inside an action."""
-    if name in OUTSIDE or (name.endswith("_microstep") and name.removesuffix("_microstep") in names):
-        return True
-    parts = name.split(".")
-    return any(".".join(parts[:at]) in names for at in range(1, len(parts)) if parts[0].startswith("["))
 
 
 def _timer(series: Series) -> Timer | None:
@@ -185,7 +177,7 @@ def _whole(timers: Mapping[str, Timer], steps: float, format: str) -> str | None
     for name, timer in timers.items():
         tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
         parts = sum(timers[one].per_step(steps) for one in tops)
-        can_be = PERHAPS_WHOLE.match(name) and not (name == "step" and format in _STEP_IS_UPDATE)
+        can_be = PERHAPS_WHOLE.match(name) and not (name == "step" and format in STEP_IS_UPDATE)
         if can_be and len(tops) > 1 and parts < timer.per_step(steps) and _holds(timer, [timers[one] for one in tops]):
             return name
     return None
