@@ -251,14 +251,20 @@ def _judged(
 
 
 def _reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
-    """Return the problems of reading, one for each series; only warnings for a series that no rule reads."""
+    """Return the problems of reading, one for each series; only warnings for a series that no rule reads.
+
+    A warning that several runs of one file have is said once for the file.
+    """
     groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
+    several = {file.path for run in runs if run.part is not None for file in run.files}
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
-        about = "" if problem.key else problem.message + str(problem.at)
+        is_of_file = problem.severity == "warning" and problem.at.file in several
+        about = "" if problem.key else problem.message if is_of_file else problem.message + str(problem.at)
         groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
     found = []
     for first, *more in groups.values():
-        message = first.message + (f" (and {len(more)} more of {first.key})" if more else "")
+        others = f"of {first.key}" if first.key else "in this file"
+        message = first.message + (f" (and {len(more)} more {others})" if more else "")
         is_unread = first.key is not None and not is_named(first.key)
         found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
     return found

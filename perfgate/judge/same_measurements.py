@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -82,7 +84,11 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
         if twin is not None:
             message = f"the same measurements are in {twin.name}: one run counts once; measure again"
             found.append(Problem("error", message, at))
-    return found
+    counts = Counter(found)
+    return [
+        one if count == 1 else replace(one, message=f"{one.message} (and {count - 1} more runs of this file)")
+        for one, count in counts.items()
+    ]
 
 
 def rarity(series: Series) -> float:

@@ -61,8 +61,8 @@ class Runs(Generic[AnyBuilder]):
         more = f" and {len(starts) - _STARTS_NAMED} more" if len(starts) > _STARTS_NAMED else ""
         lines = ", ".join(map(str, starts[:_STARTS_NAMED])) + more
         message = f"this file has {len(self._begun)} runs; new runs begin at line {lines}"
-        for run, line in self._begun if starts else ():
-            run.say("warning", message, max(line, starts[0]))
+        for run, _ in self._begun if starts else ():
+            run.say("warning", message, starts[0])  # the same in each run, so that a check says it once
         several = len(self._begun) > 1
         return tuple(run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1))
 

@@ -1,6 +1,7 @@
 """Runs that were appended to a log, told apart by a step counter alone."""
 
 import pytest
+from conftest import write_rules
 from reading import runs_of, said, steps_of, values_of
 
 COUNTERS = {
@@ -77,3 +78,18 @@ def test_gradient_accumulation():
     first, second = runs_of(text)
     assert (forwards(first), forwards(second)) == ([101, 102, 103, 104, 105], [201, 202, 203, 204, 205])
     assert steps_of(second)['forward_microstep{rank="0"}'] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_what_several_runs_of_a_file_share_is_said_once(perfgate, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_rules(tmp_path, "iteration_time under 5 s")
+    lines = (f" iteration {n}/ 20 | elapsed time per iteration (ms): {2000 + 1.37 * n:.2f} |\n" for n in range(1, 15))
+    (tmp_path / "train.log").write_text(
+        ("using world size: 1\n" + "".join(lines) + "max time across ranks (ms):\n") * 6
+    )
+    found = perfgate("check", "train.log")
+    said_once = [line for line in found.out.splitlines() if line.startswith("train.log")]
+    assert (found.code, len(said_once)) == (3, 3)
+    whole = " ".join(found.out.split())
+    assert "timers (and 5 more in this file)" in whole
+    assert "measure again (and 4 more runs of this file)" in whole
