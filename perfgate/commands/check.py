@@ -70,6 +70,8 @@ def check(request: CheckRequest) -> Report:
     options = request.options
     source = policy_source(options.policy_ref, options.policy_commit)
     head = cache(lambda: options.head or surroundings.head_commit())  # git is only asked if something depends on it
+    if source.ref is not None:
+        head()  # the commit that is measured, even if the branch moves meanwhile
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
