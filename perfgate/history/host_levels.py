@@ -52,8 +52,8 @@ def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
     freedom = len(y) - len(blocks) - 1
     if freedom < 1:
         return None
-    weight = float(x @ x)
-    estimate = float(x @ y) / weight
+    weight = float((x * x).sum())
+    estimate = float((x * y).sum()) / weight
     variance = float(np.square(y - estimate * x).sum()) / freedom
     reach = t_quantile(freedom, (1 + _CONFIDENCE) / 2) * math.sqrt(variance / weight)
     return HostContrast(estimate, estimate - reach, estimate + reach)

@@ -239,7 +239,7 @@ def _form(line: bytes) -> _Form:
 
 def _values(text: npt.NDArray[np.uint8], begins: Ints, places: Sequence[int], power: float) -> Floats:
     """Return the value at the same places of each line, (n,)."""
-    digits = text[np.add.outer(np.array(places), begins)] - np.uint8(ord("0"))
+    digits = text[np.array(places)[:, None] + begins] - np.uint8(ord("0"))
     value = np.zeros(len(begins), np.int64)
     for row in digits:
         value = 10 * value + row
