@@ -14,7 +14,7 @@ import numpy as np
 from perfgate.stats.change_point_pruning import enough_runs, inflation_of, strengths_of
 from perfgate.stats.change_point_search import refine
 from perfgate.stats.change_point_values import FEWEST_RUNS, HistoryValues
-from perfgate.stats.distributions import FloatArray
+from perfgate.stats.distributions import FloatArray, t_quantile
 
 #: A newest level with this many runs is tested as older levels are.
 _LONG = 9
@@ -44,8 +44,6 @@ def with_newest(history: HistoryValues, points: list[int]) -> list[int]:
 
 def _newest_point(history: HistoryValues, start: int) -> int | None:
     """Return where a newest level of five to eight runs begins; `start` is the first run of the level before."""
-    from scipy.special import stdtrit
-
     n = len(history.x)
     strongest, found = 1.0, None
     for count in range(FEWEST_RUNS, _LONG):
@@ -54,7 +52,7 @@ def _newest_point(history: HistoryValues, start: int) -> int | None:
         if old < _FEWEST_OLD:
             break
         most_p = MOST_P if count == FEWEST_RUNS else _MOST_P_AGAIN
-        strength = _t(history.x[first:], history.weights[first:], old) / float(stdtrit(old / 2, 1 - most_p / 2))
+        strength = _t(history.x[first:], history.weights[first:], old) / t_quantile(old / 2, 1 - most_p / 2)
         if strength >= strongest:
             strongest, found = strength, n - count
     return found
