@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import cast, overload
+from typing import cast
 
 import msgspec
 import numpy as np
 
 from perfgate.causes.merged import Floats, Masks, in_groups, merged, with_pools
 from perfgate.core import read_only
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+from perfgate.core.call_trees import CallNode, CallTree, LazyTrees, NodeKind
 from perfgate.core.wording import utf8_text
 
 #: Profiled loops mostly have no more steps than this.
@@ -134,30 +133,15 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
 
 @dataclass(frozen=True)
-class StoredTrees(Sequence[CallTree]):
+class StoredTrees(LazyTrees):
     """The call tree of a stored run, decoded when it is first used; empty if it is damaged."""
 
     text: str
 
-    @cached_property
-    def _trees(self) -> tuple[CallTree, ...]:
+    def decode(self) -> tuple[CallTree, ...]:
+        """Return the call tree, if it can be read."""
         found = read_tree(self.text)
         return () if found is None else (found,)
-
-    @overload
-    def __getitem__(self, index: int) -> CallTree: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[CallTree]: ...
-
-    def __getitem__(self, index: int | slice) -> CallTree | Sequence[CallTree]:
-        return self._trees[index]
-
-    def __len__(self) -> int:
-        return len(self._trees)
-
-    def __iter__(self) -> Iterator[CallTree]:
-        return iter(self._trees)
 
 
 def _is_shallow(parents: Sequence[int]) -> bool:

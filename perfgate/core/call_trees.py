@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -94,11 +96,16 @@ class CallTree:
         return tuple(reversed(names))
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedTrees(Sequence[CallTree]):
-    """The call trees of several files as one sequence, none of which is unpacked before it is used."""
+class LazyTrees(Sequence[CallTree], ABC):
+    """Call trees that are decoded when the first of them is used."""
 
-    parts: tuple[Sequence[CallTree], ...]
+    @abstractmethod
+    def decode(self) -> tuple[CallTree, ...]:
+        """Return the call trees."""
+
+    @cached_property
+    def _trees(self) -> tuple[CallTree, ...]:
+        return self.decode()
 
     @overload
     def __getitem__(self, index: int) -> CallTree: ...
@@ -107,7 +114,24 @@ class JoinedTrees(Sequence[CallTree]):
     def __getitem__(self, index: slice) -> Sequence[CallTree]: ...
 
     def __getitem__(self, index: int | slice) -> CallTree | Sequence[CallTree]:
-        return tuple(self)[index]
+        return self._trees[index]
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    def __iter__(self) -> Iterator[CallTree]:
+        return iter(self._trees)
+
+
+@dataclass(frozen=True)
+class JoinedTrees(LazyTrees):
+    """The call trees of several files as one sequence. The trees of a file are decoded when they are used."""
+
+    parts: tuple[Sequence[CallTree], ...]
+
+    def decode(self) -> tuple[CallTree, ...]:
+        """Return the call trees of all files."""
+        return tuple(self)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))

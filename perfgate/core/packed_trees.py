@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.core.call_trees import CallNode, CallTree, LazyTrees
 from perfgate.core.runs import read_only
 
 if TYPE_CHECKING:
@@ -31,31 +30,19 @@ _TRIED = 16
 _Table: TypeAlias = tuple[bytes, str, list[int]]
 
 
-class PackedTrees(Sequence[CallTree]):
+class PackedTrees(LazyTrees):
     """The call trees of a run, unpacked when the first of them is used."""
 
     def __init__(self, trees: Sequence[CallTree]) -> None:
         self._count = len(trees)
         self._data = zlib.compress(pickle.dumps([_packed(tree) for tree in trees]), 1)
 
-    @cached_property
-    def _trees(self) -> tuple[CallTree, ...]:
+    def decode(self) -> tuple[CallTree, ...]:
+        """Return the call trees, unpacked."""
         return tuple(_unpacked(*one) for one in pickle.loads(zlib.decompress(self._data)))
-
-    @overload
-    def __getitem__(self, index: int) -> CallTree: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[CallTree]: ...
-
-    def __getitem__(self, index: int | slice) -> CallTree | Sequence[CallTree]:
-        return self._trees[index]
 
     def __len__(self) -> int:
         return self._count
-
-    def __iter__(self) -> Iterator[CallTree]:
-        return iter(self._trees)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_count": self._count, "_data": self._data}
