@@ -11,14 +11,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from perfgate.causes.nesting import (
-    PERHAPS_WHOLE,
-    STEP_IS_UPDATE,
     WHOLES,
     around,
     hook_of,
     is_known,
     is_redundant,
     kind_of_timer,
+    may_be_whole,
     nesting_of,
 )
 
@@ -48,7 +47,7 @@ def step_time(times: Mapping[str, float], format: str) -> WholeStep:
         if found := [time for name, time in own.items() if hook_of(name) == whole]:
             return WholeStep(max(found), True, format)
     tops = _tops(own, format)
-    perhaps = {name for name in tops if PERHAPS_WHOLE.match(name) and (name != "step" or format not in STEP_IS_UPDATE)}
+    perhaps = {name for name in tops if may_be_whole(name, format)}
     whole_time = max((own[name] for name in perhaps), default=0.0)
     parts = {name: own[name] for name in tops if _is_part(name, format)}
     if 0 < whole_time >= math.fsum(time for name, time in parts.items() if name not in perhaps):

@@ -23,7 +23,7 @@ WHOLES = (
     "chat.e2e_latency",  # DeepSpeed-Chat, dschat/utils/perf.py
 )
 #: The formats whose timer `step` is the update of the parameters.
-STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
+_STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
 #: Names that a program gives to a whole step, if its parts fit into it.
 PERHAPS_WHOLE = re.compile(r"(?:(?:train(?:ing)?|total|full)[_.-]?)?(?:step|iteration|iter|batch|loop)(?:[_.-]?time)?$")
 
@@ -193,6 +193,11 @@ def nesting_of(format: str) -> tuple[NestedTimers, ...]:
 def is_known(name: str, nesting: Sequence[NestedTimers]) -> bool:
     """Return whether the rows have the timer."""
     return any(hook_of(name) in row.names for row in nesting) or name in WHOLES
+
+
+def may_be_whole(name: str, format: str) -> bool:
+    """Return whether the name is one that a program gives to a whole step, and not that of the update."""
+    return PERHAPS_WHOLE.match(name) is not None and not (name == "step" and format in _STEP_IS_UPDATE)
 
 
 def around(name: str, present: Collection[str], nesting: Sequence[NestedTimers]) -> str | None:

@@ -17,8 +17,6 @@ import numpy as np
 
 from perfgate.causes.merged import Floats
 from perfgate.causes.nesting import (
-    PERHAPS_WHOLE,
-    STEP_IS_UPDATE,
     WHOLES,
     NestedTimers,
     around,
@@ -26,6 +24,7 @@ from perfgate.causes.nesting import (
     is_known,
     is_redundant,
     kind_of_timer,
+    may_be_whole,
     nesting_of,
 )
 from perfgate.core import Key, Run, Series
@@ -177,8 +176,8 @@ def _whole(timers: Mapping[str, Timer], steps: float, format: str) -> str | None
     for name, timer in timers.items():
         tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
         parts = sum(timers[one].per_step(steps) for one in tops)
-        can_be = PERHAPS_WHOLE.match(name) and not (name == "step" and format in STEP_IS_UPDATE)
-        if can_be and len(tops) > 1 and parts < timer.per_step(steps) and _holds(timer, [timers[one] for one in tops]):
+        can_be = may_be_whole(name, format) and len(tops) > 1
+        if can_be and parts < timer.per_step(steps) and _holds(timer, [timers[one] for one in tops]):
             return name
     return None
 
