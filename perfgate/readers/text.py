@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import length_hint
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
-
-Part = TypeVar("Part")
+from perfgate.readers.file_parts import FileParts
 
 #: How the time of a step in a trace is divided: corrected, or as torch_tb_profiler does it.
 TraceMode = Literal["corrected", "tensorboard"]
@@ -47,28 +46,6 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x
 _JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[[\s\[]*[{"]|\[[\s\[\]\d.eE+\-,]*(?:\]\s*$|$))')
 #: `trace_rank3.json`, `rank_3.log`, `rank-3.log`
 _RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
-
-
-class NotInParts(Exception):
-    """A file cannot be read in parts: read it as a whole."""
-
-
-class FileParts(Protocol):
-    """A local file of which other processes can read parts."""
-
-    @property
-    def size(self) -> int:
-        """The number of bytes in the file."""
-
-    @property
-    def shares(self) -> Sequence[float]:
-        """The shares of the work where the others end, one after the other; the rest is for this process."""
-
-    def read(self, begin: int, size: int) -> bytes:
-        """Return at most `size` bytes of the file."""
-
-    def each(self, read: Callable[[Iterator[bytes], int], Part], ranges: Sequence[tuple[int, int]]) -> Iterator[Part]:
-        """Let another process read each range of bytes, which is told where it begins; the results come in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,20 +191,24 @@ class InputFile:
                 found = _select(others, numbers, ("", *words) if wide else words)
                 del block, data, text, others  # a text of long lines is large enough once
                 number = after
-                handed = iter(found)
-                self._handed = (found, handed)
-                for line in handed:
-                    if taken:
-                        taken.read_until(line[0])
-                    yield line
-                if taken:
-                    taken.read_until(after)
-                self._handed = (found[-1:], iter(()))
-                del found, handed
+                yield from self._hand_out(found, taken, after)
+                del found
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from _last(piece, number, words)
         yield from _last(rest, number, ("", *words) if wide else words)
+
+    def _hand_out(self, found: list[Line], taken: TakenLines | None, after: int) -> Iterator[Line]:
+        """Yield the lines of a block, and let the reader read its taken lines in between, up to the line `after`."""
+        handed = iter(found)
+        self._handed = (found, handed)
+        for line in handed:
+            if taken:
+                taken.read_until(line[0])
+            yield line
+        if taken:
+            taken.read_until(after)
+        self._handed = (found[-1:], iter(()))
 
     def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
         """Return a piece of an endless line, and the rest: cut after a line end, else at a blank, else anywhere."""

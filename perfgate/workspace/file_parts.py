@@ -1,4 +1,4 @@
-"""One large file, of which other processes read parts."""
+"""One large file that several processes read in parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from perfgate.readers.text import FileParts
+from perfgate.readers.file_parts import FileParts
 from perfgate.workspace.input_files import CHUNK
 
 Part = TypeVar("Part")

@@ -16,8 +16,9 @@ from perfgate.core import Run, SourceFile
 from perfgate.core.resource_limits import Limits
 from perfgate.core.runs import MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
+from perfgate.readers.file_parts import FileParts, NotInParts
 from perfgate.readers.outside_formats import find_format, format_names, plugins
-from perfgate.readers.text import FileParts, NotInParts, Source, TraceMode
+from perfgate.readers.text import Source, TraceMode
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import (
     CHUNK,
@@ -232,7 +233,7 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
             for _ in rest:  # the hash is of the whole file, even if the reader stopped before its end
                 pass
     except FileNotFoundError:
-        return (unreadable(name, f"cannot be read: there is no such file{nearest_file(path)}"),)
+        return (unreadable(name, f"cannot be read: file not found{nearest_file(path)}"),)
     except OSError as error:
         return (unreadable(name, f"cannot be read: {error.strerror or error}"),)
     except Unusable as error:

@@ -1,4 +1,4 @@
-"""One large trace, of which other processes read parts: its list of events is cut at borders between two events.
+"""One large trace that several processes read: its list of events is cut at borders between two events.
 
     { header, "traceEvents": [ part 1 , part 2 , the last part ], trailer }
 
@@ -20,7 +20,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.readers.text import FileParts, NotInParts
+from perfgate.readers.file_parts import FileParts, NotInParts
 from perfgate.readers.torch_trace.chunks import BOUNDARY, REACH, Buffer, Chunks
 from perfgate.readers.torch_trace.event_fields import OTHERS, Names
 from perfgate.readers.torch_trace.event_tables import EventTables, Pieces
@@ -70,7 +70,7 @@ class PartsElsewhere:
 
 
 def read_part(blocks: Iterator[bytes], begin: int) -> EventTables | None:
-    """Return the events between two borders, of which the first is here; None if they are not exactly a list."""
+    """Return the events between two borders, the first of them here; None if they are not exactly a list."""
     tables, buffer = EventTables(), Buffer(chain(blocks, [b"]"]), position=begin)
     events = Chunks(buffer)
     for chunk in events:
