@@ -84,12 +84,7 @@ def load_baseline(
     history = History.of(stored)
     heads, damaged = history.heads(), bool(problems)
     if len(heads) > 1:
-        heads_text = " and ".join(heads)
-        both = f"two approvals have the same parent, {heads_text}"
-        here = f"approve new runs to replace both: {accept.approve}"
-        there = f"approve new runs on {accept.ref}, to replace both"
-        message = f"{both}: {here if accept.ref is None else there}"
-        problems.append(Problem("error", message, store.location(f"{suite}/{environment}")))
+        problems.append(Problem("error", _two_heads(heads, accept), store.location(f"{suite}/{environment}")))
     if problems:
         step = NextStep("fix-input", "solve the problems first")
         baseline = Baseline(missing="the stored baseline cannot be used: see the problems", next_step=step)
@@ -109,6 +104,13 @@ def load_baseline(
         baseline = Baseline(missing=missing)
     baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
     return LoadedBaseline(baseline, history, problems, damaged, sha256)
+
+
+def _two_heads(heads: Sequence[str], accept: Acceptance) -> str:
+    """Return the message of two approvals with the same parent, with the cure."""
+    here = f"approve new runs to replace both: {accept.approve}"
+    there = f"approve new runs on {accept.ref}, to replace both"
+    return f"two approvals have the same parent, {' and '.join(heads)}: {here if accept.ref is None else there}"
 
 
 def _misplaced(

@@ -64,17 +64,7 @@ def find_causes(
     """
     notes = incomparable(base, new)
     base, new = same_ranks(base, new)
-    alignment = align(base, new)
-    noise: _AnyNoise
-    if is_of_metrics(base, new):
-        noise = SeriesNoise(alignment)
-    elif paired:
-        from perfgate.causes.paired import PairNoise, in_pairs
-
-        alignment = in_pairs(alignment)
-        noise = PairNoise(alignment)
-    else:
-        noise = measure_noise(alignment)
+    alignment, noise = _with_noise(align(base, new), of_metrics=is_of_metrics(base, new), paired=paired)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings: list[Finding] = []
@@ -96,6 +86,18 @@ def find_causes(
     nodes += [frozenset()] * (len(report.causes) - len(nodes))  # causes of memory have no time
     explanation = Explanation(alignment, report.causes, nodes, components or {})
     return replace(report, causes=explanation.of(verdicts))
+
+
+def _with_noise(alignment: Alignment, *, of_metrics: bool, paired: bool) -> tuple[Alignment, _AnyNoise]:
+    """Return the alignment, for pairs run by run, and its noise."""
+    if of_metrics:
+        return alignment, SeriesNoise(alignment)
+    if not paired:
+        return alignment, measure_noise(alignment)
+    from perfgate.causes.paired import PairNoise, in_pairs
+
+    by_pair = in_pairs(alignment)
+    return by_pair, PairNoise(by_pair)
 
 
 def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:

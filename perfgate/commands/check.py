@@ -32,6 +32,7 @@ from perfgate.core import (
     UnruledChange,
     Verdict,
 )
+from perfgate.core.causes import CauseReport
 from perfgate.core.details import ReportDetails
 from perfgate.core.wording import plural
 from perfgate.judge.case import Case
@@ -94,12 +95,8 @@ def check(request: CheckRequest) -> Report:
         from perfgate.analysis.unruled import unruled_changes
 
         unruled, count = unruled_changes(case.baseline.runs, case.new, is_named)
-    causes = None
-    if any(one.exit_code or one.outcome == "fail" for one in verdicts):
-        from perfgate.commands.causes import explained
-
-        causes, verdicts, unexplained = explained(case, verdicts)
-        problems += unexplained
+    causes, verdicts, unexplained = _explained(case, verdicts)
+    problems += unexplained
     changes: tuple[PolicyChange, ...] = ()
     own = None
     if source.ref:
@@ -135,6 +132,17 @@ def _shortening(ruleset: Ruleset, source: PolicySource, options: CommandOptions)
     is_stored = bool(store_of(source, options.baselines).paths(ruleset.suite)[0])
     needed = needed_by((ruleset, own) if own else (ruleset,), with_sizes=is_stored)
     return needed.shortened if needed else None
+
+
+def _explained(
+    case: Case, verdicts: tuple[Verdict, ...]
+) -> tuple[CauseReport | None, tuple[Verdict, ...], list[Problem]]:
+    """Return the causes, the verdicts with the causes that explain them, and a warning if the base has no trees."""
+    if not any(one.exit_code or one.outcome == "fail" for one in verdicts):
+        return None, verdicts, []
+    from perfgate.commands.causes import explained
+
+    return explained(case, verdicts)
 
 
 def _read(
