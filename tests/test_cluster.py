@@ -196,7 +196,7 @@ def test_a_lost_file_is_one_problem(
     monkeypatch.setattr(inputs, "parts_of", lambda path, name: [*(real(path, name) or ()), gone])
     here, there = perfgate("check", ranks, "--workers", "1"), perfgate("check", ranks, *cluster.option)
     assert there == here
-    assert " ".join(there.out.split()).count("cannot be read: there is no such file") == 1
+    assert " ".join(there.out.split()).count("cannot be read: file not found") == 1
     assert "forward median" in there.out
 
 

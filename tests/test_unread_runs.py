@@ -16,8 +16,8 @@ DOCUMENT = json.dumps(
 )
 
 CASES = {
-    "mistyped": (None, "chnge.log: error: cannot be read: there is no such file; did you mean change.log?"),
-    "elsewhere": (None, "slow.log: error: cannot be read: there is no such file; did you mean runs/slow.log?"),
+    "mistyped": (None, "chnge.log: error: cannot be read: file not found; did you mean change.log?"),
+    "elsewhere": (None, "slow.log: error: cannot be read: file not found; did you mean runs/slow.log?"),
     "text": (b"hello\n" * 9, "x.log: error: unknown format: no line is output of a tool that perfgate reads"),
     "binary": (bytes(range(128, 256)) * 40, "x.log: error: this is a binary file of an unknown kind: give what "),
     "empty": (b"", "x.log: error: the file is empty"),
@@ -76,7 +76,7 @@ def test_what_was_searched_for_is_behind_verbose(perfgate: Command, folder: Path
 def test_compare_begins_with_the_cause_too(perfgate: Command, folder: Path) -> None:
     write_log(folder / "base.log", forward=steady(100))
     lines = perfgate("compare", "base.log", "--new", "bse.log").out.splitlines()
-    assert lines[0] == "bse.log: error: cannot be read: there is no such file; did you mean base.log?"
+    assert lines[0] == "bse.log: error: cannot be read: file not found; did you mean base.log?"
     assert len(lines) <= 6
 
 

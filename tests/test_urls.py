@@ -111,7 +111,7 @@ def test_a_folder_at_a_url_has_its_machine_beside_it(runs: Path, perfgate: Comma
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("/absent.log", "cannot be read: there is no such file"), ("/absent/", "cannot be read: there is no such file")],
+    [("/absent.log", "cannot be read: file not found"), ("/absent/", "cannot be read: file not found")],
 )
 def test_a_url_without_a_file_is_an_error(web: str, perfgate: Command, path: str, says: str) -> None:
     done = perfgate("inspect", f"{web}{path}")
@@ -120,12 +120,12 @@ def test_a_url_without_a_file_is_an_error(web: str, perfgate: Command, path: str
 
 def test_an_empty_place_in_a_bucket_is_an_error(bucket: str, perfgate: Command) -> None:
     done = perfgate("inspect", f"{bucket}/absent")
-    assert (done.code, "there is no such file or folder" in done.out) == (3, True), done.said
+    assert (done.code, "file or folder not found" in done.out) == (3, True), done.said
 
 
 def test_a_file_url_that_leads_nowhere_is_an_error(runs: Path, perfgate: Command) -> None:
     (runs / "empty").mkdir()
-    for name, says in (("absent", "cannot be read: there is no such file or folder"), ("empty", "without files")):
+    for name, says in (("absent", "cannot be read: file or folder not found"), ("empty", "without files")):
         done = perfgate("inspect", f"file://{runs}/{name}")
         assert (done.code, says in done.out) == (3, True), done.said
 

@@ -1,8 +1,7 @@
 """The metrics whose values a check needs, compiled from the rules before any file is read.
 
-Whoever reads the ranks of a run hands all others back as outlines. A change also needs the parts that may explain it.
-Only traces have so many metrics that this pays, and only runs whose causes come from call trees: causes of other runs
-are found in the values of all metrics.
+The process that reads a rank hands all other metrics back as outlines. A change also needs the parts that may explain
+it. Only traces with call trees are shortened. Other runs have few metrics, or their causes need the values of all.
 """
 
 from __future__ import annotations

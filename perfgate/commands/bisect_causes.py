@@ -19,7 +19,7 @@ from perfgate.core.causes import CauseReport
 from perfgate.workspace import inputs
 from perfgate.workspace.options import Refused
 
-#: A second change that is more probable than this may be in between: then the first item is no base for a cause.
+#: If a second change is more probable than this, the first item is not compared: a change may lie in between.
 ANOTHER = 0.2
 #: At most this many measurements of the two items count.
 MOST_PAIRS = 8

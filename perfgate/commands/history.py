@@ -42,7 +42,7 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
             3,
         )
     if place.ref is not None and found.line is None and commit_line(["HEAD"]) is not None:
-        raise Refused(f"--ref {place.ref}: git has no such branch or commit here; fetch it, or correct the name", 3)
+        raise Refused(f"--ref {place.ref}: unknown branch or commit in this clone; fetch it, or correct the name", 3)
     if metric is not None and not found.series and found.environments:
         known = sorted({name for one in found.environments for name in one.metrics})
         near = get_close_matches(metric, known, n=3, cutoff=0.5)
@@ -73,7 +73,7 @@ def compact_store(baselines: str, *, is_all: bool = False) -> tuple[list[str], l
     store = open_store(baselines)
     known, damaged = places(store)
     if not known and not damaged:
-        raise Refused(f"there is no history in {store.shown}: name its folder with --baselines", 3)
+        raise Refused(f"no history found in {store.shown}: name its folder with --baselines", 3)
     lines, problems = compact(store, None if is_all else f"{surroundings.today():%Y-%m}")
     return lines or ["nothing to compact: every month that is over is one file"], problems
 

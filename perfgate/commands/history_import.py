@@ -71,7 +71,7 @@ def _files(
         raise Refused(f"--format {how.format}: no such format; known are {listed([one.name for one in IMPORTERS], 9)}")
     top = Path(path)
     if not top.exists():
-        raise Refused(f"{path}: there is no such file or folder", 3)
+        raise Refused(f"{path}: file or folder not found", 3)
     inside = sorted(one for one in top.rglob("*") if one.suffix in _ENDS and one.is_file()) if top.is_dir() else [top]
     others = {name for one in IMPORTERS for name in one.others}
     for place in [*surroundings.not_too_many(inside, path)]:

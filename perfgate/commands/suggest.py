@@ -52,4 +52,4 @@ def _refuse_other_than_file(path: str) -> None:
     if "://" in path:
         raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
     if not os.path.exists(path):
-        raise Refused(f"{path}: cannot be read: there is no such file{nearest_file(path)}")
+        raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")

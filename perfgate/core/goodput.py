@@ -98,7 +98,7 @@ def with_rest(parts: Mapping[str, float], whole: float, rounding: float) -> dict
 
 
 def metrics(parts: Mapping[str, float]) -> dict[str, tuple[float, str]]:
-    """Return each metric with its value and its unit; there is no goodput without time.step or without any time."""
+    """Return each metric with its value and its unit. Goodput needs time.step, and a total above 0."""
     if not parts:
         return {}
     total = sum(parts.values())

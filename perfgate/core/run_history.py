@@ -240,7 +240,7 @@ class HistorySeries:
 
     @property
     def runs_to_see_a_change(self) -> str | None:
-        """How many runs with a number there are of those that a change needs: `3 of 10`; None if they are enough."""
+        """Return the runs with a number and the fewest that a change needs, `3 of 10`; None if they are enough."""
         known = sum(isfinite(value) for value in self.values)
         return None if known >= FEWEST_RUNS_OF_A_CHANGE else f"{known} of {FEWEST_RUNS_OF_A_CHANGE}"
 

@@ -6,8 +6,8 @@
 
 `time.total` is `train_runtime`, the whole of `Trainer.train`. `time.evaluation` is the sum of `eval_*runtime` in the
 rows before it: an evaluation after the training has a later row. The Trainer tells the time of neither steps, data nor
-checkpoints, so the rest is `time.other`, and there is no goodput: the callback of perfgate records them. Without an
-evaluation, and with several rows of `train_runtime` (of several processes, or of several trainings), nothing is said.
+checkpoints, so the rest is `time.other`, and goodput is unknown. perfgate's callback records these times. Without
+an evaluation, and with several rows of `train_runtime` (of several processes or trainings), nothing is said.
 After a resume, `trainer_state.json` also has the evaluations before it. Source: huggingface/transformers `trainer.py`
 and `trainer_utils.py` (`speed_metrics`), v5.23.
 """

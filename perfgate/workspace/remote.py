@@ -52,7 +52,7 @@ def files_below(url: str) -> list[str] | None:
         return None
     found = sorted(path[len(top) :].lstrip("/") for path in _asked(lambda: files.find(top)))
     if not found and not _asked(lambda: files.exists(top)):
-        raise FileNotFoundError(ENOENT, "there is no such file or folder")
+        raise FileNotFoundError(ENOENT, "file or folder not found")
     return [f"{url.rstrip('/')}/{path}" for path in found if not any(part[:1] == "." for part in path.split("/"))]
 
 

@@ -91,7 +91,7 @@ def test_a_branch_that_git_does_not_know_is_an_error(perfgate: Command, folder: 
     story(folder, [0.1] * 12, measured=range(12))
     assert perfgate("history", "import", "history.csv").code == 0
     done = perfgate("history", "show", "--ref", "mian")
-    assert (done.code, "--ref mian: git has no such branch or commit here" in done.err) == (3, True), done.said
+    assert (done.code, "--ref mian: unknown branch or commit in this clone" in done.err) == (3, True), done.said
     assert perfgate("history", "show", "--ref", "HEAD").code == 0
 
 

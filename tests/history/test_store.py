@@ -80,7 +80,7 @@ def test_only_months_that_are_over_are_compacted(folder: Path) -> None:
 
 def test_a_folder_without_history_is_not_compacted(folder: Path, perfgate: Callable[..., Done]) -> None:
     done = perfgate("history", "compact", "--baselines", "basleines")
-    assert (done.code, "there is no history in basleines: name its folder with --baselines" in done.err) == (3, True)
+    assert (done.code, "no history found in basleines: name its folder with --baselines" in done.err) == (3, True)
 
 
 def test_a_compaction_that_dies_loses_and_doubles_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

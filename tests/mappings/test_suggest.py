@@ -125,7 +125,7 @@ def test_a_shell_may_make_the_file_before_the_proposal_is_written(folder: Path, 
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("b.json", "b.json: cannot be read: there is no such file; did you mean a.json?"),
+        ("b.json", "b.json: cannot be read: file not found; did you mean a.json?"),
         ("rules", "rules: --suggest needs a file, because"),
         ("https://example.org/a.json?token=1", "https://example.org/a.json: --suggest needs a file of this machine"),
     ],
