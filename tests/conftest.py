@@ -20,6 +20,10 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("perfgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("perfgate")
 
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and so would every program that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
 
