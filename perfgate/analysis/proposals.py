@@ -9,6 +9,7 @@ from datetime import date
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer
 from perfgate.core import Kind, Plan, Run, Series
+from perfgate.core.goodput import GOODPUT
 from perfgate.core.wording import MACHINE_STATE, TIMES_OF_RUN
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import default_statistic
@@ -112,6 +113,9 @@ def ranked(known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]]
             left_out.setdefault("what the machine did, which explains the others", []).append(metric)
         elif metric in TIMES_OF_RUN:
             why = "they grow with the length of the run: limit a share, such as `time.lost / time.total under 5%`"
+            left_out.setdefault(why, []).append(metric)
+        elif metric == GOODPUT:
+            why = "longer runs have more: set a limit, such as `goodput at least 90%`"
             left_out.setdefault(why, []).append(metric)
         elif direction(metric, series[0].unit, None) is None:
             left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)

@@ -94,6 +94,7 @@ NO_RULE = [
     ([[held("a", "value", "B", 1e9)], [held("a", "value", "B", 9e9)]], NOISE),
     ([[held("a", "value", "s", 1.0)], [held("a", "value", "1/s", 1.0)]], "not in the same unit and kind in all runs"),
     ([[held("a", "value", "s", 1.0)], [held("b", "value", "s", 1.0)]], "not in every run"),
+    ([[held("goodput", "value", "1", 0.8)]], "longer runs have more: set a limit, such as `goodput at least 90%`"),
 ]
 
 
