@@ -192,7 +192,7 @@ def quarantine(place: HistoryPlace) -> int:
 def import_(options: CommandOptions, tool: str | None, time: str | None, ref: str | None) -> int:
     """Add the history of another tool: CSV, github-action-benchmark, asv, pytest-benchmark, Megatron, Bencher.
 
-    FILE is a file, or the folder of the tool. CSV has a header: time,commit,metric,value[,unit]. Runs that were
+    FILE is a file, or the folder of the tool. CSV has a header: time,commit,metric,value[,unit][,host]. Runs that were
     imported before are not added again.
 
     \b

@@ -11,7 +11,7 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING, TypeAlias
 
 from perfgate.core.branch import CommitLine
-from perfgate.core.runs import Fact, Key, Kind, Problem
+from perfgate.core.runs import Fact, Key, Kind, Problem, fact_text
 from perfgate.core.verdicts import Better
 from perfgate.core.wording import series_name, synonyms
 
@@ -37,6 +37,7 @@ COLUMNS: Mapping[str, type[str] | type[int] | type[float]] = {
     "rank": str,
     "labels": str,
     "ref": str,
+    "host": str,
     "run": str,
     "suite": str,
     "environment": str,
@@ -180,7 +181,7 @@ class HistoryChange:
     commits: int | None
     went_away: HistoryRun | None
     approval: ApprovedLevel | None
-    #: The facts of the machine that changed with the level: name, before, after.
+    #: The facts of the machine that changed with the level, without those that change often: name, before, after.
     facts: tuple[tuple[str, str, str], ...]
 
     @property
@@ -224,7 +225,8 @@ class HistorySeries:
             known = (None if isnan(error) else error, int(n) or None, None if isnan(n_effective) else n_effective)
             tags = " ".join(run.tags) or None
             start = (run.time, run.commit, self.name.key.metric, value, self.unit)
-            yield (*start, *known, *about, run.ref, run.id, self.suite, self.environment, tags, level)
+            host = fact_text(run.context["host"]) if "host" in run.context else None
+            yield (*start, *known, *about, run.ref, host, run.id, self.suite, self.environment, tags, level)
 
     def levels(self) -> Iterator[tuple[int, int, float]]:
         """Yield each level: its first run, the run after its last, and its value."""
@@ -302,7 +304,7 @@ class LoadedHistory:
         """Return a data frame with a row for each number, in order within each series, in base units.
 
         The columns are COLUMNS: time, commit, metric, value, unit, error, n, n_effective, better, statistic, rank,
-        labels, ref, run, suite, environment, tags and level (the number of the level, from 0).
+        labels, ref, host, run, suite, environment, tags and level (the number of the level, from 0).
 
         Raises ImportError without pandas: `pip install 'perfgate[history]'`.
         """

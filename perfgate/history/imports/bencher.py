@@ -19,6 +19,7 @@ from perfgate.core import Fact, Location, Problem
 from perfgate.core.run_history import HistoryValue
 from perfgate.documents.json import JsonDocument, load_json
 from perfgate.history.imports.imported_runs import (
+    AboutRun,
     Faults,
     Imported,
     ImportedRun,
@@ -36,7 +37,6 @@ NAME = "bencher"
 TITLE = "JSON of bencher perf, or a report in the Bencher Metric Format"
 #: The units of Bencher's own measures.
 _UNITS = {"latency": "ns", "throughput": "/s", "file-size": "B", "build-time": "s", "instructions": "1"}
-_Row = tuple[tuple[str, str | None, str | None], HistoryValue]
 
 
 def claims(name: str, head: str) -> bool:
@@ -58,7 +58,7 @@ def read(file: ImportFile) -> Imported:
 
 
 def _of_perf(document: JsonDocument, data: Mapping[str, Any], faults: Faults) -> Iterator[ImportedRun]:
-    by_testbed: dict[str, list[_Row]] = {}
+    by_testbed: dict[str, list[tuple[AboutRun, HistoryValue]]] = {}
     for path, line in objects(document, data.get("results"), ("results",), faults):
         names = {part: _field(line.get(part), "name") for part in ("branch", "testbed", "benchmark")}
         measure = line.get("measure") or line.get("metric_kind")
@@ -74,7 +74,7 @@ def _of_perf(document: JsonDocument, data: Mapping[str, Any], faults: Faults) ->
                 faults.say("a metric has no finite value; left out", document.locate(place))
             elif time is not None:
                 value = _number(f"{names['benchmark']}.{slug}", number, unit, faults, document.locate(place))
-                about = time, _field(point.get("version"), "hash"), names["branch"]
+                about = AboutRun(time, _field(point.get("version"), "hash"), names["branch"])
                 by_testbed.setdefault(names["testbed"] or "", []).append((about, value))
     for testbed, rows in by_testbed.items():
         place_facts: dict[str, Fact] = {"testbed": testbed} if testbed else {}

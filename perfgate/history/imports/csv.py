@@ -1,7 +1,7 @@
-"""CSV with a header: `time,commit,metric,value[,unit]`, one line for each number.
+"""CSV with a header: `time,commit,metric,value[,unit][,host]`, one line for each number.
 
 `time` is ISO 8601, or seconds or milliseconds since 1970. The columns that `perfgate history export --format csv`
-writes are read, too: `error`, `n`, `n_effective`, `better`, `statistic`, `rank`, `labels`, `ref` and `run`.
+writes are read, too: `error`, `n`, `n_effective`, `better`, `statistic`, `rank`, `labels`, `ref`, `host` and `run`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from perfgate.core import Better, Key, Location
 from perfgate.core.run_history import HistoryValue, SeriesName
 from perfgate.core.wording import listed
 from perfgate.history.imports.imported_runs import (
+    AboutRun,
     Faults,
     Imported,
     ImportedRun,
@@ -44,14 +45,12 @@ _KNOWN = (
     "rank",
     "labels",
     "ref",
+    "host",
     "run",
 )
 #: Written by an export, and decided by the options of an import.
 _IGNORED = ("suite", "environment", "tags", "level")
 _LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
-
-#: The time, the commit, the branch and the id of a run.
-_About = tuple[str, str | None, str | None]
 
 
 def claims(name: str, head: str) -> bool:
@@ -75,11 +74,11 @@ def why_not(text: str) -> str:
 
 
 def read(file: ImportFile) -> Imported:
-    """Return the runs of a file: the lines with the same time and commit."""
+    """Return the runs of a file: the lines with the same time, commit, branch and host."""
     faults = Faults(file.name)
     reader = csv.reader(io.StringIO(file.text.lstrip("\ufeff")), strict=True)
-    rows: list[tuple[_About, HistoryValue]] = []
-    ids: dict[str, list[tuple[_About, HistoryValue]]] = {}
+    rows: list[tuple[AboutRun, HistoryValue]] = []
+    ids: dict[str, list[tuple[AboutRun, HistoryValue]]] = {}
     header: list[str] | None = None
     try:
         for cells in reader:
@@ -125,7 +124,7 @@ def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
     return None
 
 
-def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> tuple[_About, HistoryValue, str]:
+def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> tuple[AboutRun, HistoryValue, str]:
     """Return one number and what it is of. Raises ValueError with the reason."""
     metric = cells["metric"].strip()
     if not metric:
@@ -153,7 +152,7 @@ def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> 
         n=None if n is None else int(n),
         n_effective=_number(cells, "n_effective"),
     )
-    about = utc_time(cells["time"]), cells.get("commit", "").strip() or None, cells.get("ref", "").strip() or None
+    about = AboutRun(utc_time(cells["time"]), *(cells.get(name, "").strip() or None for name in AboutRun._fields[1:]))
     return about, one, cells.get("run", "").strip()
 
 

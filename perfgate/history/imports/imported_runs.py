@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from perfgate.core import Better, Fact, Key, Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -20,6 +20,15 @@ from perfgate.rules.ruleset import Ruleset
 
 #: A file with more mistakes than this is of another kind.
 MOST_FAULTS = 20
+
+
+class AboutRun(NamedTuple):
+    """The time of a run of another tool, its commit, its branch and its host."""
+
+    time: str
+    commit: str | None
+    ref: str | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +178,18 @@ def of_results(
     return Imported(tuple(found), tuple(problems))
 
 
-def values_by_run(rows: Sequence[tuple[tuple[str, str | None, str | None], HistoryValue]]) -> tuple[ImportedRun, ...]:
-    """Return runs from numbers, each with the time, the commit and the branch of its run, in the order of their times.
-
-    A series that a run has twice is of two runs of the commit.
-    """
-    runs: dict[tuple[tuple[str, str | None, str | None], int], dict[SeriesName, HistoryValue]] = {}
+def values_by_run(rows: Sequence[tuple[AboutRun, HistoryValue]]) -> tuple[ImportedRun, ...]:
+    """Return runs from numbers, in the order of their times. A series that a run has twice is of two runs."""
+    runs: dict[tuple[AboutRun, int], dict[SeriesName, HistoryValue]] = {}
     for about, value in rows:
         number = 0
         while value.name in runs.setdefault((about, number), {}):
             number += 1
         runs[about, number][value.name] = value
-    found = [ImportedRun(*about[:2], tuple(own.values()), about[2]) for (about, _), own in runs.items()]
+    found = [
+        ImportedRun(
+            about.time, about.commit, tuple(own.values()), about.ref, {"host": about.host} if about.host else {}
+        )
+        for (about, _), own in runs.items()
+    ]
     return tuple(sorted(found, key=lambda run: run.time))
