@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from perfgate.core import fact_text
 from perfgate.core.branch import CommitLine
+from perfgate.core.changed_facts import changed_facts
 from perfgate.core.run_history import ApprovedLevel, ChangePoint, HistoryChange, HistoryRun, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.store import HistoryColumn, StoredHistory
@@ -74,7 +75,8 @@ def series_of(
     rank = np.full(len(history.runs), -1, dtype=np.int64)
     rank[list(order.places)] = np.arange(len(order.places))
     known: dict[bytes, tuple[HistoryRun, ...]] = {}  # most series have the same runs
-    return [_ordered(history, column, rank, line, levels, known) for column in history.series], list(order.notes)
+    often = {name for name, _ in changed_facts([history.runs[place] for place in order.places]).often}
+    return [_ordered(history, column, rank, line, levels, often, known) for column in history.series], list(order.notes)
 
 
 def _ordered(
@@ -83,6 +85,7 @@ def _ordered(
     rank: IntArray,
     line: CommitLine | None,
     levels: Sequence[ApprovedLevel],
+    often: Collection[str],
     known: dict[bytes, tuple[HistoryRun, ...]],
 ) -> HistorySeries:
     """Return a series in the order of `rank`; -1 is a run that is left out."""
@@ -100,7 +103,7 @@ def _ordered(
     found = HistorySeries(
         *(history.suite, history.environment, column.name, column.unit, column.better, column.kind),
         *(runs, values, errors, n_effective, n),
-        tuple(_changes(points, runs, column.name.key.metric, line, levels)),
+        tuple(_changes(points, runs, column.name.key.metric, line, levels, often)),
         int((rank >= 0).sum()) - 1 - newest,
         math.nan,
     )
@@ -124,6 +127,7 @@ def _changes(
     metric: str,
     line: CommitLine | None,
     levels: Sequence[ApprovedLevel],
+    often: Collection[str],
 ) -> Iterator[HistoryChange]:
     decided = [level for level in levels if level.covers(metric)]
     for number, point in enumerate(points):
@@ -137,7 +141,7 @@ def _changes(
             len(between) or None,
             None if back is None else runs[back.index],
             _approval(decided, runs, point.first, min(point.last + _LATE, until)),
-            tuple(_differences(runs[point.index - 1], likely)),
+            tuple(_differences(runs[point.index - 1], likely, often)),
         )
 
 
@@ -156,8 +160,9 @@ def _approval(
     return found[-1] if found else None
 
 
-def _differences(before: HistoryRun, after: HistoryRun) -> Iterator[tuple[str, str, str]]:
-    for name in sorted({*before.context, *after.context}):
+def _differences(before: HistoryRun, after: HistoryRun, often: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the facts that differ between two runs, without those that change often: these explain nothing."""
+    for name in sorted({*before.context, *after.context}.difference(often)):
         old, new = before.context.get(name), after.context.get(name)
         if old != new and old is not None and new is not None:
             yield name, fact_text(old), fact_text(new)

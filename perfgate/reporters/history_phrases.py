@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import takewhile
 from math import isnan
 
 from perfgate.core import fact_text
 from perfgate.core.branch import CommitLine
+from perfgate.core.changed_facts import changed_facts
 from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistoryRun, HistorySeries, LoadedHistory
 from perfgate.core.units import format_change, format_value, printed_base
 from perfgate.core.wording import plural
@@ -128,16 +129,21 @@ def doubt(change: HistoryChange) -> str:
     return f" (probability {100 * probability:.0f}%)" if probability < _CERTAIN else ""
 
 
-def circumstances(change: HistoryChange, unsteady: Collection[str] = ()) -> Iterator[str]:
-    """Yield who approved a change, what else changed, and when it went away.
+def often_changed(place: EnvironmentHistory) -> str | None:
+    """Return the facts of the machine that change too often to be named at a change; None if there are none."""
+    often = [f"{name} ({count} times in {len(place.runs)} runs)" for name, count in changed_facts(place.runs).often]
+    if not often or not any(one.changes for one in place.series):
+        return None
+    return f"facts that change too often to be named at a change: {', '.join(often)}"
 
-    Facts with the names `unsteady` change all the time, and are left out.
-    """
+
+def circumstances(change: HistoryChange) -> Iterator[str]:
+    """Yield who approved a change, what else changed, and when it went away."""
     if change.approval is not None:
         level = change.approval
         request = f" (pull request {level.pr})" if level.pr is not None else ""
         yield f"approved by {level.by} on {level.time[:10]}: {level.reason}{request}"
-    facts = [f"{name} from {old} to {new}" for name, old, new in change.facts if name not in unsteady]
+    facts = [f"{name} from {old} to {new}" for name, old, new in change.facts]
     if facts:
         yield f"the machine changed in the same run: {', '.join(facts)}"
     if change.went_away is not None:

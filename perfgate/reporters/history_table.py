@@ -35,6 +35,8 @@ def render_text(
             page.paragraph(phrases.about(place), "dim")
             for note in place.notes:
                 page.paragraph(note, "yellow")
+            if in_full and (often := phrases.often_changed(place)):
+                page.paragraph(often, "dim")
             page.blank()
             _list(page, place) if not in_full else _paragraphs(page, place, found.line)
     if missing := phrases.incomplete(found):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Done
-from histories import store_at
+from histories import at, steps, store_at
 
 from perfgate.core.run_history import HistorySeries
 from perfgate.history.load import load
@@ -222,6 +222,27 @@ def test_good_rows_beside_a_bad_one_are_imported(folder: Path, perfgate: Command
     Path("history.csv").write_text(CSV + "2026-01-03,x,forward,?,ms\n")
     done = perfgate("history", "import", "history.csv")
     assert (done.code, "imported 2 runs" in done.out) == (3, True)
+
+
+def test_a_host_that_alternates_is_named_once(folder: Path, perfgate: Command) -> None:
+    levels = steps((20, 0.1), (20, 0.12), noise=0.002)
+    rows = [f"{at(i)},{i:08},forward,{number},s,gpu-{i % 2}" for i, number in enumerate(levels)]
+    Path("old.csv").write_text("\n".join(["time,commit,metric,value,unit,host", *rows]))
+    assert perfgate("history", "import", "old.csv").code == 0
+    (one,) = series(folder).values()
+    assert [run.context for run in one.runs] == [{"host": f"gpu-{i % 2}"} for i in range(40)]
+    said = perfgate("history", "forward").out
+    assert "1 lasting change" in said
+    assert "facts that change too often to be named at a change: host (39 times in 40 runs)" in said
+    assert "the machine changed" not in said
+    assert "too often" not in perfgate("history", "show").out
+    perfgate("history", "export", "--to", "again.csv")
+    assert perfgate("history", "import", "again.csv").out == "40 runs in the history already\n"
+
+
+def test_rows_of_two_hosts_are_two_runs(folder: Path, perfgate: Command) -> None:
+    Path("old.csv").write_text("time,metric,value,host\n2026-01-01,a,1,gpu-0\n2026-01-01,b,2,gpu-1\n2026-01-01,b,3,\n")
+    assert "imported 3 runs with 2 metrics" in perfgate("history", "import", "old.csv").out
 
 
 @pytest.mark.parametrize("name", ["old.csv", "data.js"])

@@ -148,5 +148,5 @@ def _sentences(change: HistoryChange, trend: Trend, links: TrendLinks) -> Iterat
     levels = f"{phrases.levels(change, trend.one)} on {change.likely.time[:10]}{phrases.doubt(change)}"
     yield element("p", levels, class_="levels")
     yield element("p", links.linked(phrases.commits(change, links.line), change))
-    for text in phrases.circumstances(change, trend.track.unsteady):
+    for text in phrases.circumstances(change):
         yield element("p", links.linked(text, change))

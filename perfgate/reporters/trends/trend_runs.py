@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from perfgate.core import fact_text
 from perfgate.core.branch import CommitLine
+from perfgate.core.changed_facts import ChangedFact, changed_facts
 from perfgate.core.run_history import EnvironmentHistory, HistoryRun
 from perfgate.core.wording import clip, listed, one_line
 from perfgate.reporters.svg.elements import SafeText
 
-#: A fact that changes more often than this, as a share of the runs, gets no mark in a plot: a host of a pool, a clock.
-_OFTEN = 0.05
-_FEW = 3
 #: So many marks of a kind are drawn, the newest ones.
 _MOST_MARKS = 60
 #: The longest subject of a commit in the data of the script, in characters.
@@ -48,10 +45,11 @@ class TrendRuns:
     @classmethod
     def of(cls, number: int, place: EnvironmentHistory, line: CommitLine | None, most: int) -> TrendRuns:
         """Return the runs of an environment; plots show at most the newest `most` of them."""
-        machine, unsteady = machine_changes(place.runs)
+        changed = changed_facts(place.runs)
         positions = {run.id: at for at, run in enumerate(place.runs)}
         first = max(0, len(place.runs) - most)
-        return cls(number, place, first, positions, tuple(releases(place.runs, line)), tuple(machine), unsteady)
+        marks, often = tuple(releases(place.runs, line)), tuple(name for name, _ in changed.often)
+        return cls(number, place, first, positions, marks, tuple(_machine_marks(changed.steady)), often)
 
     @property
     def shown(self) -> tuple[HistoryRun, ...]:
@@ -78,27 +76,12 @@ def releases(runs: Sequence[HistoryRun], line: CommitLine | None) -> Iterator[Ru
         yield RunMark(at, listed(tags[at]))
 
 
-def machine_changes(runs: Sequence[HistoryRun]) -> tuple[list[RunMark], tuple[str, ...]]:
-    """Return where facts of the machine changed, and the names of facts that change often.
-
-    A run that lacks a fact changes nothing.
-    """
-    found: dict[str, list[tuple[int, str]]] = {}
-    known: dict[str, str] = {}
-    for at, run in enumerate(runs):
-        for name, fact in run.context.items():
-            text = fact_text(fact)
-            before = known.get(name)
-            known[name] = text
-            if before is not None and before != text:
-                found.setdefault(name, []).append((at, f"{name} from {before} to {text}"))
-    most = max(_FEW, _OFTEN * len(runs))
+def _machine_marks(changed: Sequence[ChangedFact]) -> list[RunMark]:
+    """Return a mark for each run in which facts of the machine changed; only the newest ones are drawn."""
     marks: dict[int, list[str]] = {}
-    for name in sorted(found):
-        for at, text in found[name] if len(found[name]) <= most else ():
-            marks.setdefault(at, []).append(text)
-    unsteady = tuple(name for name in sorted(found) if len(found[name]) > most)
-    return [RunMark(at, ", ".join(marks[at])) for at in sorted(marks)[-_MOST_MARKS:]], unsteady
+    for one in changed:
+        marks.setdefault(one.at, []).append(str(one))
+    return [RunMark(at, ", ".join(marks[at])) for at in sorted(marks)[-_MOST_MARKS:]]
 
 
 def data(track: TrendRuns, line: CommitLine | None, *, with_links: bool) -> SafeText:
