@@ -67,4 +67,6 @@ def test_the_rule_names_the_steadier_metric(
     assert reason in said
     assert reason in in_comment
     assert ("replaces" in said) == bool(reason)
+    # The noise of the named metric has one figure, that of its rule.
+    assert ("step.time, which differs more from run to run: by 12%," in said) == bool(reason)
     assert perfgate("check", folder / "main-0.json").code == 0

@@ -68,7 +68,7 @@ def _steadier(wall: str, stem: str, known: _Known, runs: int) -> SteadierMetric 
     is_needed = noise >= LEAST_NOISE or is_unsteady(known[wall])
     if not is_needed or found[best] > CLEARLY * noise:
         return None
-    return SteadierMetric(best, wall, found[best], noise)
+    return SteadierMetric(best, wall, noise)
 
 
 def _noise(series: Sequence[Series], runs: int) -> float | None:

@@ -34,21 +34,23 @@ class ProposedRule:
 
 @dataclass(frozen=True, slots=True)
 class SteadierMetric:
-    """CPU time or instructions that a rule names in place of a wall time, and the noise of both from run to run."""
+    """CPU time or instructions that a rule names in place of a wall time, and the noise of that time.
+
+    The noise of the metric itself is that of its rule, so that a reader sees one figure for it.
+    """
 
     metric: str
     instead_of: str
-    #: Relative standard deviations.
-    noise: float
-    other_noise: float
+    #: The relative standard deviation of the wall time from run to run.
+    noise_of_wall: float
 
     @property
     def reason(self) -> str:
         """The reason why a rule names this metric, in words."""
         blind = "time that the program waits" if self.metric.endswith(".cpu_time") else "waiting and slower memory"
         return (
-            f"{self.metric} replaces {self.instead_of}: these runs differ by {100 * self.noise:.2g}% in {self.metric}"
-            f" and by {100 * self.other_noise:.2g}% in {self.instead_of} (standard deviation). It does not see {blind}."
+            f"{self.metric} replaces {self.instead_of}, which differs more from run to run:"
+            f" by {100 * self.noise_of_wall:.2g}%, as a standard deviation. It does not see {blind}."
         )
 
 
