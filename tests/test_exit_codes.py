@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from conftest import Done, write_rules
 
 from perfgate.cli import entry
 from perfgate.cli.completion import VARIABLE
@@ -137,3 +140,33 @@ def test_the_details_of_a_fault_are_kept(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     assert entry.run([]) == 4
     assert "its details could not be written anywhere" in capsys.readouterr().err
+
+
+STOPPED = ["sh", "-c", "kill -{} $PPID; sleep 60"]
+MEASURING = [
+    # a command that measures a program, and the code in its report
+    (["run", "--json", "r.json", "--"], 3),
+    (["run", "--paired", "--base", "true", "--json", "r.json", "--"], 3),
+    (["record", "--results", "results.json", "--"], None),
+    (["doctor", "--"], None),
+]
+
+
+@pytest.mark.parametrize(("number", "name"), [(130, "INT"), (143, "TERM")])
+@pytest.mark.parametrize(("words", "in_report"), MEASURING, ids=lambda value: repr(value)[:12])
+def test_a_signal_while_a_program_is_measured(
+    perfgate: Callable[..., Done],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    in_report: int | None,
+    number: int,
+    name: str,
+) -> None:
+    monkeypatch.setattr("perfgate.commands.doctor._IDLE_S", 0.01)
+    write_rules(folder, "forward under 1 s")
+    done = perfgate(*words, *(word.format(name) for word in STOPPED))
+    assert (done.code, f"stopped by SIG{name}" in done.said) == (number, True), done.said
+    if in_report is not None:
+        assert json.loads((folder / "r.json").read_text())["exit_code"] == in_report
+    assert not [path for path in folder.iterdir() if path.name.startswith("results.json")]

@@ -77,7 +77,7 @@ def main() -> None:
 
     \b
     Exit codes: 0 nothing blocks, 1 a rule failed, 2 usage or configuration,
-    3 could not judge, 4 internal error.
+    3 could not judge, 4 internal error, 130 stopped by Ctrl-C (143 by SIGTERM).
     """
 
 

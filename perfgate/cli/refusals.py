@@ -85,7 +85,7 @@ def _refusal(error: BaseException) -> Report:
 
     message, code = str(error), _INTERNAL
     if isinstance(error, Refused):
-        code = error.exit_code
+        code = error.exit_code if error.exit_code <= _INTERNAL else _NOT_JUDGED
     elif isinstance(error, click.ClickException):
         message, code = error.format_message(), _USAGE
     elif isinstance(error, OSError):

@@ -212,4 +212,6 @@ def run(
         measuring, pairs = _watched(asked.measuring()), asked.pairs(options.format)
         check = CheckRequest(options, missing_baseline, only, strict, with_details=publication.with_details)
         request = RunRequest(check, measuring, asked.command, asked.measured, pairs)
-        return publish(command(request, tell), publication)
+        report, code = command(request, tell)
+        published = publish(report, publication)
+        return published if code == report.exit_code else code

@@ -63,8 +63,8 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
                 items, found = inner, replace(inside, inside=found.suspects[0].item)
             return found
     except Stopped as stopped:
-        step = "the same command goes on from there"
-        raise Refused(f"{stopped}: what was measured is kept in {request.keep}; {step}", 3) from None
+        step = f"what was measured is kept in {request.keep}; the same command goes on from there"
+        raise Refused(f"{stopped}: {step}", stopped.exit_code) from None
 
 
 def _ruleset(request: BisectRequest) -> tuple[Ruleset, float]:

@@ -63,7 +63,7 @@ def doctor(request: DoctorRequest, tell: Tell) -> Examination:
             tell(f"measuring two known loads for {_LOADS_S:g} s")
             loads = measure_loads(_LOADS_S, cpu)
     except Stopped as stopped:
-        raise Refused(str(stopped), 3) from None
+        raise Refused(str(stopped), stopped.exit_code) from None
     except (RunFailed, OSError) as error:
         raise Refused(f"the examination ended early: {error}", 3) from None
     cpus = sum(cpu >= 0 for cpu in first.busy) or os.cpu_count() or 1

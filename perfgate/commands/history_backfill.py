@@ -9,10 +9,10 @@ from perfgate.commands.history import show
 from perfgate.core.backfill import BackfillPlan
 from perfgate.core.branch import CommitLine
 from perfgate.core.run_history import HistoryChange, HistorySeries
-from perfgate.core.wording import listed
+from perfgate.core.wording import listed, plural
 from perfgate.history.backfill import backfill_plan
 from perfgate.history.remember import Measured, remember
-from perfgate.measuring.programs import ProgramSide, RunFailed, finish, new_run, stopped_by_signals
+from perfgate.measuring.programs import ProgramSide, RunFailed, Stopped, finish, new_run, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell
 from perfgate.measuring.worktrees import checked_out
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
@@ -81,22 +81,30 @@ def backfill(
     folder = measuring.new_folder(tell)
     broken: set[str] = set()
     measured = 0
-    with stopped_by_signals():
-        for number in range(1, measuring.most_runs + 1):
-            left = [one for one in found.wanted if one.commit.sha not in broken]
-            if not left or found.is_settled:
-                break
-            sha = left[0].commit.sha
-            tell(f"run {number}: {sha[:10]} ({left[0].commit.author}: {left[0].commit.subject})")
-            try:
-                path = _measured(request, measuring, folder, number, sha)
-                for line in remember(replace(options, runs=(str(path),), head=sha), Measured(ref=request.place.ref)):
-                    tell(line)
-                measured += 1
-            except (RunFailed, Refused) as error:
-                broken.add(sha)
-                tell(f"{sha[:10]} could not be measured: {error}")
-            found = plan(request)
+    try:
+        with stopped_by_signals():
+            for number in range(1, measuring.most_runs + 1):
+                left = [one for one in found.wanted if one.commit.sha not in broken]
+                if not left or found.is_settled:
+                    break
+                sha = left[0].commit.sha
+                tell(f"run {number}: {sha[:10]} ({left[0].commit.author}: {left[0].commit.subject})")
+                try:
+                    path = _measured(request, measuring, folder, number, sha)
+                    for line in remember(
+                        replace(options, runs=(str(path),), head=sha), Measured(ref=request.place.ref)
+                    ):
+                        tell(line)
+                    measured += 1
+                except Stopped:
+                    raise
+                except (RunFailed, Refused) as error:
+                    broken.add(sha)
+                    tell(f"{sha[:10]} could not be measured: {error}")
+                found = plan(request)
+    except Stopped as stopped:
+        step = f"the runs of {plural(measured, 'commit')} are remembered; the same command measures the others"
+        raise Refused(f"{stopped}: {step}", stopped.exit_code) from None
     if broken and not measured:
         raise Refused(f"none of the commits could be measured; see {measuring.keep}", 3)
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perfgate.machine.sidecar import sampled
 from perfgate.measuring.command_cost import command_cost
-from perfgate.measuring.programs import Program, RunFailed, end_all, stopped_by_signals
+from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, stopped_by_signals
 from perfgate.recorder.sampler_process import sidecar_of, watched_since
 from perfgate.workspace.options import Refused, shown_path
 
@@ -34,6 +34,10 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
                 code = program.process.wait()
             finally:
                 end_all([program])
+    except Stopped as stopped:
+        if not is_watched and not os.path.exists(results):
+            Path(beside).unlink(missing_ok=True)
+        raise Refused(str(stopped), stopped.exit_code) from None
     except RunFailed as error:  # nothing ran, so nothing was measured
         if not is_watched:
             Path(beside).unlink(missing_ok=True)

@@ -29,13 +29,18 @@ class RunRequest:
     pairs: PairRequest | None = None
 
 
-def run(request: RunRequest, tell: Tell) -> Report:
-    """Measure until the rules have their answers. Raises Refused for usage errors."""
+def run(request: RunRequest, tell: Tell) -> tuple[Report, int]:
+    """Measure until the rules have their answers; return the report and the exit code.
+
+    After a signal, the report is about what was measured before. Raises Refused for usage errors, and if a signal came
+    before the first run.
+    """
     options, measuring = with_commit(request.check.options), request.measuring
     source = policy_source(options.policy_ref, options.policy_commit)
     ruleset, _, _ = read_rules(source, options.rules, options.suite)
     if ruleset is None:  # nothing is run for rules with mistakes
-        return check(replace(request.check, options=options))
+        report = check(replace(request.check, options=options))
+        return report, report.exit_code
     own = replace(request.check, looks=measuring.looks, own_pairs=request.pairs is not None)
 
     def judge_runs(paths: Sequence[Path]) -> Report:
@@ -45,12 +50,14 @@ def run(request: RunRequest, tell: Tell) -> Report:
         return report if paths else replace(report, verdicts=(), problems=())
 
     try:
-        with stopped_by_signals():
+        with stopped_by_signals() as signals:
             if request.pairs is not None:
                 pairs = replace(request.pairs, mappings=ruleset.mappings)
-                return run_pairs(measuring, pairs, judge_runs, tell)
-            if measuring.stop == "unless-suspect":
-                return run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
-            return run_until_settled(measuring, request.command, judge_runs, tell)
+                report = run_pairs(measuring, pairs, judge_runs, tell)
+            elif measuring.stop == "unless-suspect":
+                report = run_again_if_suspect(measuring, request.command, request.measured, judge_runs, tell)
+            else:
+                report = run_until_settled(measuring, request.command, judge_runs, tell)
     except Stopped as stopped:  # before the first run, or after the last one
-        raise Refused(str(stopped), 3) from None
+        raise Refused(str(stopped), stopped.exit_code) from None
+    return report, signals[0].exit_code if signals else report.exit_code

@@ -49,23 +49,32 @@ class RunFailed(Exception):
 
 
 class Stopped(RunFailed):
-    """A signal asked for the end."""
+    """A signal asked for the end. The exit code is 128 plus its number, whatever was measured before it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Turn the first SIGTERM or SIGINT into Stopped, so that what was measured is kept. Later ones are ignored."""
+def stopped_by_signals() -> Iterator[list[Stopped]]:
+    """Turn the first SIGTERM or SIGINT into Stopped, so that what was measured is kept. Later ones are ignored.
+
+    Yields a list that gets the Stopped, for those who go on with what was measured.
+    """
+    seen: list[Stopped] = []
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         for known in before:
             signal.signal(known, signal.SIG_IGN)
-        raise Stopped(f"stopped by {signal.Signals(number).name}")
+        seen.append(Stopped(number))
+        raise seen[0]
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         for number in before:
             signal.signal(number, stop)
-        yield
+        yield seen
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Refused(Exception):
     """A command that cannot go on: what is wrong and what to do, and the exit code.
 
-    2 is usage or configuration, 3 could not judge, 1 a refused addition or approval.
+    2 is usage or configuration, 3 could not judge, 1 a refused addition or approval, 128 + N the end by signal N.
     """
 
     def __init__(self, message: str, exit_code: int = 2) -> None:

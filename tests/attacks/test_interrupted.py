@@ -49,7 +49,7 @@ WRITERS: dict[str, tuple[list[str], int]] = {
 QUICK = ("approve", "rotate", "reports", "init", "run")
 #: How a command ends. `run` keeps what was measured when it is asked to end.
 CODES = {"killed": (-signal.SIGKILL,), "terminated": (-signal.SIGTERM,), "full": (2,)}
-STOPPED_IN_ORDER = (3, -signal.SIGTERM)
+STOPPED_IN_ORDER = (128 + signal.SIGTERM, -signal.SIGTERM)
 #: What is made anew each time, such as the facts of the machine.
 MADE_ANEW = ("perfgate-runs/",)
 

@@ -134,7 +134,7 @@ def test_a_first_commit_that_fails_beside_the_last_is_named(
     assert (done.code, f"an end cannot be measured: {good[:12]}: {why}" in said(done)) == (3, True), done.said
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 3)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
 def test_an_interrupted_search_goes_on(perfgate: Command, folder: Path, number: signal.Signals, code: int) -> None:
     repository, commits = history(folder, [0.1] * 4 + [0.13] * 4)
     words = ["bisect", "--good", commits[0], *RUN]
@@ -148,7 +148,7 @@ def test_an_interrupted_search_goes_on(perfgate: Command, folder: Path, number: 
         run.send_signal(number)
         _, errors = run.communicate()
     assert run.returncode == code, errors
-    if code == 3:
+    if code == 143:
         assert b"what was measured is kept in perfgate-bisect; the same command goes on from there" in errors
         assert repository.git("worktree", "list").count("\n") == 0
     done = perfgate(*words)
@@ -173,7 +173,7 @@ def test_a_build_that_is_interrupted_is_not_a_commit_that_does_not_build(perfgat
             time.sleep(0.01)
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate()
-    assert (run.returncode, b"stopped by SIGINT: what was measured is kept" in errors) == (3, True), errors
+    assert (run.returncode, b"stopped by SIGINT: what was measured is kept" in errors) == (130, True), errors
     go.touch()
     done = perfgate(*words)
     assert done.code == 0, done.said

@@ -98,6 +98,10 @@ def test_backfill_measures_until_the_change_has_its_commit(
     assert "forward median changed by +10." in text
     assert "measure them with: perfgate history backfill forward -- COMMAND" in text
 
+    done = perfgate("history", "backfill", "forward", "--", "sh", "-c", "kill -INT $PPID; sleep 60")
+    step = "the runs of 0 commits are remembered; the same command measures the others"
+    assert (done.code, done.err.splitlines()[-1]) == (130, f"error: stopped by SIGINT: {step}")
+
     program = 'cp results.json "$PERFGATE_RESULTS/results.json"'
     done = perfgate("history", "backfill", "forward", "--", "sh", "-c", program)
     assert done.code in (0, 3), done.said
