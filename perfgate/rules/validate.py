@@ -135,7 +135,8 @@ def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
         return [_problem_at_key(document, message, (*path, error.instance))]
     advice = _advice(document, error, path)
     if error.validator == "required":
-        missing = [key for key in error.validator_value if key not in error.instance]
+        meant = _meant_fields(error)  # the problem of the unknown field names them
+        missing = [key for key in error.validator_value if key not in error.instance and key not in meant]
         return [problem_at(document, f"the field {key!r} is missing" + advice, path) for key in missing]
     return [problem_at(document, _words(error, path) + advice, path)]
 
@@ -150,11 +151,21 @@ def _meant_sentence(error: Violation, path: Path) -> str | None:
     return None if sentence is None else in_yaml(sentence)
 
 
+def _meant_fields(error: Violation) -> set[str]:
+    """Return the known fields that unknown ones of a mapping may be misspelt for."""
+    known = error.schema.get("properties", {})
+    if error.schema.get("additionalProperties") is not False:
+        return set()
+    return {field for key in error.instance if key not in known and (field := _nearest(key, known))}
+
+
+def _nearest(key: str, known: Iterable[str]) -> str | None:
+    return next(iter(get_close_matches(key, known, n=1, cutoff=0.6)), None)
+
+
 def _unknown(key: str, known: list[str]) -> str:
-    near = get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"unknown field {key!r}; " + (
-        f"did you mean {near[0]!r}?" if near else f"known fields are {', '.join(known)}"
-    )
+    near = _nearest(key, known)
+    return f"unknown field {key!r}; " + (f"did you mean {near!r}?" if near else f"known fields are {', '.join(known)}")
 
 
 def _advice(document: YamlDocument, error: Violation, path: Path) -> str:

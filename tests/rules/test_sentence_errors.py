@@ -261,7 +261,8 @@ SCHEMA_WORDS = [
         "severity must be one of error, warning, not 'eror'; did you mean 'error'?",
     ),
     ("- {assert: x < 5, zzz: 1}", "zzz", "unknown field 'zzz'; known fields are id, assert"),
-    ("- {asert: x < 5}", "{", "the field 'assert' is missing"),
+    ("- {asert: x < 5}", "asert", "unknown field 'asert'; did you mean 'assert'?"),
+    ("- {why: x < 5}", "{", "the field 'assert' is missing"),
     ("- {assert: 5}", "5", "assert must be text, not 5"),
     ("- {assert: x < 5, id: a b}", "a b", "id cannot be 'a b': write, for example, allreduce-tail"),
     ("- {assert: x < 5, id: 7}", "7", "id must be text, not 7"),
@@ -291,6 +292,10 @@ def test_a_wrong_field_is_said_in_words_where_it_stands(text, word, message):
     column = found[0].at.column - 1
     assert text[column:].startswith(word)
     assert len(found[0].message) < 300
+
+
+def test_a_misspelt_field_is_not_missing_as_well():
+    assert [p.message for p in problems("- {asert: x < 5}")] == ["unknown field 'asert'; did you mean 'assert'?"]
 
 
 def test_no_message_repeats_a_whole_file():
