@@ -130,7 +130,7 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> YamlDocum
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        message = f"is not valid YAML: {error.problem or error.context}" + _hint(lines, line, column)
+        message = f"is not valid YAML: {_cause(str(error.problem or error.context), lines, line, column)}"
         document.problems.append(document.underlined(message, line, column))
     except yaml.reader.ReaderError as error:
         code = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
@@ -143,6 +143,14 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT) -> YamlDocum
 
 def _problem(name: str, message: str, line: int | None = None, column: int | None = None) -> Problem:
     return Problem("error", message, Location(name, line, column))
+
+
+def _cause(problem: str, lines: list[str], line: int, column: int) -> str:
+    """Return the problem of YAML's parser with advice."""
+    from perfgate.documents.indentation import indentation_advice
+
+    advice = indentation_advice(lines[:line])
+    return f"{advice} ({problem})" if advice else problem + _hint(lines, line, column)
 
 
 def _hint(lines: list[str], line: int, column: int) -> str:

@@ -243,11 +243,7 @@ class _FileLoader:
             try:
                 sentence = parse_sentence(text)
             except SentenceError as error:
-                message, line = error.message, self.document.excerpt(sentence_path)
-                if line.startswith(text) and " #" in line[len(text) :]:
-                    advice = "if it belongs to the name, wrap the sentence in single quotes"
-                    message = f"YAML ignores text after ` #` ({advice}): {message}"
-                self.fail(proposing(message, text, self.known), sentence_path, error.start, error.end)
+                self.fail_sentence(error, text, sentence_path)
         settings = self.settings(base, item, path)
         when = item.get("when")
         conditions = self.conditions(when, path) if isinstance(when, dict) else ()
@@ -269,6 +265,20 @@ class _FileLoader:
         rule = Rule(sentence, at, settings, *about, better, expect_fail, tags, quarantine)
         self.check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)
         self.rules.append(rule)
+
+    def fail_sentence(self, error: SentenceError, text: str, path: Path) -> None:
+        """Report a sentence that cannot be read, and what YAML did to it."""
+        place, message = self.document.values[path], error.message
+        for number in range(place.line + 1, place.end[0] + 1) if place.rest[:1] not in "'\"|>" else ():
+            line = self.document.lines[number - 1]
+            if line.lstrip().startswith("- "):
+                message = f"YAML reads this line as part of the sentence in line {place.line}: check the indentation"
+                self.problems.append(self.document.underlined(message, number, line.index("-") + 1))
+                return
+        if place.rest.startswith(text) and " #" in place.rest[len(text) :]:
+            advice = "if it belongs to the name, wrap the sentence in single quotes"
+            message = f"YAML ignores text after ` #` ({advice}): {message}"
+        self.fail(proposing(message, text, self.known), path, error.start, error.end)
 
     def settings(self, base: Settings, item: Mapping[str, Any], path: Path) -> Settings:
         """Return the settings written in a mapping, over those of `base`; the schema reports wrong types."""
