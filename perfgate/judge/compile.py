@@ -113,7 +113,8 @@ def check_terms(inquiry: Inquiry) -> None:
     if quantity is None or (quantity.base == unit and (quantity.unit is not None or unit == "1")):
         return
     examples = [known.symbol for symbol, known in UNITS.items() if known.base == unit and symbol != "\u03bcs"]
-    step = f"write a quantity in {listed(examples, most=20)}"
+    share = f"{quantity}%, or " if isinstance(asks, ChangeClause) and quantity.unit is None else ""
+    step = f"write {share}a quantity in {listed(examples, most=20)}"
     if quantity.unit is None:
         message = f"{quantity} has no unit, and {key} is measured in {unit}"
         raise CannotJudge("no-unit", message, f"{step}, such as {quantity} {examples[len(examples) // 2]}")

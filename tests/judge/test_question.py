@@ -111,6 +111,12 @@ REFUSED = [
         "no-unit: 9 has no unit, and x is measured in s. write a quantity in ns, us, µs, ms, s, min, h, such as 9 ms",
     ),
     (
+        "x within 9 of baseline",
+        series("x", "s", [1.0] * 9),
+        "no-unit: 9 has no unit, and x is measured in s. "
+        "write 9%, or a quantity in ns, us, µs, ms, s, min, h, such as 9 ms",
+    ),
+    (
         "x under 9 /s",
         series("x", "s", [1.0] * 9),
         "unit-mismatch: 9 /s does not fit x, which is measured in s. write a quantity in ns, us, µs, ms, s, min, h",
