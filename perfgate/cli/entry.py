@@ -49,6 +49,12 @@ _COMMANDS = {
 }
 
 
+#: The commands that have commands of their own.
+_GROUPS = ("baseline", "history", "rules")
+#: What other tools call a command.
+_OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
+
+
 class _Commands(SuggestingGroup):
     """The group of all commands. It imports only the module of the command that runs."""
 
@@ -62,6 +68,17 @@ class _Commands(SuggestingGroup):
         command = vars(import_module(f"perfgate.cli.{cmd_name}"))[cmd_name]
         assert isinstance(command, click.Command)
         return command
+
+    def near_commands(self, ctx: click.Context, word: str) -> list[str]:
+        """Return the commands that a word may mean: one of a group with this very name, or those with a near name."""
+        from difflib import get_close_matches
+
+        word = _OTHER_WORDS.get(word, word)
+        groups = {name: vars(import_module(f"perfgate.cli.{name}"))[name].commands for name in _GROUPS}
+        below = {f"{name} {command}": command for name, group in groups.items() for command in group}
+        same = [command for command, own in below.items() if word in (own, command)]
+        near = get_close_matches(word, below.values(), n=1)
+        return same or super().near_commands(ctx, word) or [one for one, own in below.items() if own in near]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -31,12 +31,16 @@ class SuggestingGroup(click.Group):
         """
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name[:1].isalnum() and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            near = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            near = " or ".join(map(repr, self.near_commands(ctx, cmd_name)))
+            hint = f" Did you mean {near}?" if near else ""
             raise click.UsageError(f"No such command {cmd_name!r}.{hint}", ctx)
         return found
+
+    def near_commands(self, ctx: click.Context, word: str) -> list[str]:
+        """Return the commands that a word may mean."""
+        from difflib import get_close_matches
+
+        return get_close_matches(word, self.list_commands(ctx), n=1)
 
 
 def command_options(
