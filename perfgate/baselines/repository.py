@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar
 
@@ -32,9 +33,10 @@ from perfgate.baselines.places import (
 )
 from perfgate.baselines.stores import ListedStore, Store, each_file
 from perfgate.core import Acceptance, Baseline, Fact, Key, NextStep, Problem
-from perfgate.core.wording import synonyms
+from perfgate.core.wording import listed, synonyms
 from perfgate.documents.signed_files import END_BYTES
 from perfgate.judge.derived import component_names, read_by
+from perfgate.judge.messages import make_baseline
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import Selector, selectors
 from perfgate.stats.history import FEWEST_RUNS
@@ -73,7 +75,7 @@ def load_baseline(
     head: returns the measured commit, whose allowances are loaded, too; called only if there are any.
     """
     suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
-    store = ListedStore.of(store, suite)
+    root, store = store, ListedStore.of(store, suite)
     environment, nearest, problems = find_environment(store, suite, identity)
     stored, wrong, sha256 = read_stored_runs(store, suite, environment)
     priors, unread, priors_sha256 = read_priors(store, suite, environment)
@@ -100,10 +102,21 @@ def load_baseline(
             calibratable=sum(len(runs) - 1 for runs in history.levels.values()) >= FEWEST_RUNS - 1,
         )
     else:
-        missing = nearest or f"there is no baseline for suite {suite} in {store.shown}"
-        baseline = Baseline(missing=missing)
+        baseline = Baseline(missing=nearest) if nearest else _no_suite(root, ruleset, accept)
     baseline = replace(baseline, priors=tuple(row for file in priors.values() for row in file.calibrated))
     return LoadedBaseline(baseline, history, problems, damaged, sha256)
+
+
+def _no_suite(store: Store, ruleset: Ruleset, accept: Acceptance) -> Baseline:
+    """Return the baseline of a suite without stored runs; it names a suite of nearly this name that has some."""
+    missing = f"there is no baseline for suite {ruleset.suite} in {store.shown}"
+    suites = {path.partition("/")[0] for path in store.paths()[0] if kind_of(path) == "run"} - {ruleset.suite}
+    near = get_close_matches(ruleset.suite, sorted(suites), n=1)
+    if not near:
+        return Baseline(missing=missing)
+    step = make_baseline(accept)
+    step = replace(step, text=f"correct `suite` in {listed(ruleset.files)}, or {step.text}")
+    return Baseline(missing=f"{missing} (did you mean {near[0]!r}?)", next_step=step)
 
 
 def _two_heads(heads: Sequence[str], accept: Acceptance) -> str:
