@@ -41,6 +41,7 @@ from perfgate.judge.report import with_outcome
 from perfgate.judge.same_measurements import measured_twice
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge, judge_with_details
+from perfgate.rules.load import readable_suite
 from perfgate.rules.ruleset import Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 from perfgate.workspace import inputs, surroundings
@@ -76,8 +77,8 @@ def check(request: CheckRequest) -> Report:
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
         policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
-        found = Report(problems=tuple(problems), policy=policy, suite=options.suite or "default")
-        return with_outcome(found, at_least=2)
+        suite = options.suite or readable_suite(source.files(options.rules))
+        return with_outcome(Report(problems=tuple(problems), policy=policy, suite=suite), at_least=2)
     runs, facts, clashes = _read(options, ruleset, partial(_shortening, ruleset, source, options))
     accept = acceptance(options) if source.ref is None else _acceptance(options, source.ref, head())
     loaded = load_baseline(store_of(source, options.baselines), ruleset, facts, accept, head)

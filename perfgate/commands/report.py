@@ -111,7 +111,7 @@ def _merged(stored: Sequence[_NamedReport]) -> Report:
         inputs=tuple(dict.fromkeys(file for report in reports for file in report.inputs)),
         environment=merged_facts(report.environment for report in reports),
         policy=_policy([report.policy for report in reports]),
-        suite=", ".join(dict.fromkeys(report.suite for report in reports)) or "default",
+        suite=", ".join(dict.fromkeys(report.suite for report in reports if report.suite)),
         baseline=_same([report.baseline for report in reports]),
         accept=_same([report.accept for report in reports]) or NO_STEP,
         details=_details(reports),

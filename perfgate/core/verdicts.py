@@ -259,7 +259,8 @@ class Report:
     inputs: tuple[SourceFile, ...] = ()
     environment: Mapping[str, Fact] = field(default_factory=dict)
     policy: Policy = field(default_factory=lambda: Policy(None, "", ""))
-    suite: str = "default"
+    #: The judged suite; empty if no rules could be read.
+    suite: str = ""
     #: The level of the base runs, `SUITE/ENVIRONMENT/LEVEL`, or None.
     baseline: str | None = None
     #: The step that accepts the whole result, from the next steps of the verdicts.

@@ -35,7 +35,7 @@ def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
 
     In a larger file, one case that counts them replaces the last cases. The totals of the suite still count all cases.
     """
-    suite = TestSuite(f"perfgate {_line(report.suite)}", _cases(report), properties=_properties(report))
+    suite = TestSuite(f"perfgate {_line(report.suite)}".rstrip(), _cases(report), properties=_properties(report))
     root = ET.fromstring(to_xml_report_string([suite], prettyprint=False, encoding="utf-8"))
     for element in root.iter():
         element.attrib.pop("disabled", None)
@@ -87,7 +87,7 @@ def _classname(report: Report) -> str:
     """Suite and environment in safe characters: consumers split this name at dots or use it as a file name."""
     path = (report.baseline or "").split("/")
     environment = path[1] if len(path) > 1 else "no-environment"
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", f"perfgate.{clip(report.suite, 200)}.{clip(environment, 200)}")
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", f"perfgate.{clip(report.suite or 'no-suite', 200)}.{clip(environment, 200)}")
 
 
 def _case_name(verdict: Verdict) -> str:

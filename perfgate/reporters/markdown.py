@@ -47,7 +47,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     """Return the report in at most `limit` bytes. A longer report loses whole rows, and the last line counts them."""
     word, counts = phrases.answer(report)
     origin = ", ".join(f"{name} {code(value)}" for name, value in phrases.origin(report))
-    lines = [f"**{phrases.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", origin, ""]
+    lines = [f"**{phrases.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", *([origin, ""] if origin else [])]
     room = limit - _size([*lines, _LEFT_OUT.format("1000000000 rows")])
     left_out = 0
     for section in _sections(report):
@@ -80,7 +80,7 @@ def _mentions(report: Report) -> str:
 
 def marker(report: Report) -> str:
     """Return the first line of every comment about a suite; GitHub does not show it."""
-    suite = re.sub(r"[^A-Za-z0-9_.-]", "_", report.suite)[:_LONGEST_SUITE]
+    suite = re.sub(r"[^A-Za-z0-9_.-]", "_", report.suite or "no-suite")[:_LONGEST_SUITE]
     return f"<!-- perfgate comment: {suite} -->"
 
 

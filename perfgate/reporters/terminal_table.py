@@ -66,7 +66,8 @@ def render(
 
 def _write_body(page: Page, report: Report, *, verbose: bool) -> None:
     """Everything above the answer: the causes, the verdicts, the problems and the notices."""
-    page.paragraph(", ".join(f"{name} {value}" for name, value in phrases.origin(report)), "dim")
+    if origin := ", ".join(f"{name} {value}" for name, value in phrases.origin(report)):
+        page.paragraph(origin, "dim")
     if report.identical:
         page.paragraph("no difference: the files of both sides have the same content", "bold")
     verdicts = report.verdicts

@@ -46,8 +46,7 @@ def render(report: Report) -> str:
         marker(report),
         f"**{phrases.SIGNS[report.outcome]} perfgate {word}: {counts}**",
         "",
-        origin,
-        "",
+        *([origin, ""] if origin else []),
         _UNCHECKED,
         "",
     ]
