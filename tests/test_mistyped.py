@@ -1,0 +1,95 @@
+"""A small mistake is answered with its cause, and with what was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done, write_rules, write_run
+
+Command = Callable[..., Done]
+
+#: Rules with a line in the wrong column: the line, and what is said about it.
+INDENTED = [
+    ("rules:\n  - assert: x < 5\n   why: y\n", "4:4", "`why` begins in column 4, the fields above it in column 1 or 5"),
+    ("rules:\n- assert: x < 5\n    why: y\n", "4:8", "`why` begins in column 5, the fields above it in column 1 or 3"),
+    (" suite: a\nrules:\n  - x < 5\n", "2:7", "`suite` begins in column 2, the fields above it in column 1"),
+    ("rules:\n  - x < 5\n  suite: a\n", "4:3", "`suite` begins in column 3, the fields above it in column 1"),
+    ("rules:\n  - x < 5\n - x < 6\n", "4:2", "`-` begins in column 2, the items above it in column 3"),
+    ("rules:\n- x < 5\n\n  - x < 6\n", "5:3", "part of the sentence in line 3: check the indentation"),
+]
+#: Rules that are wrong for another reason.
+NOT_INDENTED = [
+    "rules:\n  - assert: x < 5\n    when: {gpu: a: b}\n",
+    "rules:\n  - assert: x < 5\n    when:\n      gpu: 'a': b\n",
+    "rules:\n- x < 5\n- 'x' < 5\n",
+    "rules:\n  - x -\n    y below\n",
+]
+
+
+@pytest.mark.parametrize(("text", "place", "said"), INDENTED, ids=[row[0].splitlines()[-1] for row in INDENTED])
+def test_wrong_indentation_is_named(perfgate: Command, folder: Path, text: str, place: str, said: str) -> None:
+    (folder / "r.yaml").write_text(f"version: 1\n{text}")
+    done = perfgate("rules", "check", "r.yaml")
+    first = done.said.splitlines()[0]
+    assert (done.code, first.partition(" error: ")[0]) == (2, f"r.yaml:{place}:")
+    assert "check the indentation" in first
+    assert said in first
+
+
+@pytest.mark.parametrize("text", NOT_INDENTED)
+def test_nothing_else_is_called_indentation(perfgate: Command, folder: Path, text: str) -> None:
+    (folder / "r.yaml").write_text(f"version: 1\n{text}")
+    done = perfgate("rules", "check", "r.yaml")
+    assert (done.code, "indentation" in done.said) == (2, False), done.said
+
+
+COMMANDS = [
+    ("approve", "'baseline approve'"),
+    ("approv", "'baseline approve'"),
+    ("add", "'baseline add' or 'history add'"),
+    ("explain", "'rules explain'"),
+    ("validate", "'rules check'"),
+    ("calibrat", "'calibrate'"),
+    ("baselines", "'baseline'"),
+]
+
+
+@pytest.mark.parametrize(("word", "meant"), COMMANDS, ids=[row[0] for row in COMMANDS])
+def test_a_command_without_its_group_is_named_with_it(perfgate: Command, word: str, meant: str) -> None:
+    done = perfgate(word, "x.json")
+    assert (done.code, f"No such command '{word}'. Did you mean {meant}?" in done.err) == (2, True), done.said
+
+
+def test_a_mistyped_suite_is_not_taken_for_a_new_one(perfgate: Command, folder: Path) -> None:
+    run = write_run(folder / "a.json")
+    write_rules(folder, "forward within 5% of baseline", head="suite: gpt-small\n")
+    assert perfgate("baseline", "approve", run, "--reason", "first").code == 0
+    write_rules(folder, "forward within 5% of baseline", head="suite: gpt-smal\n")
+    new = write_run(folder / "b.json", seed=2)
+    said = " ".join(perfgate("check", new).out.split())
+    assert "no baseline for suite gpt-smal in baselines (did you mean 'gpt-small'?)" in said
+    assert '→ correct `suite` in rules/rules.yaml, or make one: perfgate baseline approve b.json --reason "..."' in said
+    assert "(did you mean 'gpt-small'?)" in perfgate("baseline", "add", new).said
+    write_rules(folder, "forward within 5% of baseline", head="suite: vision\n")
+    assert "did you mean" not in perfgate("check", new).out
+
+
+HEADINGS = [
+    ("the YAML is broken", "suite: a\nrules:\n  - 'x\n", ""),
+    ("a rule is wrong", "suite: a\nrules:\n  - x undr 5 ms\n", "suite a"),
+    ("the suite is not text", "suite: [a]\nrules:\n  - x under 5 ms\n", ""),
+    ("there is no suite", "rules:\n  - x undr 5 ms\n", "suite default"),
+]
+
+
+@pytest.mark.parametrize(("text", "heading"), [row[1:] for row in HEADINGS], ids=[row[0] for row in HEADINGS])
+def test_a_report_of_wrong_rules_names_a_suite_only_if_it_was_read(
+    perfgate: Command, folder: Path, text: str, heading: str
+) -> None:
+    (folder / "r.yaml").write_text(f"version: 1\n{text}")
+    done = perfgate("check", write_run(folder / "a.json"), "--rules", "r.yaml", "--junit", "j.xml")
+    first = done.out.splitlines()[0]
+    assert (done.code, first if heading else first.partition(":")[0]) == (2, heading or "r.yaml"), done.said
+    assert ("default" in (folder / "j.xml").read_text()) == (heading == "suite default")
