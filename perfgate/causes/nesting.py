@@ -153,7 +153,8 @@ OUTSIDE = frozenset(
     (
         *("model-and-optimizer-setup", "train/valid/test-data-iterators-setup", "load-checkpoint", "save-checkpoint"),
         *("train/valid/test data iterators", "model and optimizer", "save checkpoint", "load checkpoint", "evaluate"),
-        *("interval-time", "eval-time", "checkpoint_time", "epoch"),
+        *("interval-time", "eval-time", "checkpoint_time", "evaluation_time", "epoch"),
+        "compile_time",  # in the first steps, and inside other timers
     )
 )
 

@@ -151,6 +151,12 @@ CASES: dict[str, tuple[Log, Mapping[str, Times], Mapping[str, Times], int]] = {
         3,
     ),
     "recorded-stall": (_recorded, {"0": RECORDED}, {"0": _but(RECORDED, data_time=30.0)}, 3),
+    "recorded-beside-the-steps": (
+        _recorded,
+        {"0": {**RECORDED, "evaluation_time": 30.0, "compile_time": 2.0}},
+        {"0": {**RECORDED, "evaluation_time": 60.0, "compile_time": 9.0, "forward": 27.0, "step.time": 82.0}},
+        3,
+    ),
     "recorded-replaced": (
         _recorded,
         {"0": RECORDED},
