@@ -106,13 +106,21 @@ def is_of_metrics(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> bool:
     return any(tree.error is not None for side in (base, new) for run in side for tree in run)
 
 
-def same_ranks(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[list[RunTrees], list[RunTrees]]:
-    """Only the ranks of both sides; all of them if they share none. A mean of several ranks stays as it is."""
-    shared = _ranks(base) & _ranks(new)
-    if not shared:
-        return list(base), list(new)
-    kept = [[[tree for tree in run if shared.intersection(tree.ranks)] for run in side] for side in (base, new)]
-    return [run for run in kept[0] if run], [run for run in kept[1] if run]
+def same_ranks(
+    base: Sequence[RunTrees], new: Sequence[RunTrees], *, paired: bool = False
+) -> tuple[list[RunTrees], list[RunTrees]]:
+    """Only the ranks of both sides; all of them if they share none. A mean of several ranks stays as it is.
+
+    With `paired`, run i of both sides is a pair: a pair keeps the ranks of both of its runs, or is left out whole.
+    """
+    pairs = [([one], [other]) for one, other in zip(base, new, strict=False)]
+    kept: tuple[list[RunTrees], list[RunTrees]] = ([], [])
+    for one, other in pairs if paired else [(list(base), list(new))]:
+        shared = _ranks(one) & _ranks(other)
+        for found, side in zip(kept, (one, other), strict=True):
+            left = ([tree for tree in run if shared.intersection(tree.ranks)] for run in side)
+            found.extend(run for run in left if run)
+    return kept if kept[0] else (list(base), list(new))
 
 
 def _ranks(side: Sequence[RunTrees]) -> set[str]:

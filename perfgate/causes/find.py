@@ -63,7 +63,7 @@ def find_causes(
     paired: True if run i of both sides took its steps by turns.
     """
     notes = incomparable(base, new)
-    base, new = same_ranks(base, new)
+    base, new = same_ranks(base, new, paired=paired)
     alignment, noise = _with_noise(align(base, new), of_metrics=is_of_metrics(base, new), paired=paired)
     if (obstacle := obstacle_to_causes(alignment)) is not None:
         return _closed((), alignment, noise, (obstacle, *notes))

@@ -69,13 +69,24 @@ class Neighbours:
         if not any(one.paired for one in stored):
             return self._of(self.good, ""), self._of(self.bad, "")
         if direct := self.pairs[-MOST_PAIRS:]:
-            return self._read(direct, "base"), self._read(direct, "new")
+            return self._both_sides(direct)
         # Both sides of a pair saw the same machine, so the first item is the better base if nothing else changed.
-        return self._of(*((self.bad, "base") if self.is_alone else (self.good, "new"))), self._of(self.bad, "new")
+        if self.is_alone:
+            return self._both_sides(self._searched(self.bad))
+        return self._of(self.good, "new"), self._of(self.bad, "new")
+
+    def _both_sides(self, pairs: list[StoredMeasurement]) -> tuple[list[Run], list[Run]]:
+        """Return the runs of pairs. A pair with a side that cannot be read is left out whole."""
+        read = [(self._read([one], "base"), self._read([one], "new")) for one in pairs]
+        kept = [sides for sides in read if len(sides[0]) == len(sides[1])]
+        return [run for base, _ in kept for run in base], [run for _, new in kept for run in new]
+
+    def _searched(self, position: int) -> list[StoredMeasurement]:
+        found = [one for one in self.folder.searched if one.position == position and one.skipped is None]
+        return found[-MOST_PAIRS:]
 
     def _of(self, position: int, side: str) -> list[Run]:
-        found = [one for one in self.folder.searched if one.position == position and one.skipped is None]
-        return self._read(found[-MOST_PAIRS:], side)
+        return self._read(self._searched(position), side)
 
     def _read(self, stored: list[StoredMeasurement], side: str) -> list[Run]:
         """Return the runs of measurements, and of pairs one side."""

@@ -36,7 +36,7 @@ def causes_of(
     devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]
     other = bool(devices[0] and devices[1] and devices[0] != devices[1])
     first: CauseReport | None = None
-    for sides in trees_of_runs(whole, new):
+    for sides in trees_of_runs(whole, new, paired=paired):
         found = find_causes(*sides, other_device=other, verdicts=verdicts, components=components, paired=paired)
         if found.causes:
             return found

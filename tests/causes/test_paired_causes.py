@@ -13,6 +13,8 @@ from made_traces import CPU_JOB, Job, write
 from perfgate.causes.find import find_causes
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.paired import FEWEST_PAIRS
+from perfgate.causes.trees_of_runs import trees_of_runs
+from perfgate.core import Run
 from perfgate.core.call_trees import CallTree
 from perfgate.core.causes import CauseReport
 from perfgate.workspace.inputs import read_runs
@@ -73,6 +75,21 @@ def test_the_causes_and_the_rest_sum_to_the_change_of_the_step(programs: dict[st
 def test_unchanged_programs_have_no_cause(programs: dict[str, CallTree]) -> None:
     found = [causes(programs["base"], programs["base"], seed, pairs) for seed in range(12) for pairs in (3, 6)]
     assert sum(bool(report.causes) for report in found) == 0
+
+
+def test_a_pair_that_lacks_a_side_is_left_out_whole(programs: dict[str, CallTree]) -> None:
+    """Each pair ran under a load of its own: a run that takes the place of another one would look slower."""
+    loads = [1.0, 3.0, 9.0, 27.0, 81.0]
+    for kind in ("absent", "another rank"):
+        base, new = (side(programs["base"], seed, loads) for seed in (1, 2))
+        base[1] = () if kind == "absent" else tuple(replace(tree, rank="7") for tree in base[1])
+        runs = [
+            [Run(str(i), "torch-trace", (), call_trees=trees) for i, trees in enumerate(one)] for one in (base, new)
+        ]
+        (sides,) = trees_of_runs(*runs, paired=True)
+        report = find_causes(*sides, paired=True)
+        assert (report.causes, report.base_runs) == ((), 4)
+        assert report.new_step == pytest.approx(report.base_step, rel=0.05)
 
 
 def test_calls_that_went_need_no_pairs_to_be_certain(programs: dict[str, CallTree]) -> None:
