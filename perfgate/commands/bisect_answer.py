@@ -104,12 +104,17 @@ def answer(parts: AnswerParts) -> BisectReport:
 
 
 def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
-    """Return every measured item with its mean, without drift, and every skipped one, in order."""
+    """Return every measured item with its mean, without drift, and every skipped one, in order.
+
+    The first item of pairs is the base of all others, 1 by definition.
+    """
     groups: dict[int, list[StoredMeasurement]] = {}
     for one in parts.folder.searched:
         groups.setdefault(one.position, []).append(one)
     drift = posterior.drift if posterior else 0.0
     found = []
+    if 0 not in groups and (pairs := sum(one.paired and one.skipped is None for one in parts.folder.searched)):
+        found.append(ItemEstimate(0, parts.items.names[0], pairs, 1.0, 1.0, 1.0))
     for position, stored in sorted(groups.items()):
         logs = [one.log_value - drift * parts.folder.measurement(one).hours for one in stored if one.skipped is None]
         why = next((one.skipped for one in stored if one.skipped is not None), None)

@@ -29,8 +29,8 @@ class ItemEstimate:
     """The measurements of one item.
 
     `value` is the geometric mean of its runs in base units, without drift; for pairs it is the ratio to the first item,
-    and `unit` of the report is `1`. `low` and `high` are the ends of its two-sided interval. All are None if the item
-    cannot be measured; `skipped` says why.
+    1 for that item itself, and `unit` of the report is `1`. `low` and `high` are the ends of its two-sided interval.
+    All are None if the item cannot be measured; `skipped` says why.
     """
 
     position: int

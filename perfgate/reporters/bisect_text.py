@@ -38,6 +38,13 @@ def value(report: BisectReport, number: float | None) -> str:
     return format_change(number - 1) if report.paired else format_value(number, report.unit)
 
 
+def estimate(report: BisectReport, row: ItemEstimate) -> tuple[str, str]:
+    """Return a measured value and its interval; the first item of pairs is the base of all others."""
+    if report.paired and row.position == 0:
+        return "base", ""
+    return value(report, row.value), f"{value(report, row.low)} to {value(report, row.high)}" if row.low else ""
+
+
 def percent(probability: float) -> str:
     """Return a probability with one digit after the point; none is shown as certain."""
     return ">99.9 %" if probability >= 0.9995 else f"{100 * probability:.1f} %"
@@ -76,7 +83,7 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
 def summary(report: BisectReport) -> str:
     """Return how much was measured: `17 runs of 9 of 64 commits, noise of one run 2 %`."""
     runs = plural(report.runs, "pair" if report.paired else "run")
-    items = sum(one.runs > 0 for one in report.measured) + report.paired
+    items = sum(one.runs > 0 for one in report.measured)
     text = f"{runs} of {items} of {plural(report.positions, report.noun)}"
     return (
         text
@@ -111,9 +118,11 @@ def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
     values = [one.value for one in report.measured if one.value is not None]
     low, high = min(values), max(values)
     length = 1 + round((_BAR - 1) * (row.value - low) / (high - low)) if high > low else 1
-    interval = f"({value(report, row.low)} to {value(report, row.high)})" if row.low is not None else ""
+    number, interval = estimate(report, row)
+    interval = f"({interval})" if interval else ""
     bar = ("#" if ascii_only else "█") * length
-    return f"{name}{value(report, row.value):>10} {interval:<28} {plural(row.runs, 'run'):<8} {bar}{blamed}".rstrip()
+    runs = plural(row.runs, "pair" if report.paired else "run")
+    return f"{name}{number:>10} {interval:<28} {runs:<8} {bar}{blamed}".rstrip()
 
 
 def markdown(report: BisectReport) -> str:
@@ -125,10 +134,10 @@ def markdown(report: BisectReport) -> str:
             "|--:|---|---|---|---|",
         ]
         for one in report.suspects:
-            item, estimate = one.item, one.estimate
+            item, found = one.item, one.estimate
             measured = (
-                f"{value(report, estimate.value)}, {plural(estimate.runs, 'run')}"
-                if estimate and estimate.value
+                f"{value(report, found.value)}, {plural(found.runs, 'pair' if report.paired else 'run')}"
+                if found and found.value
                 else ""
             )
             name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
@@ -189,14 +198,14 @@ def json(report: BisectReport) -> str:
 
 
 def _suspect(report: BisectReport, one: ItemSuspect) -> dict[str, Any]:
-    item, estimate = one.item, one.estimate
+    item, found = one.item, one.estimate
     return {
         "commit": item.name,
         "position": one.position,
         "probability": _number(one.probability),
         "blamed": one.position in report.blamed,
-        "runs": estimate.runs if estimate else 0,
-        "estimate": _number(estimate.value) if estimate else None,
+        "runs": found.runs if found else 0,
+        "estimate": _number(found.value) if found else None,
         "author": item.author,
         "date": item.date,
         "subject": item.subject,

@@ -19,6 +19,9 @@ from perfgate.core.bisection import BisectReport
 class Versions:
     """Versions of a package with a step time of 100 ms and 1 % of noise, and `change` from `gap` on."""
 
+    #: True to measure each version by turns with the first one, which takes its step time out.
+    paired = False
+
     def __init__(self, count: int, gap: int, change: float, broken: tuple[int, ...] = (), runs: int = 50) -> None:
         self.random, self.count, self.gap, self.change = np.random.default_rng(4), count, gap, change
         self.broken, self.runs = broken, runs
@@ -27,11 +30,11 @@ class Versions:
     def measure(self, position: int) -> Measurement:
         number = len(self.folder.stored)
         name, why = f"torch==2.{position}.0", "does not build: the command ended with exit code 1"
-        log_value = math.log(0.1) + self.level(position) + self.random.normal(0, 0.01)
+        log_value = (0.0 if self.paired else math.log(0.1)) + self.level(position) + self.random.normal(0, 0.01)
         skipped = why if position in self.broken else None
         value = None if skipped else math.exp(log_value)
         self.folder.stored.append(
-            StoredMeasurement(number, position, name, 0, 60.0 * number, False, "", value, log_value, 0.0, skipped)
+            StoredMeasurement(number, position, name, 0, 60.0 * number, self.paired, "", value, log_value, 0.0, skipped)
         )
         if skipped:
             raise NotMeasurable(skipped)
@@ -48,10 +51,16 @@ class Versions:
         return True
 
     def report(self) -> BisectReport:
-        result = search(Model(self.count), Terms(most_runs=self.runs), self, self.folder.evidence())
+        result = search(Model(self.count, paired=self.paired), Terms(most_runs=self.runs), self, self.folder.evidence())
         names = tuple(f"torch==2.{position}.0" for position in range(self.count))
-        facts = MetricValue("step_time", "median", "s", "lower", 0.1, 0.0)
+        facts = MetricValue("step_time", "median", "1" if self.paired else "s", "lower", 0.1, 0.0)
         return answer(AnswerParts(SearchedRange(names), self.folder, result, None, 0.02, facts, "perfgate-bisect"))
+
+
+class Pairs(Versions):
+    """Versions that take their steps by turns with the first one."""
+
+    paired = True
 
 
 class TwoChanges(Versions):
@@ -76,6 +85,7 @@ def broken_end() -> BisectReport:
 
 ANSWERS = {
     "found": lambda: Versions(12, 7, 0.06).report(),
+    "found-pairs": lambda: Pairs(12, 7, 0.06).report(),
     "found-two-items": lambda: Versions(2, 1, 0.1).report(),
     "shared-blame": lambda: Versions(12, 7, 0.06, broken=(6, 7)).report(),
     "not-reproduced": lambda: Versions(12, 7, 0.0).report(),

@@ -10,7 +10,7 @@ from perfgate.core.bisection import BisectReport
 from perfgate.core.units import display_unit
 from perfgate.core.wording import one_line
 from perfgate.reporters import cause_phrases
-from perfgate.reporters.bisect_text import notes, percent, short, summary, value
+from perfgate.reporters.bisect_text import estimate, notes, percent, short, summary
 from perfgate.reporters.html.canvas import Canvas, canvas
 
 _HEAD = """<!doctype html>
@@ -120,13 +120,15 @@ def _measured(report: BisectReport) -> str:
         [
             str(one.position),
             short(one.name),
-            f"{value(report, one.value)}" if one.value is not None else f"skipped: {one.skipped}",
-            f"{value(report, one.low)} to {value(report, one.high)}" if one.low is not None else "",
+            *(estimate(report, one) if one.value is not None else (f"skipped: {one.skipped}", "")),
             str(one.runs),
         ]
         for one in report.measured
     ]
-    return _table(["position", report.noun, report.metric or "value", "95 % interval", "runs"], rows) if rows else ""
+    noun = "pair" if report.paired else "run"
+    return (
+        _table(["position", report.noun, report.metric or "value", "95 % interval", f"{noun}s"], rows) if rows else ""
+    )
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
