@@ -138,7 +138,8 @@ def test_limits_without_a_baseline_are_judged_by_what_they_name(
     folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_ranks(folder, "new")
-    write_rules(folder, "step.time median under 1 s", "kernel_ad median under 1 s")
+    of_ranks = "step.time median on the slowest rank at most 2x the median rank"
+    write_rules(folder, "step.time median under 1 s", "kernel_ad median under 1 s", of_ranks)
     read = _read(monkeypatch)
     done = perfgate("check", "new")
     assert (done.code, "the nearest names are kernel.kernel_add" in done.out) == (3, True), done.said

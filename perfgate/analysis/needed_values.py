@@ -1,7 +1,8 @@
 """The metrics whose values a check needs, compiled from the rules before any file is read.
 
-The process that reads a rank hands all other metrics back as outlines. A change also needs the parts that may explain
-it. Only traces with call trees are shortened. Other runs have few metrics, or their causes need the values of all.
+The process that reads a rank hands all other metrics back as outlines. A change from stored runs also needs the parts
+that may explain it; a comparison of ranks is not explained. Only traces with call trees are shortened. Other runs have
+few metrics, or their causes need the values of all.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def needed_by(rulesets: Iterable[Ruleset], *, with_sizes: bool) -> NeededValues 
         for rule in ruleset.rules:
             read = component_names(rule.sentence.subject, ruleset.metrics)
             names |= read
-            if any(isinstance(clause.asks, ChangeClause) for clause in rule.clauses):
+            if any(isinstance(clause.asks, ChangeClause) and clause.asks.is_stored for clause in rule.clauses):
                 names |= {part for name in read for part in part_globs(name)}
     globs = tuple(sorted(name for name in names if any(mark in name for mark in "*?[")))
     return NeededValues(frozenset(names), globs, with_sizes)
