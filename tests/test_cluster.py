@@ -20,8 +20,8 @@ from perfgate.workspace.cluster import scheduler_of
 
 #: As many as a large job has with PERFGATE_TEST_RANKS=1024.
 RANKS = int(os.environ.get("PERFGATE_TEST_RANKS", "20"))
-#: More than one worker joins at a time.
-TRACES = 20
+#: Enough for a tree of two levels, if a worker joins four at a time.
+TRACES, TOGETHER = 64, 4
 #: Servers and clients of these libraries leave sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 SLOW = pytest.mark.slow
@@ -236,6 +236,7 @@ def test_traces_of_ranks_are_joined_on_the_workers(
     real = joined_ranks.joined_ranks
     kept = lambda *words: (joined.append(one) or one for one in real(*words))  # noqa: E731
     monkeypatch.setattr(joined_ranks, "joined_ranks", kept)
+    monkeypatch.setattr(joined_ranks, "TOGETHER", TOGETHER)
     for words in (["check", run, "--json", "-", "--env", "gpu=x"], ["inspect", run, "--json"]):
         here, there = perfgate(*words, "--workers", "1"), perfgate(*words, *cluster.option)
         assert there == here

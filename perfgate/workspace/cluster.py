@@ -61,15 +61,19 @@ class Cluster:
         return self.client.submit(function, *arguments, pure=False, retries=0)
 
     def runs(self, future: Any, name: str) -> tuple[Run, ...]:
-        """Return the runs of a file, or one with the reason why no worker could read it. Raises Refused."""
+        """Return the runs of a file that was read alone, or one with the reason why no worker could read it.
+
+        Raises Refused.
+        """
         try:
-            found: tuple[Run, ...] = self.result(self.submit(packed, future))
+            (found,) = self.result(self.submit(packed, future))
         except LostFile:
             message = (
                 "cannot be read: every worker that read it was lost; give the workers more memory, or read it here"
             )
             return (unreadable(name, message),)
-        return found
+        runs: tuple[Run, ...] = found
+        return runs
 
     def result(self, future: Any) -> Any:
         """Return what a worker packed. Raises LostFile, and Refused if the connection or all workers are lost."""
@@ -115,9 +119,13 @@ def connected(scheduler: str) -> Client:
         raise Refused(f"no Dask scheduler answers at {scheduler}: {error}", 3) from None
 
 
-def refuse_other_versions(client: Client, scheduler: str) -> None:
-    """Raise Refused if there are no workers, or if they have another perfgate or Python."""
-    if not client.scheduler_info(n_workers=-1)["workers"]:
+def threads_of_same_version(client: Client, scheduler: str) -> int:
+    """Return the number of threads of all workers.
+
+    Raises Refused if there are no workers, or if they have another perfgate or Python.
+    """
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    if not workers:
         raise Refused(f"the cluster at {scheduler} has no workers: start some with `dask worker {scheduler}`", 3)
     found: dict[str, Any] = client.run(versions, on_error="return")
     own = versions()
@@ -126,6 +134,7 @@ def refuse_other_versions(client: Client, scheduler: str) -> None:
         worker, answer = next(iter(other.items()))
         has = f"has {answer}" if isinstance(answer, str) else f"cannot import perfgate ({answer})"
         raise Refused(f"{plural(len(other), 'worker')} of {scheduler} must have {own}: {worker} {has}", 3)
+    return sum(int(worker["nthreads"]) for worker in workers.values())
 
 
 def versions() -> str:

@@ -7,10 +7,10 @@ results have the same bytes as those of `join_traces`.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -20,12 +20,14 @@ from perfgate.core.outlines import joined_outlines
 from perfgate.core.wording import plural
 from perfgate.readers.torch_trace import ranks as of_ranks
 from perfgate.readers.torch_trace.ranks import Collective
-from perfgate.workspace.cluster import Cluster, Finish, LostFile, connected, packed, refuse_other_versions
+from perfgate.workspace.cluster import Cluster, Finish, LostFile, connected, packed, threads_of_same_version
 from perfgate.workspace.options import Refused
 from perfgate.workspace.parallel import ReadFile, Watcher, allow_read_only_mappings
 
 #: The number of ranks, or of joined ranks, that one worker joins at a time.
 TOGETHER = 16
+#: A thread of a worker reads at least as many blocks, if there are enough files, so that all of them end together.
+_BLOCKS_OF_THREAD = 4
 _MEMORY = "give the workers more memory"
 
 
@@ -36,6 +38,14 @@ class _TraceHead:
     run: Run
     rank: str
     calls: Sequence[tuple[Collective, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Some files of a run: their paths and names, and the future of the runs of each file."""
+
+    files: Sequence[tuple[str, str]]
+    runs: Any
 
 
 def read_on_cluster(
@@ -61,31 +71,43 @@ def read_on_cluster(
     """
     cluster = Cluster(connected(scheduler), scheduler)
     try:
-        refuse_other_versions(cluster.client, scheduler)
-        paths = [path if "://" in path else os.path.abspath(path) for path, _ in files]
-        found = cluster.client.map(partial(_read, read), paths, [name for _, name in files], pure=False, retries=0)
-        futures, names, done = iter(found), iter(name for _, name in files), 0
+        threads = threads_of_same_version(cluster.client, scheduler)
+        together = min(TOGETHER, max(1, len(files) // (_BLOCKS_OF_THREAD * threads)))
+        paths = iter([(path if "://" in path else os.path.abspath(path), name) for path, name in files])
+        found, done = [_blocks(cluster, read, list(islice(paths, count)), together) for count in folders], 0
 
         def tell(count: int) -> None:
             if watcher is not None:
                 watcher(plural(len(files), "file"), done + count, len(files))
 
-        for count in folders:
-            own = list(islice(futures, count))
-            yield from joined_ranks(cluster, own, list(islice(names, count)), finish, tell)
+        for count, blocks in zip(folders, found, strict=True):
+            yield from joined_ranks(cluster, read, blocks, finish, tell)
+            blocks.clear()  # the workers may forget them
             done += count
     finally:
         cluster.client.close()
 
 
-def _read(read: ReadFile, path: str, name: str) -> tuple[Run, ...]:
-    """Read a file on a worker, which keeps the runs."""
+def _blocks(cluster: Cluster, read: ReadFile, files: Sequence[tuple[str, str]], together: int) -> list[_Block]:
+    """Let the workers read files, some in one task, because what a worker joins is then already there."""
+    parts = [files[at : at + together] for at in range(0, len(files), together)]
+    return [_Block(part, cluster.submit(_read, read, part)) for part in parts]
+
+
+def _read(read: ReadFile, files: Sequence[tuple[str, str]]) -> list[tuple[Run, ...]]:
+    """Read files on a worker, which keeps the runs."""
     allow_read_only_mappings()
-    return read(path, name)
+    was_enabled = gc.isenabled()
+    gc.disable()  # reading makes many objects and hardly any cycles, and a worker has many objects to search
+    try:
+        return [read(path, name) for path, name in files]
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def joined_ranks(
-    cluster: Cluster, parts: Sequence[Any], names: Sequence[str], finish: Finish | None, tell: Callable[[int], None]
+    cluster: Cluster, read: ReadFile, blocks: Sequence[_Block], finish: Finish | None, tell: Callable[[int], None]
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file of a folder. Raises Refused.
 
@@ -93,35 +115,53 @@ def joined_ranks(
 
     Parameters
     ----------
-    parts : the futures of the runs of each file.
-    names : the names of the files.
+    read : reads one file on a worker.
+    blocks : the files, some of which a worker has read.
     finish : makes the runs shorter at the end, if they are joined.
     tell : is told how many files were read.
     """
-    blocks = [parts[at : at + TOGETHER] for at in range(0, len(parts), TOGETHER)]
-    asked = [cluster.submit(_heads, block) for block in blocks] if len(parts) > 1 else []
-    heads: list[_TraceHead | None] = [None] if not asked else []
-    try:
-        for future in asked:
-            heads += cluster.result(future)
-            tell(len(heads))
-    except LostFile:
-        heads = [None]
+    count = sum(len(block.files) for block in blocks)
+    heads = list(_heads_of(cluster, blocks, tell)) if count > 1 else [None]
     known = [head for head in heads if head is not None]
-    if len(known) < len(heads) or len({head.rank for head in known}) < len(known):
-        for count, (part, name) in enumerate(zip(parts, names, strict=True), 1):
-            yield cluster.runs(part, name)
-            tell(count)
+    if len(known) < count or len({head.rank for head in known}) < count:
+        yield from _single_files(cluster, read, blocks, tell)
         return
+    runs = [block.runs for block in blocks]
     matched = of_ranks.matched({head.rank: head.calls for head in known})
-    durations = _tree(cluster, [cluster.submit(_shortest, block, matched) for block in blocks], _shorter)
-    whole = _tree(cluster, [cluster.submit(_joined, block, matched, durations, finish) for block in blocks], _together)
+    durations = _tree(cluster, [cluster.submit(_shortest, one, matched) for one in runs], _shorter)
+    whole = _tree(cluster, [cluster.submit(_joined, one, matched, durations, finish) for one in runs], _together)
     try:
         found: Run = cluster.result(cluster.submit(packed, whole))
     except LostFile:
-        raise Refused(f"{names[0]} and other ranks: workers were lost while they joined them: {_MEMORY}", 3) from None
+        first = blocks[0].files[0][1]
+        raise Refused(f"{first} and other ranks: workers were lost while they joined them: {_MEMORY}", 3) from None
     yield (replace(known[0].run, series=found.series, call_trees=found.call_trees, outlines=found.outlines),)
     yield from ((head.run,) for head in known[1:])
+
+
+def _heads_of(cluster: Cluster, blocks: Sequence[_Block], tell: Callable[[int], None]) -> Iterator[_TraceHead | None]:
+    """Yield the head of each file; None if it is not the trace of one rank, or if its workers were lost."""
+    done = 0
+    for block, future in [(block, cluster.submit(_heads, block.runs)) for block in blocks]:
+        try:
+            yield from cluster.result(future)
+        except LostFile:
+            yield None
+        tell(done := done + len(block.files))
+
+
+def _single_files(
+    cluster: Cluster, read: ReadFile, blocks: Sequence[_Block], tell: Callable[[int], None]
+) -> Iterator[tuple[Run, ...]]:
+    """Yield the runs of each file as they are. Files whose workers were lost are read once more, each alone."""
+    done = 0
+    for block, future in [(block, cluster.submit(packed, block.runs)) for block in blocks]:
+        try:
+            yield from cluster.result(future)
+        except LostFile:
+            alone = _blocks(cluster, read, block.files, 1)
+            yield from (cluster.runs(one.runs, one.files[0][1]) for one in alone)
+        tell(done := done + len(block.files))
 
 
 def _tree(cluster: Cluster, found: Sequence[Any], join: Callable[[Sequence[Any]], Any]) -> Any:
