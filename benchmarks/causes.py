@@ -20,10 +20,11 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from msgspec.structs import replace
 from timer_pairs import pairs, write
 
 from perfgate.baselines.approvals import Approval, approve

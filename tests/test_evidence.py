@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Done, steady, write_log, write_results, write_rules
+from msgspec.structs import replace
 
 from perfgate.core import NO_STEP, Location, Policy, Report, Verdict
 from perfgate.core.details import ReportDetails, RunDetails, VerdictDetails

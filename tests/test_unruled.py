@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import Done, steady, write_results, write_rules
+from msgspec.structs import replace
 
 from perfgate.analysis.unruled import time_seen, unruled_changes
 from perfgate.core import Key, Report, Run, Series, UnruledChange, read_only

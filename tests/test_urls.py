@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import Done, steady, write_log, write_rules
 
-from perfgate.core.runs import MACHINE_FILE
+from perfgate.core.wording import MACHINE_FILE
 from perfgate.workspace import remote
 from perfgate.workspace.options import typed_path
 

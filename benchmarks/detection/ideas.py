@@ -13,11 +13,12 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import models
 import numpy as np
+from msgspec.structs import replace
 from scipy import stats
 from score import CALIBRATION, judged
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
+
+from msgspec.structs import replace
 
 from perfgate.analysis.plan import SPREAD_OF_PAIRS, pairs_fail_from
 from perfgate.analysis.proposals import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core import CalibratedPrior
 from perfgate.core.wording import plural
@@ -71,8 +72,7 @@ def _calibrated(inquiry: Inquiry, levels: Sequence[str]) -> CalibratedPrior:
     return CalibratedPrior(subject.key, statistic, inquiry.rank, s0, d0, usable, pairing)
 
 
-@dataclass(frozen=True, slots=True)
-class _Noise:
+class _Noise(Struct, frozen=True):
     """The noise between the runs of one rank; None if there are too few runs."""
 
     runs: Sequence[RunMeasure]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Key, Run, Series, Verdict, read_only
 from perfgate.core.wording import synonyms
@@ -29,8 +30,7 @@ _UNSCALED = ("count", "cv", "calls")
 _TAIL = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """One way to make runs worse."""
 
     #: Returns the worse series for an amount above 1, or None if it does not change.

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from perfgate.analysis.unruled import size_of
 from perfgate.core import Run, Series

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer
 from perfgate.core import Kind, Plan, Run, Series
@@ -31,8 +32,7 @@ _UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
 _ROOM = 1.2
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A first rule for one metric, its plans, and a limit that all runs pass."""
 
     metric: str
@@ -51,8 +51,7 @@ class Proposal:
         return Fit(self.sentence, self.tolerance, self.plans)
 
 
-@dataclass(frozen=True, slots=True)
-class Proposals:
+class Proposals(Struct, frozen=True):
     """First rules, the main metric first."""
 
     rules: tuple[Proposal, ...]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.analysis.distortions import AMOUNTS, TELLING, Way, reading, ways
 from perfgate.core import Run, Verdict
@@ -43,8 +45,7 @@ def exit_code(proofs: Sequence[Proof]) -> int:
     return 3 if codes else int(all(proof.state == "by-choice" for proof in proofs))
 
 
-@dataclass(frozen=True)
-class _RuleTest:
+class _RuleTest(Struct, frozen=True, dict=True):
     """One rule, and a case with this rule only."""
 
     rule: Rule

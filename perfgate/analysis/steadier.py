@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import stdev
+
+from msgspec.structs import replace
 
 from perfgate.analysis.step_time import is_unsteady
 from perfgate.core import Run, Series

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.causes.nesting import (
     WHOLES,
@@ -24,8 +25,7 @@ from perfgate.causes.nesting import (
 _MICRO = "_microstep"
 
 
-@dataclass(frozen=True, slots=True)
-class WholeStep:
+class WholeStep(Struct, frozen=True):
     """The time of all steps of a run in s, 0 if it is unknown."""
 
     seconds: float

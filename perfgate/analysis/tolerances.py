@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.analysis.plan import plans
 from perfgate.core import Baseline, Better, Location, Run, Series, Verdict
@@ -33,8 +35,7 @@ _SPREADS_OF_ONE_RUN = 4.0
 Writer = Callable[[str], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """A sentence with its tolerance in percent, and its plans, one for each set of labels."""
 
     sentence: str
@@ -56,8 +57,7 @@ class Fit:
         return None if None in found else max(change for change in found if change is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """The runs that a rule is tried on, with the metrics that it reads, and today's date."""
 
     runs: tuple[Run, ...]

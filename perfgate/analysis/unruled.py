@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.analysis.step_share import step_time, time_named
 from perfgate.core import Key, Run, Series, UnruledChange
@@ -27,8 +27,7 @@ LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0
 _PRIOR = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """A metric in one run, the mean of its ranks: its usual value, the relative error of it, and its total."""
 
     value: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 import perfgate
 from perfgate.baselines.files import ALLOWANCE, FULL_SHA, AllowanceFile
@@ -17,8 +18,7 @@ from perfgate.workspace.options import Refused
 from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 
 
-@dataclass(frozen=True, slots=True)
-class AllowanceRequest:
+class AllowanceRequest(Struct, frozen=True):
     """The allowance to record, as the command line gives it."""
 
     head: str

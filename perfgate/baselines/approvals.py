@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.baselines.candidates import Candidates, read_candidates
 from perfgate.baselines.files import StoredLevel
@@ -21,8 +22,7 @@ from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import policy_source
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """An approval of runs as the new normal."""
 
     reason: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 import perfgate
 from perfgate.baselines.contents import MOST_BYTES, Contents, TooLarge, Wanted, contents
@@ -31,8 +32,7 @@ from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """Runs that may become baselines, with everything that was read for them."""
 
     options: CommandOptions

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.baselines.places import HISTORY, FileOrError, newest_history, one_by_one
 from perfgate.core import Location, Problem
@@ -12,8 +13,7 @@ from perfgate.workspace.commit_files import Commit, CommitFiles
 from perfgate.workspace.options import shown_path
 
 
-@dataclass(frozen=True, slots=True)
-class CommitStore:
+class CommitStore(Struct, frozen=True):
     """Baselines of a git commit, read at once, so that nothing can change them any more."""
 
     held: CommitFiles

@@ -11,10 +11,10 @@ the same ranks again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.baselines.files import STATISTICS, StoredSummary
 from perfgate.core import Better, Key, Series

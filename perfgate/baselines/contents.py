@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
+from msgspec import Struct
 
 from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers
 from perfgate.baselines.files import KEEP_WHOLE, StoredSeries, StoredSummary, stored_series
@@ -38,8 +38,7 @@ FEW_VALUES = 32
 _LINE = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """The rows of a stored run."""
 
     series: list[StoredSeries]
@@ -56,8 +55,7 @@ class TooLarge(Exception):
     """The named metrics of a run do not fit into a stored run, even as summaries."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The content that a stored run should have."""
 
     #: True for a series that a rule names.
@@ -76,8 +74,7 @@ class Wanted:
     head_bytes: int = 16 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """One way to store a metric."""
 
     series: tuple[StoredSeries, ...] = ()
@@ -89,8 +86,7 @@ class _Rows:
         return sum(len(msgspec.json.encode(row)) + _LINE for row in (*self.series, *self.summaries))
 
 
-@dataclass(frozen=True)
-class _Metric:
+class _Metric(Struct, frozen=True, dict=True):
     """A metric with its labels: the series of each rank."""
 
     key: Key

@@ -18,12 +18,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import date
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Allowance, CalibratedPrior, Fact, Key, Run, Series, SourceFile, Summary, read_only
 from perfgate.core.units import BASE_UNITS

@@ -6,9 +6,8 @@ Its source files have them. Who approved it, when and why does not change.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from perfgate.baselines.candidates import Candidates, head_bytes, write_verified
 from perfgate.baselines.contents import Contents, TooLarge, contents

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.baselines.files import BaselineFile, RunHead, StoredLevel
 from perfgate.core import Run
@@ -22,16 +23,15 @@ RUNS_KEPT = 10
 ANCHOR_RUNS = 5
 
 
-@dataclass(frozen=True)
-class StoredRun:
+class StoredRun(Struct, frozen=True, dict=True):
     """A stored run by its path, `SUITE/ENVIRONMENT/LEVEL/RUN.json`. Its numbers are read when they are needed."""
 
     path: str
     head: RunHead
     names: frozenset[str]
-    _read: Callable[[], BaselineFile] = field(repr=False, compare=False)
+    _read: Callable[[], BaselineFile]
     #: Returns the same for runs with the same samples. Raises Refused if they cannot be read any more.
-    samples: Callable[[], bytes] = field(repr=False, compare=False)
+    samples: Callable[[], bytes]
 
     @classmethod
     def of(cls, path: str, file: BaselineFile) -> StoredRun:
@@ -58,8 +58,7 @@ class StoredRun:
         return self.names
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
+class ComparedRun(Struct, frozen=True):
     """A stored run that new ones are compared with: in all metrics, or in some only."""
 
     stored: StoredRun
@@ -73,8 +72,7 @@ class ComparedRun:
         return replace(run, series=tuple(s for s in run.series if s.key.metric in self.metrics), partial=True)
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """All levels of one environment."""
 
     levels: dict[str, tuple[StoredRun, ...]]
@@ -150,8 +148,7 @@ class History:
         return sorted(found, key=lambda run: run.age)[-RUNS_KEPT:]
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(Struct, frozen=True):
     """The runs that the anchor of a level has for each metric; levels without news share one value."""
 
     #: The first runs with each metric, in or after the level that is its anchor.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perfgate.baselines.files import STORED_RUN
 from perfgate.baselines.levels import ComparedRun, History, StoredRun

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.baselines.files import (
     ALLOWANCE,
@@ -47,8 +48,7 @@ _Part = TypeVar("_Part")
 _KEPT_BYTES = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedBaseline:
+class LoadedBaseline(Struct, frozen=True):
     """The stored baseline of one environment of a suite, and its problems."""
 
     baseline: Baseline = field(default_factory=Baseline)
@@ -179,8 +179,7 @@ def _shared(part: _Part, parts: dict[tuple[type, bytes], Any]) -> _Part:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _RunBytes:
+class _RunBytes(Struct, frozen=True):
     """The bytes of a stored run whose hash fits: in memory, or in the store, where they are read again on demand."""
 
     store: Store

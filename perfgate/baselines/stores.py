@@ -11,9 +11,10 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from perfgate.baselines.places import HISTORY, FileOrError, UnsafeName, check_path, kind_of, one_by_one
 from perfgate.core import Location, Problem
@@ -66,8 +67,7 @@ class WritableStore(Store, Protocol):
         """Let one writer work at a time, if the store has a lock. Raises OSError."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryStore:
+class DirectoryStore(Struct, frozen=True):
     """Baselines as files below `root`, which need not exist yet.
 
     A file is written next to its place and moved there in one step. So a reader sees all of it or nothing, and a
@@ -191,8 +191,7 @@ class DirectoryStore:
             os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedStore:
+class ListedStore(Struct, frozen=True):
     """A store that reads only `folder`, as it was when it was listed."""
 
     store: Store

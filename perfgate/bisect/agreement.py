@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.posterior import Posterior, posterior

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perfgate.bisect.measurements import IntArray
 from perfgate.bisect.posterior import Posterior
@@ -29,8 +29,7 @@ _BEFORE: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (0, 1))
 _IS_BEFORE = np.array([[column in columns for column in (0, 1)] for columns in _BEFORE])
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A position that may be measured next, and the expected information in bits."""
 
     position: int

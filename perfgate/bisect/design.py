@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.bisect.measurements import STORED, IntArray, Measurement, Model
 from perfgate.stats.distributions import FloatArray
@@ -28,8 +28,7 @@ _DRIFT, _SESSION = 0.008, 0.02
 MACHINE = 0.004
 
 
-@dataclass(frozen=True, slots=True)
-class Hypotheses:
+class Hypotheses(Struct, frozen=True):
     """The hypotheses, with what the measurements say of the changes under each.
 
     `cells` is (h, 2): the cell of the largest change and that of the other one, -1 without it. `weight` is (h,) and
@@ -42,8 +41,7 @@ class Hypotheses:
     covariance: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """The expected value of a measurement now, from the level, the drift and the session.
 
     Its mean is `centre` - sum(`pull[c]` change_c) over the cells c of the changes, plus those changes that are at or
@@ -55,8 +53,7 @@ class Prediction:
     variance: float
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
+class Design(Struct, frozen=True):
     """The regression on level, drift and sessions (b columns), and on one step for each of c cells.
 
     For each of s noises, after the b columns are integrated out: `constant` (s,) is the logarithm of the likelihood

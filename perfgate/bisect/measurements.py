@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perfgate.stats.history import DEFAULT
 
@@ -15,8 +14,7 @@ IntArray = npt.NDArray[np.int64]
 STORED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """One measurement of a position.
 
     `log_value` is the logarithm of the metric, or of its ratio to position 0 for pairs. `hours` is the time since the
@@ -33,8 +31,7 @@ class Measurement:
     runs: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """The prior knowledge of a search.
 
     `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import log
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import Baseline, Better, Fact, Run
 from perfgate.core.trained_model import HFU, MFU
@@ -29,8 +29,7 @@ class NoMetric(Exception):
     """A run does not have the metric as a positive number; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricValue:
+class MetricValue(Struct, frozen=True):
     """The metric in one run, in base units, or the ratio of a pair.
 
     `within` is the variance of its logarithm as estimated within the run.

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.bisect.design import Design, Hypotheses, Prediction
 from perfgate.bisect.measurements import IntArray, Measurement, Model
@@ -44,8 +44,7 @@ _ROUNDS = 2
 _TINY = 1e-300
 
 
-@dataclass(frozen=True, slots=True)
-class Posterior:
+class Posterior(Struct, frozen=True):
     """The answer of `posterior`.
 
     `edges` are the m measured positions in order; cell j is the gaps edges[j] + 1 .. edges[j + 1]. `cells` is (m - 1,):
@@ -63,7 +62,7 @@ class Posterior:
     noise: float
     drift: float
     hypotheses: Hypotheses
-    next: Prediction = field(repr=False)
+    next: Prediction
     #: The logarithm of the probability density of all measurements.
     log_density: float
 
@@ -178,8 +177,7 @@ def _log_noise_prior(model: Model, noises: FloatArray) -> FloatArray:
     return weighed
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     """Hypotheses of one kind: `log_weight` (s, z, h) over noises, sizes and cells, and the moments of the changes.
 
     `mean` is (s, z, h, 2) and `covariance` (s, z, h, 2, 2); `noises` (s,) are those that were computed.

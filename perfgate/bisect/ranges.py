@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core.bisection import SearchedItem
 from perfgate.workspace.commit_files import Commit
@@ -11,8 +12,7 @@ from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedRange:
+class SearchedRange(Struct, frozen=True):
     """Ordered items: the first one is good, the last one bad. `commits` is empty for a list that the user gave."""
 
     names: tuple[str, ...]

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from perfgate.bisect.agreement import agreed_posterior
 from perfgate.bisect.choose import best, candidates, entropy
@@ -59,32 +60,28 @@ class Measurer(Protocol):
         """Return whether there is time for one more measurement."""
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The end of a search: the probability of the answer that is enough, and the most measurements."""
 
     confidence: float = 0.95
     most_runs: int = 50
 
 
-@dataclass(slots=True)
-class Evidence:
+class Evidence(Struct):
     """All that was measured so far, in order of time, and why other positions cannot be measured."""
 
     measurements: list[Measurement] = field(default_factory=list)
     skipped: dict[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(Struct, frozen=True):
     """A position that may have changed the level, with its probability."""
 
     position: int
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """The answer of `search`.
 
     `suspects` are the positions that changed the level with a probability of .1 % or more, the most probable first.

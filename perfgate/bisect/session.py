@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from perfgate.bisect.measurements import Measurement
 from perfgate.bisect.search import Evidence
@@ -18,8 +20,7 @@ _QUESTION, _MEASUREMENTS = "question.json", "measurements"
 _SECONDS_AN_HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMeasurement:
+class StoredMeasurement(Struct, frozen=True):
     """One measurement as it is kept, or why an item cannot be measured.
 
     `at` is the time of its end in seconds since 1970, and `value` in base units, or a ratio for pairs.
@@ -41,14 +42,13 @@ class StoredMeasurement:
     beside: int = 0
 
 
-@dataclass(slots=True)
-class BisectFolder:
+class BisectFolder(Struct):
     """The folder, with everything that was measured before this start."""
 
     path: Path
     stored: list[StoredMeasurement]
     #: The runs that were read with their traces, by their file or folder.
-    runs: dict[Path, list[Run]] = field(default_factory=dict, repr=False)
+    runs: dict[Path, list[Run]] = field(default_factory=dict)
 
     @property
     def session(self) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from perfgate.bisect.measurements import STORED, Measurement
 from perfgate.core.branch import CommitLine
@@ -19,8 +20,7 @@ _FEWEST_RUNS = 5
 _MOST_FREEDOM = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEnds:
+class StoredEnds(Struct, frozen=True):
     """Stored runs at the ends of a range, and their noise: `s0` and `d0` of `Model`, or None if they are too few."""
 
     levels: tuple[Measurement, ...] = ()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, merged
 from perfgate.core.call_trees import CallNode, CallTree
@@ -21,8 +21,7 @@ _LARGEST_S = 1e100
 _LEAST_SHARED = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class TreeSide:
+class TreeSide(Struct, frozen=True):
     """The values of n nodes in s steps of one side, the mean over ranks: (n, s); times in s."""
 
     counts: Floats
@@ -46,8 +45,7 @@ class TreeSide:
         return len(np.unique(self.run))
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """Both sides on one tree of n nodes; parents are before their children."""
 
     nodes: tuple[CallNode, ...]

@@ -9,10 +9,11 @@ none. Outcomes do not change.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats, Masks
@@ -46,8 +47,7 @@ _FAMILIES = {
 }
 
 
-@dataclass(frozen=True)
-class _MetricChange:
+class _MetricChange(Struct, frozen=True):
     """The change of a metric by node, (n,), and its relative change; None if it is unknown."""
 
     by_node: Floats
@@ -58,8 +58,7 @@ class _MetricChange:
     has_sign: bool = True
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True, dict=True):
     """The causes of an alignment, the nodes that each explains, and the answer for any verdict."""
 
     alignment: Alignment

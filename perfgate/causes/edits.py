@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats
@@ -29,8 +29,7 @@ is_sync = re.compile(
 _is_wait = re.compile(r"(?:cuda|hip|musa)\w*Synchronize|cu(?:Stream|Ctx|Event)Synchronize").match
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """The children of one node that are called less (`gone`) and more often (`come`)."""
 
     parent: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, align, incomparable, is_of_metrics, obstacle_to_causes, same_ranks
 from perfgate.causes.consequences import Explanation

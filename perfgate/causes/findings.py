@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perfgate.causes.align import Alignment
 from perfgate.core.causes import CauseKind
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A change of calls (with `gone` or `come`), or of the time of calls that did not change (without)."""
 
     kind: CauseKind

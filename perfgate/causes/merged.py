@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core.call_trees import CallNode, CallTree, NodeKind
 
@@ -24,8 +25,7 @@ RunTrees = Sequence[CallTree]
 _Child = tuple[str, NodeKind]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A tree in a union: where each of its nodes is, and which of them are pooled there; (nodes of the tree,)."""
 
     tree: CallTree

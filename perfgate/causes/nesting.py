@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core.call_trees import NodeKind
 
@@ -28,8 +29,7 @@ _STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
 PERHAPS_WHOLE = re.compile(r"(?:(?:train(?:ing)?|total|full)[_.-]?)?(?:step|iteration|iter|batch|loop)(?:[_.-]?time)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class NestedTimers:
+class NestedTimers(Struct, frozen=True):
     """Some timers and what is around them."""
 
     names: tuple[str, ...]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.causes.align import Alignment, TreeSide
 from perfgate.causes.merged import Floats, Masks, Numbers
@@ -29,8 +29,7 @@ _PAIRED_STEPS = 5
 _NORMAL_MAD = 1.4826
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """The noise of the wall times of n nodes."""
 
     alignment: Alignment

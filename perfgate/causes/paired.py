@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, TreeSide
 from perfgate.causes.findings import Finding
@@ -75,8 +76,7 @@ def _side(side: TreeSide, wall: Floats, scale: Floats) -> TreeSide:
     return replace(side, counts=means[0], busy=means[1] * scale, wall=wall, run=np.arange(pairs))
 
 
-@dataclass(frozen=True)
-class PairNoise:
+class PairNoise(Struct, frozen=True, dict=True):
     """The noise of groups of nodes of an alignment of pairs."""
 
     alignment: Alignment

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.causes.align import Alignment, TreeSide
 from perfgate.causes.merged import Floats, Masks
@@ -39,8 +39,7 @@ _NORMAL_MAD = 1.4826
 _MOST = 0.6
 
 
-@dataclass(frozen=True)
-class SeriesNoise:
+class SeriesNoise(Struct, frozen=True, dict=True):
     """The noise of groups of nodes of an alignment of trees from metrics."""
 
     alignment: Alignment

@@ -7,9 +7,8 @@ ranks that grew in different timers, the culprit is the one that grew in the ear
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats
@@ -34,8 +33,7 @@ _MODERATION = 6.0
 _MANY = 32
 
 
-@dataclass(frozen=True, slots=True)
-class SlowRank:
+class SlowRank(Struct, frozen=True):
     """The culprits, the nodes with their work and with the waiting of the others, and the node that shows it best."""
 
     ranks: tuple[str, ...]

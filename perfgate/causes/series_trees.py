@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.causes.merged import Floats
 from perfgate.causes.nesting import (
@@ -56,8 +57,7 @@ _OF_STEPS = frozenset(
 _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
 
 
-@dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(Struct, frozen=True):
     """One timer of one rank: the mean of its steady values, and its number of values with the warm-up."""
 
     name: str

@@ -18,9 +18,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.nesting import PERHAPS_WHOLE
@@ -43,8 +44,7 @@ _TINY = 0.0005
 _NEARLY_ALL = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(Struct, frozen=True):
     """The time of a row in s, and its calls, in all steps."""
 
     time: float

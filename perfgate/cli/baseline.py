@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import complain, say, screen
 from perfgate.cli.shared import (
     JUDGING,
-    SuggestingGroup,
     all_option,
     baselines_option,
     command_options,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from perfgate.cli.completion import files
 from perfgate.cli.printing import USAGE, screen, tell, write_document
@@ -45,8 +45,7 @@ class OverCommand(click.Command):
         return super().parse_args(ctx, [*rewritten, *args[end:]])
 
 
-@dataclass(frozen=True, slots=True)
-class _BisectOptions:
+class _BisectOptions(Struct, frozen=True):
     """The options about what is searched and how it is measured."""
 
     command: tuple[str, ...]

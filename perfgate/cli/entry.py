@@ -16,7 +16,6 @@ import click
 from perfgate import __version__
 from perfgate.cli.completion import VARIABLE
 from perfgate.cli.printing import USAGE, tell
-from perfgate.cli.shared import SuggestingGroup
 
 INTERRUPTED = 130
 INTERNAL = 4
@@ -53,6 +52,28 @@ _COMMANDS = {
 _GROUPS = ("baseline", "history", "rules")
 #: What other tools call a command.
 _OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
+
+
+class SuggestingGroup(click.Group):
+    """A group of commands that answers a misspelt name with the nearest one."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name, or None for a name like an option. Raises UsageError with the nearest name.
+
+        A shell that completes a line (`resilient_parsing`) gets None, too.
+        """
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name[:1].isalnum() and not ctx.resilient_parsing:
+            near = " or ".join(map(repr, self.near_commands(ctx, cmd_name)))
+            hint = f" Did you mean {near}?" if near else ""
+            raise click.UsageError(f"No such command {cmd_name!r}.{hint}", ctx)
+        return found
+
+    def near_commands(self, ctx: click.Context, word: str) -> list[str]:
+        """Return the commands that a word may mean."""
+        from difflib import get_close_matches
+
+        return get_close_matches(word, self.list_commands(ctx), n=1)
 
 
 class _Commands(SuggestingGroup):
@@ -132,8 +153,8 @@ def _prepare_process() -> None:
         import resource
 
         room = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if room != resource.RLIM_INFINITY:
-            _use_little_memory(room)
+        if room != resource.RLIM_INFINITY and room < _LEAST_MEMORY:
+            _refuse_little_memory(room)
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
@@ -145,17 +166,12 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     return one_line(error.object[error.start : error.end], ascii_only=True), error.end
 
 
-def _use_little_memory(room: int) -> None:
-    """Import numpy without threads, which take address space for each core. Raises Refused for too little room."""
-    if room < _LEAST_MEMORY:
-        from perfgate.workspace.options import Refused
+def _refuse_little_memory(room: int) -> None:
+    """Raise Refused, which says how much memory is needed."""
+    from perfgate.workspace.options import Refused
 
-        needed = f"perfgate needs at least {_LEAST_MEMORY >> 20} MiB"
-        raise Refused(f"the memory is limited to {room >> 20} MiB (ulimit -v): {needed}", 3)
-    if "OPENBLAS_NUM_THREADS" not in os.environ:
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
-        import_module("numpy")
-        del os.environ["OPENBLAS_NUM_THREADS"]  # a measured program must not get it
+    needed = f"perfgate needs at least {_LEAST_MEMORY >> 20} MiB"
+    raise Refused(f"the memory is limited to {room >> 20} MiB (ulimit -v): {needed}", 3)
 
 
 def _failed(error: Exception) -> int:

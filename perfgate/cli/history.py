@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.completion import files
+from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.history_backfill import backfill
 from perfgate.cli.printing import NOT_JUDGED, complain, say, screen, write_document
 from perfgate.cli.shared import (
     JUDGING,
     OUTPUT_FILE,
-    SuggestingGroup,
     baselines_option,
     command_options,
     env_option,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
+from msgspec.structs import replace
 
 from perfgate.cli.completion import files
 from perfgate.cli.printing import publish

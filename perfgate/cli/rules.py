@@ -5,15 +5,9 @@ from __future__ import annotations
 import click
 
 from perfgate.cli.completion import files, rule_names
+from perfgate.cli.entry import SuggestingGroup
 from perfgate.cli.printing import USAGE, complain, say
-from perfgate.cli.shared import (
-    SuggestingGroup,
-    baselines_option,
-    command_options,
-    env_option,
-    rules_option,
-    suite_option,
-)
+from perfgate.cli.shared import baselines_option, command_options, env_option, rules_option, suite_option
 from perfgate.workspace.options import CommandOptions
 
 

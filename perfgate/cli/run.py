@@ -6,10 +6,11 @@ import os
 import re
 import shlex
 import sys
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.cli.printing import publish, tell
 from perfgate.cli.shared import JUDGING, POLICY, Publication, command_options, report_options
@@ -53,8 +54,7 @@ def words(text: str) -> tuple[str, ...]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _RunOptions:
+class _RunOptions(Struct, frozen=True):
     """The options about what is run, and how often."""
 
     command: tuple[str, ...]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from perfgate.cli.completion import files, rules_and_metrics
 from perfgate.workspace.options import CommandOptions
@@ -19,28 +19,6 @@ if TYPE_CHECKING:
     pass
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class SuggestingGroup(click.Group):
-    """A group of commands that answers a misspelt name with the nearest one."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name, or None for a name like an option. Raises UsageError with the nearest name.
-
-        A shell that completes a line (`resilient_parsing`) gets None, too.
-        """
-        found = super().get_command(ctx, cmd_name)
-        if found is None and cmd_name[:1].isalnum() and not ctx.resilient_parsing:
-            near = " or ".join(map(repr, self.near_commands(ctx, cmd_name)))
-            hint = f" Did you mean {near}?" if near else ""
-            raise click.UsageError(f"No such command {cmd_name!r}.{hint}", ctx)
-        return found
-
-    def near_commands(self, ctx: click.Context, word: str) -> list[str]:
-        """Return the commands that a word may mean."""
-        from difflib import get_close_matches
-
-        return get_close_matches(word, self.list_commands(ctx), n=1)
 
 
 def command_options(
@@ -56,7 +34,8 @@ def command_options(
     """
 
     def decorate(function: F) -> F:
-        taken = signature(build).parameters
+        fields = getattr(build, "__struct_fields__", None)
+        taken = tuple(signature(build).parameters) if fields is None else fields
 
         @wraps(function)
         def call(**values: Any) -> Any:
@@ -200,8 +179,7 @@ POLICY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(Struct, frozen=True):
     """The destinations of a report: one file for each reporter (`-` is stdout), and how it is printed."""
 
     outputs: dict[str, str]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from difflib import get_close_matches
+
+from msgspec.structs import replace
 
 from perfgate.analysis.advice import PAIRS, proposed_for
 from perfgate.baselines.candidates import read_measured

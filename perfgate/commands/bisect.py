@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
 from perfgate.bisect.search import Terms, search

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from perfgate.bisect.metric import MetricValue
 from perfgate.bisect.posterior import Posterior
@@ -28,8 +29,7 @@ _MOST_LISTED = 4
 _LEAST_NAMED = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerParts:
+class AnswerParts(Struct, frozen=True):
     """The parts of an answer. `fault` is the reason for a missing result; `facts` are those of the metric."""
 
     items: SearchedRange

@@ -7,7 +7,7 @@ them by turns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perfgate.bisect.metric import MetricValue
 from perfgate.bisect.search import SearchResult
@@ -27,8 +27,7 @@ MOST_PAIRS = 8
 _REST = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
+class Neighbours(Struct, frozen=True):
     """The last good item and the first bad one of an answer, by their positions, with the measurements of both."""
 
     folder: BisectFolder

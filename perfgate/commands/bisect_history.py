@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from perfgate.commands.bisect_request import BisectRequest
 from perfgate.commands.history import show

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.metric import MetricValue, NoMetric, value_in_pair, value_in_run, with_computed
@@ -25,8 +27,7 @@ from perfgate.workspace import inputs
 from perfgate.workspace.env_facts import read_facts
 
 
-@dataclass(frozen=True, slots=True)
-class BisectTask:
+class BisectTask(Struct, frozen=True):
     """The program, the one rule to measure, and the smallest change to find. `began` is in s of `clock`."""
 
     request: BisectRequest
@@ -36,8 +37,7 @@ class BisectTask:
     began: float
 
 
-@dataclass(slots=True)
-class ItemMeasurer:
+class ItemMeasurer(Struct):
     """Measures items with the user's program, and keeps each measurement."""
 
     task: BisectTask

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.baselines.places import differences, identity_of
 from perfgate.baselines.repository import load_baseline
@@ -28,8 +30,7 @@ from perfgate.workspace.options import CommandOptions, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredStart:
+class MeasuredStart(Struct, frozen=True):
     """The first measurement of a search: its runs, the metric in them, and whether they are a pair."""
 
     runs: Sequence[Run]
@@ -37,8 +38,7 @@ class MeasuredStart:
     paired: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PriorQuestion:
+class PriorQuestion(Struct, frozen=True):
     """The metric of a search and its stored runs: with `by_rule`, those of the rule's baseline count, too."""
 
     options: CommandOptions

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perfgate.measuring.items import ItemProgram
 from perfgate.workspace.options import CommandOptions
 
 
-@dataclass(frozen=True, slots=True)
-class BisectRequest:
+class BisectRequest(Struct, frozen=True):
     """A request to search a list for a change of one metric. Times are in seconds."""
 
     options: CommandOptions

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perfgate.causes.find import find_causes
 from perfgate.causes.trees_of_runs import trees_of_runs

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import cache, partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.analysis.drift import FEWEST_RUNS, drifts
 from perfgate.baselines.files import FULL_SHA
@@ -51,8 +53,7 @@ from perfgate.workspace.options import CommandOptions, Refused, acceptance, show
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, policy_source, read_rules
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
+class CheckRequest(Struct, frozen=True):
     """A request to judge runs by rules."""
 
     options: CommandOptions

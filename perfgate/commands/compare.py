@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perfgate.baselines.listing import sides
 from perfgate.commands.causes import advised, causes_of

@@ -7,8 +7,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from perfgate.analysis.proposals import ranked, shared_metrics
 from perfgate.core.examination import Examination, MeasuredLoad, RuleNeed
@@ -33,8 +34,7 @@ _MOST_METRICS = 3
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorRequest:
+class DoctorRequest(Struct, frozen=True):
     """A request to examine this machine; the rules of `options` count only if they exist or were named."""
 
     options: CommandOptions

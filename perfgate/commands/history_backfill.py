@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.commands.history import show
 from perfgate.core.backfill import BackfillPlan
@@ -18,8 +20,7 @@ from perfgate.measuring.worktrees import checked_out
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillRequest:
+class BackfillRequest(Struct, frozen=True):
     """The change to settle, and how commits are measured."""
 
     metric: str

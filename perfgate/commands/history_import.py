@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.baselines.places import environment_name, identity_of
 from perfgate.baselines.stores import Store, open_store
@@ -28,8 +30,7 @@ from perfgate.workspace.surroundings import git
 _ENDS = (".json", ".csv", ".js")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(Struct, frozen=True):
     """The options of an import; `format` is the name of an importer."""
 
     format: str | None = None

@@ -6,8 +6,10 @@ import os
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.analysis.advice import advise
 from perfgate.analysis.tolerances import TOO_NOISY
@@ -37,8 +39,7 @@ RULES, BASELINES, WORKFLOW = "rules", "baselines", ".github/workflows/perf.yml"
 Files = dict[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class InitChoices:
+class InitChoices(Struct, frozen=True):
     """The options of `init`, beside the runs."""
 
     paired: bool = False

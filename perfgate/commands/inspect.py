@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perfgate.analysis.rank_spreads import rank_spreads
 from perfgate.core import Run, Series

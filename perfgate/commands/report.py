@@ -7,8 +7,9 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from perfgate.commands.report_details import merged_facts
 from perfgate.core import NO_STEP, Location, Policy, Problem, Report

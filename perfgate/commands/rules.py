@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from difflib import get_close_matches
+
+from msgspec.structs import replace
 
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.wording import plural

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.commands.check import CheckRequest, check
 from perfgate.core import Report
@@ -15,8 +17,7 @@ from perfgate.workspace.options import Refused, typed_path
 from perfgate.workspace.rule_source import policy_source, read_rules, with_commit
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True):
     """A request to measure and judge."""
 
     check: CheckRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perfgate.analysis.selftest import exit_code, self_test
 from perfgate.analysis.unruled import time_seen
@@ -18,8 +18,7 @@ from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import policy_source, read_ruleset
 
 
-@dataclass(frozen=True, slots=True)
-class SelfTest:
+class SelfTest(Struct, frozen=True):
     """The proof of each rule, what the runs were compared with, and the exit code."""
 
     proofs: tuple[Proof, ...]

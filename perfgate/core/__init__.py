@@ -15,7 +15,7 @@
 Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). The types of the
 rule language are in `perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.
 
-Modules are imported at the first use of one of their names. So a program with a Recorder loads four of them, and starts
+Modules are imported at the first use of one of their names. So a program with a Recorder loads three, and starts
 60 ms earlier.
 """
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         Summary,
         fact_text,
         read_only,
-        show_labels,
     )
     from perfgate.core.summaries import (
         Plan,
@@ -87,7 +86,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "baseline": "Allowance Baseline CalibratedPrior HostDifference HostLevel KnownNoise PooledRuns RememberedRuns",
     "next_steps": "NO_STEP Acceptance Action NextStep",
-    "runs": "Fact Key Kind Location Problem Run Series Severity SourceFile Summary fact_text read_only show_labels",
+    "runs": "Fact Key Kind Location Problem Run Series Severity SourceFile Summary fact_text read_only",
     "summaries": "Plan PlanPoint Portion Proof RankSpread RunSummary SeriesSummary Straggler TraceView",
     "verdicts": (
         "OUTCOMES QUARANTINED Better ChangeKind Comparator Estimate MeanChange MissingBaseline Outcome Policy "

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 #: `usual`: the usual value must not change. `cost`: nor must the mean, which pays for every stall. `budget`: a limit
 #: that holds whatever the baseline is. `sum`: the time of all calls in a step.
 Purpose = Literal["usual", "cost", "budget", "sum"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedRule:
+class ProposedRule(Struct, frozen=True):
     """A first rule, and how it was chosen."""
 
     purpose: Purpose
@@ -32,8 +32,7 @@ class ProposedRule:
     limit: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SteadierMetric:
+class SteadierMetric(Struct, frozen=True):
     """CPU time or instructions that a rule names in place of a wall time, and the noise of that time.
 
     The noise of the metric itself is that of its rule, so that a reader sees one figure for it.
@@ -54,16 +53,14 @@ class SteadierMetric:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Metrics without a rule, and the reason."""
 
     reason: str
     metrics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StepTime:
+class StepTime(Struct, frozen=True):
     """The time of a step: its metric, and why no rule compares it; no metric if the runs do not have that time."""
 
     metric: str | None
@@ -73,8 +70,7 @@ class StepTime:
     is_noisy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """The proposals of `init` for some runs."""
 
     rules: tuple[ProposedRule, ...]
@@ -90,8 +86,7 @@ class Advice:
     steadier: tuple[SteadierMetric, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FirstGate:
+class FirstGate(Struct, frozen=True):
     """The result of `init`: the advice, the files, and the next commands."""
 
     #: `written`, `dry-run` (nothing was written), `too-noisy` (nothing was written: the user chooses first), or `added`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perfgate.core.branch import CommitNote
 from perfgate.core.run_history import HistoryChange, HistorySeries
@@ -11,8 +11,7 @@ from perfgate.core.run_history import HistoryChange, HistorySeries
 SETTLED = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillCommit:
+class BackfillCommit(Struct, frozen=True):
     """A commit that may be measured.
 
     `before` is the probability that the change is in this commit or an older one, `here` that it is in this one.
@@ -26,8 +25,7 @@ class BackfillCommit:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillPlan:
+class BackfillPlan(Struct, frozen=True):
     """The commits that may contain a change, and those to measure, the most informative first."""
 
     series: HistorySeries

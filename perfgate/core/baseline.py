@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from typing import Literal
+
+from msgspec import Struct
 
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Key, Run
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True):
     """Permission for one commit to regress a metric by up to `up_to`."""
 
     #: A metric's name, or a glob.
@@ -24,8 +24,7 @@ class Allowance:
     expires: date
 
 
-@dataclass(frozen=True, slots=True)
-class KnownNoise:
+class KnownNoise(Struct, frozen=True):
     """The noise between runs that a change was judged with, because it was known before.
 
     `deviation` is relative: 0.014 is 1.4 %. `runs` showed it: those of a calibration, or the remembered runs of a
@@ -40,8 +39,7 @@ class KnownNoise:
     hosts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CalibratedPrior:
+class CalibratedPrior(Struct, frozen=True):
     """The noise of one metric between runs, measured on `runs` unchanged runs, or pairs, of an environment.
 
     `s0` is a relative standard deviation with `d0` prior degrees of freedom. It is valid for one statistic, one choice
@@ -67,8 +65,7 @@ class CalibratedPrior:
         return KnownNoise(self.s0, self.runs, source, self.learned_from, self.hosts)
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedRuns:
+class RememberedRuns(Struct, frozen=True):
     """The remembered runs of one series of a branch that are newer than the baseline and its last change point.
 
     `values` are in base units, `variances` those of their logarithms within the run (0 if unknown), and `labels` their
@@ -86,8 +83,7 @@ class RememberedRuns:
     is_measured: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PooledRuns:
+class PooledRuns(Struct, frozen=True):
     """The remembered runs of a branch that a verdict was pooled with, or that it was compared with.
 
     `change` is that of the branch since the baseline as `new/base - 1`, with its bounds. If it `decides`, it includes
@@ -102,8 +98,7 @@ class PooledRuns:
     decides: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HostLevel:
+class HostLevel(Struct, frozen=True):
     """The remembered runs of one series on the hosts of one side: their median in base units, and their noise.
 
     `noise` is the standard deviation between neighbouring runs, relative: 0.01 is 1 %.
@@ -115,8 +110,7 @@ class HostLevel:
     noise: float
 
 
-@dataclass(frozen=True, slots=True)
-class HostDifference:
+class HostDifference(Struct, frozen=True):
     """The difference of the new runs' hosts from the baseline's in one series, beyond their noise.
 
     `log_difference` is that of neighbouring remembered runs of a `branch` (`""` if they do not tell theirs), new minus
@@ -134,8 +128,7 @@ class HostDifference:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """The stored runs that new runs are compared with, oldest first."""
 
     #: `SUITE/ENVIRONMENT/LEVEL`, or None.

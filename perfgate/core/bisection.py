@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from perfgate.core.causes import CauseReport
 
 BisectOutcome: TypeAlias = Literal["found", "not-reproduced", "undecided"]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedItem:
+class SearchedItem(Struct, frozen=True):
     """An item of the list: a commit by its hash, or a word of `--over`. Only commits have the other facts."""
 
     name: str
@@ -24,8 +24,7 @@ class SearchedItem:
     is_merge: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ItemEstimate:
+class ItemEstimate(Struct, frozen=True):
     """The measurements of one item.
 
     `value` is the geometric mean of its runs in base units, without drift; for pairs it is the ratio to the first item,
@@ -42,8 +41,7 @@ class ItemEstimate:
     skipped: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ItemSuspect:
+class ItemSuspect(Struct, frozen=True):
     """An item that may have changed the metric, and the probability that it did."""
 
     position: int
@@ -53,8 +51,7 @@ class ItemSuspect:
     estimate: ItemEstimate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BisectReport:
+class BisectReport(Struct, frozen=True):
     """The answer with everything that reports show.
 
     `change` is relative (0.05 is +5 %) with a two-sided interval at `confidence`: of the blamed items if they were

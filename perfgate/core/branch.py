@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: The fewest letters of an abbreviated commit.
 _FEWEST_LETTERS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class CommitNote:
+class CommitNote(Struct, frozen=True):
     """A commit of the branch: who made it, when, and its tags."""
 
     sha: str
@@ -21,8 +21,7 @@ class CommitNote:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CommitLine:
+class CommitLine(Struct, frozen=True):
     """The first parents of a branch, oldest first."""
 
     ref: str

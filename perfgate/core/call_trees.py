@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, overload
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -24,8 +26,7 @@ NodeKind = Literal[
 DEVICE_KINDS: tuple[NodeKind, ...] = ("kernel", "communication", "copy")
 
 
-@dataclass(frozen=True, slots=True)
-class CallNode:
+class CallNode(Struct, frozen=True):
     """One place in the program: a name below its parent.
 
     `parent` is the index of the node above, -1 for the step; parents are before their children.
@@ -38,8 +39,7 @@ class CallNode:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallTree:
+class CallTree(Struct, frozen=True):
     """The calls of one rank, or the mean of several, in n nodes and s steps; node 0 is the step.
 
     Long traces have groups of steps instead of steps: the values are means over the steps of a group.

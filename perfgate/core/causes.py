@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 #: The kind of a cause. `sync` is a new wait for the device; `exposed` is communication that no longer overlaps work.
 CauseKind = Literal[
@@ -26,8 +27,7 @@ CauseKind = Literal[
 CauseMetric = Literal["time", "memory"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """One change of the program, the machine or its data, and what it costs."""
 
     kind: CauseKind
@@ -52,8 +52,7 @@ class Cause:
     verdicts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceTime:
+class PlaceTime(Struct, frozen=True):
     """One place of the call tree: its time with all that it calls on each side, in s per step, the mean over ranks."""
 
     #: Empty for a pool of small places.
@@ -66,8 +65,7 @@ class PlaceTime:
     pooled: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RankTime:
+class RankTime(Struct, frozen=True):
     """The step of one rank in s: its own work, and its communication, which includes waiting for other ranks."""
 
     rank: str
@@ -77,8 +75,7 @@ class RankTime:
     new_communication: float
 
 
-@dataclass(frozen=True, slots=True)
-class CauseReport:
+class CauseReport(Struct, frozen=True):
     """The causes, the largest first, and how they sum to the change of the step.
 
     All times in s: the causes of time and `rest` sum to `new_step` - `base_step`. `rest` is the sum of changes that are

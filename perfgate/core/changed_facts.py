@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core.run_history import HistoryRun
 from perfgate.core.runs import fact_text
@@ -13,8 +14,7 @@ _OFTEN = 0.05
 _FEW = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFact:
+class ChangedFact(Struct, frozen=True):
     """A fact that a run has with another value than the run before it; `at` is the position of the run."""
 
     at: int
@@ -26,8 +26,7 @@ class ChangedFact:
         return f"{self.name} from {self.before} to {self.after}"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFacts:
+class ChangedFacts(Struct, frozen=True):
     """The changes of facts, by name and then in the order of the runs."""
 
     #: Those that may explain a change of a metric.

@@ -8,8 +8,9 @@ file can add fields with `conditions`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.core.runs import MEMBER_LABELS, Key, fact_text
 
@@ -19,8 +20,7 @@ Labels = tuple[tuple[str, str], ...]
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionField:
+class ConditionField(Struct, frozen=True):
     """One condition: its label, the names of its field in a record (the first that has a value counts), its source."""
 
     label: str

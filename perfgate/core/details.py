@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 Standing = Literal["past", "base", "new"]
 
@@ -12,8 +13,7 @@ Standing = Literal["past", "base", "new"]
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class RunDetails:
+class RunDetails(Struct, frozen=True):
     """One rank of one run, and its statistic in a verdict.
 
     `values` and `steps` are at most a few hundred of the run, warm-up included, with its extremes. The first `warmup`
@@ -40,8 +40,7 @@ class RunDetails:
     stalls: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictDetails:
+class VerdictDetails(Struct, frozen=True):
     """The runs behind one verdict."""
 
     #: The index of the verdict in the report.
@@ -57,8 +56,7 @@ class VerdictDetails:
     allowed_high: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LevelDetails:
+class LevelDetails(Struct, frozen=True):
     """A level of the baseline: who approved which runs, when (a date) and why."""
 
     name: str
@@ -72,8 +70,7 @@ class LevelDetails:
     current: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """The time per step of a part, a kernel or an operator: seconds, the mean over ranks and runs."""
 
     metric: str
@@ -82,8 +79,7 @@ class Part:
     new: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SweepCurve:
+class SweepCurve(Struct, frozen=True):
     """A metric along a load sweep: points of load and value, by load; the value is in the base unit."""
 
     metric: str
@@ -97,8 +93,7 @@ class SweepCurve:
     new: tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MachineTrace:
+class MachineTrace(Struct, frozen=True):
     """One run in a channel of the machine: values and their times in s since the sampler began.
 
     `steps` are the places of the same values among the steps; empty if the run does not tell when its steps began. A
@@ -114,8 +109,7 @@ class MachineTrace:
     steps: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MachineChannel:
+class MachineChannel(Struct, frozen=True):
     """A quantity of the machine that moved, such as the clock of a GPU, in the runs of both sides."""
 
     metric: str
@@ -128,8 +122,7 @@ class MachineChannel:
     devices: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDetails:
+class ReportDetails(Struct, frozen=True):
     """The runs behind a report's verdicts and their context; empty in a report without runs."""
 
     #: In the order of the verdicts; a metric that could not be measured has none.

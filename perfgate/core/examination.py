@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 #: A way to measure a change: one new run against five base runs, the same pinned to a processor, its CPU time instead
 #: of its wall time, three new runs, or six pairs.
 Way = Literal["separate", "pinned", "cpu-time", "three-runs", "pairs"]
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(Struct, frozen=True):
     """The noise floor of one way to measure: the standard deviation of the change of an unchanged program, relative.
 
     `runs` is the number of runs or pairs that it was measured with.
@@ -22,8 +22,7 @@ class Floor:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredLoad:
+class MeasuredLoad(Struct, frozen=True):
     """The noise floors of one program, or of one metric of the user's command."""
 
     name: str
@@ -35,8 +34,7 @@ class MeasuredLoad:
         return next((floor for floor in self.floors if floor.way == way), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Disturbance:
+class Disturbance(Struct, frozen=True):
     """Something that makes runs differ, or a condition that cannot be seen here (`is_unknown`).
 
     `does_disturb` is False for what is as it should be. `command` is a cure that a shell can run.
@@ -49,8 +47,7 @@ class Disturbance:
     command: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RuleNeed:
+class RuleNeed(Struct, frozen=True):
     """The noise floor that a rule needs, and what the machine has; noise is relative.
 
     `floor` is None if the command has no such metric. `better` is the way with the smallest floor, if it is enough.
@@ -70,8 +67,7 @@ class RuleNeed:
         return self.floor is None or self.floor.noise <= self.needs
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Struct, frozen=True):
     """Everything that `perfgate doctor` found."""
 
     cpus: int

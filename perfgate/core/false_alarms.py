@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class FalseAlarms:
+
+class FalseAlarms(Struct, frozen=True):
     """The false alarms of a rule about one metric, as a replay over remembered runs counts them.
 
     `low` and `high` are the one-sided 95 % bounds of their rate (Clopper and Pearson 1934).

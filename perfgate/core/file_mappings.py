@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 from perfgate.core.runs import Location, Problem
 
 #: The kinds of files that a mapping can read.
@@ -13,8 +15,7 @@ FileKind = Literal["json", "jsonl", "csv", "lines"]
 Repeats = Literal["runs", "samples"]
 
 
-@dataclass(frozen=True, slots=True)
-class EachMember:
+class EachMember(Struct, frozen=True):
     """A step to every member of a list or object: `[*]`, `.*`, or `.{name}`, which keeps its key under a name."""
 
     name: str | None = None
@@ -24,8 +25,7 @@ class EachMember:
 PathStep = str | int | EachMember
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPath:
+class FieldPath(Struct, frozen=True):
     """The way to a value: from the record, or from the whole document if it begins with `$`."""
 
     text: str
@@ -38,8 +38,7 @@ class FieldPath:
         return tuple(step.name for step in self.steps if isinstance(step, EachMember) and step.name)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldText:
+class FieldText(Struct, frozen=True):
     """A text with fields of the record in braces: `{op}_time`."""
 
     text: str
@@ -49,8 +48,7 @@ class FieldText:
     fields: tuple[FieldPath, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LinePattern:
+class LinePattern(Struct, frozen=True):
     """Words of a line, with named fields between them: `step {step} loss {loss}`; a field without a name is skipped."""
 
     text: str
@@ -59,8 +57,7 @@ class LinePattern:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MappedMetric:
+class MappedMetric(Struct, frozen=True):
     """One metric of each record."""
 
     name: FieldText
@@ -113,8 +110,7 @@ class FileMapping:
         return tuple(dict.fromkeys([*(name for name, _ in self.labels), *kept]))
 
 
-@dataclass(frozen=True, slots=True)
-class MappingSuggestion:
+class MappingSuggestion(Struct, frozen=True):
     """A proposed mapping for one file, and what it gives with the file."""
 
     file: str

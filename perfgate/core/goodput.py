@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core.wording import WHOLE_TIME
 
@@ -36,8 +37,7 @@ PARTS = (START, COMPILE, DATA, STEP, CHECKPOINT, EVALUATION, LOST, OTHER)
 GOODPUT = "goodput"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeSpent:
+class TimeSpent(Struct, frozen=True):
     """Seconds of one part that ended at a moment; for steps, those after step `after` up to step `last`."""
 
     part: str
@@ -47,8 +47,7 @@ class TimeSpent:
     last: int
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """One start of a program up to its end; moments are in s, on a clock that all attempts share."""
 
     #: The first and the last moment, and the seconds that are known to lie before the first.

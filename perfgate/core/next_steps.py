@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Literal
+
+from msgspec import Struct
 
 #: The kind of a step, in one stable word. `other` is a step of an older report, which has only a sentence.
 Action = Literal[
@@ -28,8 +29,7 @@ Action = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class NextStep:
+class NextStep(Struct, frozen=True):
     """One step for a person. Its text is a whole sentence, which names the person and the place if not `you`, `here`.
 
     `command` can be run as it is, in the place; it is quoted for a POSIX shell.
@@ -46,8 +46,7 @@ class NextStep:
 NO_STEP = NextStep()
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """The parts of the commands that accept a change of these runs, and the commit that decides."""
 
     #: The new runs, as typed.

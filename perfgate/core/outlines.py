@@ -7,14 +7,14 @@ names, the size, and whether two runs are one measurement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: A metric, its labels without rank and device, and its unit.
 MetricName = tuple[str, tuple[tuple[str, str], ...], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """The samples of one metric in a run: in each list one number for each rank and device that has it.
 
     The first three lists are empty if there was nothing to compare with. Ranks without a finite number are left out.
@@ -28,16 +28,14 @@ class Outline:
     per_step: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """Recognises the same values again: a hash of them, and the least number of bits that they need."""
 
     digest: bytes
     bits: float
 
 
-@dataclass(frozen=True, slots=True)
-class Outlines:
+class Outlines(Struct, frozen=True):
     """The outlined metrics of a run, and by rank the fingerprint of their values; the rank is empty if unknown."""
 
     of: Mapping[MetricName, Outline] = field(default_factory=dict)

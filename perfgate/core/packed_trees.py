@@ -9,10 +9,10 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core.call_trees import CallNode, CallTree, LazyTrees
 from perfgate.core.runs import read_only

@@ -10,7 +10,8 @@ name must match in full: a slice of a card (MIG), a laptop version or `A10G` is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: Every dtype of the table, with the other names that people give it.
 DTYPES = {
@@ -28,8 +29,7 @@ LIGHTNING = "Lightning, `lightning/fabric/utilities/throughput.py`"
 ML_ENGINEERING = "stas00/ml-engineering, `compute/accelerator/README.md`"
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """The peaks of one accelerator, as software sees it: of AMD's MI250X that is half of a module.
 
     `tflops` has TFLOP/s by dtype; `source` is what was read; `names` is a pattern of the whole name.

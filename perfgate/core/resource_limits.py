@@ -11,8 +11,10 @@ error prevents every rule from passing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Problem
 from perfgate.core.units import UNITS
@@ -20,8 +22,7 @@ from perfgate.core.units import UNITS
 VARIABLE = "PERFGATE_LIMITS"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Every limit by the name that users write; limits of bytes end in `_bytes`."""
 
     #: A document that must be read as a whole, such as JSON.
@@ -81,7 +82,7 @@ class OverLimit(Exception):
 
 def parse_limits(text: str) -> Limits:
     """Return the limits with the changes in `NAME=NUMBER,NAME=NUMBER`. Raises ValueError."""
-    known = [field.name for field in fields(Limits)]
+    known = list(Limits.__struct_fields__)
     given: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))

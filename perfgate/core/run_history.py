@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct, field
 
 from perfgate.core.branch import CommitLine
 from perfgate.core.runs import Fact, Key, Kind, Problem, fact_text
@@ -51,8 +52,7 @@ _FEW = 4
 FEWEST_RUNS_OF_A_CHANGE = 2 * (_FEW + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePoint:
+class ChangePoint(Struct, frozen=True):
     """One change of the level.
 
     `index` is the first run of the new level, and `first` to `last` are the indices where it may begin as well (a drop
@@ -74,8 +74,7 @@ class ChangePoint:
     worse: bool | None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SeriesName:
+class SeriesName(Struct, frozen=True, order=True):
     """The identity of a series of the history: a metric without rank and device, a statistic, and a choice of the rank.
 
     The three are what a calibrated prior is known by, too.
@@ -91,8 +90,7 @@ class SeriesName:
         return series_name(self.key.metric, self.key.labels, self.statistic) + across
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryValue:
+class HistoryValue(Struct, frozen=True):
     """One number of a run, in base units.
 
     `error` is its standard error within the run, in the same unit; None if it is unknown. `n` is the number of values
@@ -109,8 +107,7 @@ class HistoryValue:
     n_effective: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRun:
+class HistoryRun(Struct, frozen=True):
     """A remembered run without its numbers: what it is a run of, when, and where.
 
     `time` is UTC, `YYYY-MM-DDTHH:MM:SSZ`. `id` is a hash of what was measured: a run that is added twice has one id.
@@ -134,8 +131,7 @@ class HistoryRun:
         return self.commit[:10] if self.commit else self.time
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRecord:
+class HistoryRecord(Struct, frozen=True):
     """A remembered run of one suite and environment with its numbers."""
 
     suite: str
@@ -145,8 +141,7 @@ class HistoryRecord:
     values: tuple[HistoryValue, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedLevel:
+class ApprovedLevel(Struct, frozen=True):
     """An approved level: its author, reason and date, and the commits of its runs."""
 
     name: str
@@ -165,8 +160,7 @@ class ApprovedLevel:
         return not self.is_first and (not self.adopts or bool({metric, *synonyms(metric)} & set(self.adopts)))
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryChange:
+class HistoryChange(Struct, frozen=True):
     """A lasting change of a level.
 
     The change is in a commit after that of `last_good`, up to that of `first_bad`; `likely` is the first run of the new
@@ -190,8 +184,7 @@ class HistoryChange:
         return self.last_good.commit is not None and self.last_good.commit == self.first_bad.commit
 
 
-@dataclass(frozen=True, slots=True)
-class HistorySeries:
+class HistorySeries(Struct, frozen=True):
     """One metric in order of its commits, in base units; the arrays are (n,), and NaN if a number is unknown."""
 
     suite: str
@@ -266,8 +259,7 @@ class HistorySeries:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentHistory:
+class EnvironmentHistory(Struct, frozen=True):
     """The history of one suite in one environment: its runs in order, and its series by name."""
 
     suite: str
@@ -283,8 +275,7 @@ class EnvironmentHistory:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedHistory:
+class LoadedHistory(Struct, frozen=True):
     """The histories of a store, sorted by suite and environment.
 
     `problems` are files that cannot be used: their runs are missing.

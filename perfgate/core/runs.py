@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec import Struct, field
+
+from perfgate.core.wording import show_labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +28,6 @@ THROTTLE = "throttle_reasons"
 #: The throttle reasons (NVML's clocks event reasons) that make a measurement worthless, and those that are normal.
 _UNHEALTHY = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake", "sw_thermal_slowdown")
 _HARMLESS = ("", "none", "gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")
-#: The end of the name of the file with what the machine did, beside the results: `results.json.machine`.
-MACHINE_FILE = ".machine"
 #: The labels of the members of one metric: processes of a job, and devices of a process.
 MEMBER_LABELS = ("rank", "device")
 
@@ -60,8 +61,7 @@ def machine_notes(facts: Mapping[str, Fact]) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A place in a file; lines and columns count from 1, as editors show them."""
 
     file: str
@@ -72,8 +72,7 @@ class Location:
         return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
+class Key(Struct, frozen=True, order=True):
     """The identity of a series: a metric and its labels, sorted by label name."""
 
     metric: str
@@ -100,13 +99,7 @@ class Key:
         return self.metric + show_labels(self.labels)
 
 
-def show_labels(labels: tuple[tuple[str, str], ...]) -> str:
-    """Return labels as in the rule language, `{rank="0"}`, or an empty string without labels."""
-    return "{" + ", ".join(f'{name}="{value}"' for name, value in labels) + "}" if labels else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A mistake in an input, a rule or a baseline; reading continues after it.
 
     `error` means that values may be missing or wrong. With `key`, the problem affects only that series.
@@ -126,8 +119,7 @@ class Problem:
         return text if self.excerpt is None else f"{text}\n{self.excerpt}"
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """A summary of samples that are not stored: each statistic with its noise, as it was measured.
 
     `rows[i]` is the statistic `names[i]`: its value, its effective sample size, the variance of its logarithm (None if
@@ -150,8 +142,7 @@ class Summary:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """The values of one metric in one run, in order of time.
 
     * samples: `values` (n,) float64, read-only; `steps` (n,) int64 is the step of each value.
@@ -183,8 +174,7 @@ def read_only(array: Array) -> Array:
     return array
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """One input file: its name as the user gave it, and the SHA-256 of its bytes."""
 
     path: str
@@ -192,8 +182,7 @@ class SourceFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One execution of a program."""
 
     source: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from perfgate.core.baseline import CalibratedPrior, KnownNoise
 from perfgate.core.runs import Fact, Key, Kind, Location, Problem, SourceFile
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesSummary:
+class SeriesSummary(Struct, frozen=True):
     """One series as `inspect` shows it: statistics over all its values, warm-up included, in base units."""
 
     key: Key
@@ -28,8 +28,7 @@ class SeriesSummary:
     warmup_time: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RankSpread:
+class RankSpread(Struct, frozen=True):
     """A metric of many ranks as one row: its usual statistic on the median, the slowest and the fastest rank.
 
     `key` is without rank and device, and `slowest_rank` and `fastest_rank` are `rank 7` or `rank 7, device 1`. The
@@ -47,8 +46,7 @@ class RankSpread:
     fastest_rank: str
 
 
-@dataclass(frozen=True, slots=True)
-class Portion:
+class Portion(Struct, frozen=True):
     """A part of a time, in seconds; `share` is of the whole, `count` how often it occurred."""
 
     name: str
@@ -57,8 +55,7 @@ class Portion:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Straggler:
+class Straggler(Struct, frozen=True):
     """The slowest rank of one step: the seconds of its own work, and the seconds that the others waited for it."""
 
     step: int
@@ -67,8 +64,7 @@ class Straggler:
     waited: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class TraceView:
+class TraceView(Struct, frozen=True):
     """The part of a trace that `inspect` shows in addition to its series."""
 
     #: How a step is divided into parts, `corrected` or `tensorboard`; None without steps.
@@ -83,8 +79,7 @@ class TraceView:
     stragglers: tuple[Straggler, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Struct, frozen=True):
     """One run as `inspect` shows it."""
 
     source: str
@@ -99,8 +94,7 @@ class RunSummary:
     spreads: tuple[RankSpread, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LevelSummary:
+class LevelSummary(Struct, frozen=True):
     """A level of the stored baselines: its runs from `first` to `last`, and the decision that opened it."""
 
     place: str
@@ -120,8 +114,7 @@ class LevelSummary:
     since_anchor: Mapping[Key, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRunSummary:
+class StoredRunSummary(Struct, frozen=True):
     """A stored run, its level, and the files it was read from."""
 
     run: RunSummary
@@ -131,8 +124,7 @@ class StoredRunSummary:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PriorSummary:
+class PriorSummary(Struct, frozen=True):
     """The calibrated noise of an environment: where it is stored, and when it was measured."""
 
     place: str
@@ -140,8 +132,7 @@ class PriorSummary:
     priors: tuple[CalibratedPrior, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPoint:
+class PlanPoint(Struct, frozen=True):
     """The smallest relative regression that `new_runs` with `steps` times as many steps would detect."""
 
     new_runs: int
@@ -149,8 +140,7 @@ class PlanPoint:
     detectable: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The change that one clause of a rule can detect with the stored runs, and the runs that would detect less.
 
     For a change: the noise of one run as relative standard deviations (between runs and within a run), the smallest
@@ -190,8 +180,7 @@ class Plan:
     noise: KnownNoise | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The result of `perfgate selftest` for one clause of a rule: the change of the user's own runs that makes it fail.
 
     `proven`: it fails at `fails_at`. `by-choice`: the rule says that it does not block. `unable`: no change makes it

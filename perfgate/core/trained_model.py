@@ -8,7 +8,7 @@ all activations adds a second forward pass, a third of that: `8 N + 16 L H Q T` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perfgate.core.runs import Location
 
@@ -16,8 +16,7 @@ from perfgate.core.runs import Location
 MFU, HFU = "mfu", "hfu"
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """The sizes of the attention of a model: layers L, heads H, head dimension Q, sequence length T (tokens)."""
 
     layers: int
@@ -31,8 +30,7 @@ class Attention:
         return 12.0 * self.layers * self.heads * self.head_dim * self.sequence_length
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedModel:
+class TrainedModel(Struct, frozen=True):
     """The field `model` of a rule file. `peak` is in FLOP/s of one GPU, dense; None is what the file leaves out."""
 
     at: Location

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.details import ReportDetails
@@ -25,8 +26,7 @@ MissingBaseline = Literal["error", "warn", "skip"]
 ChangeKind = Literal["removes", "loosens", "changes", "tightens", "adds"]
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """The estimate of one side of a comparison, or of the value that has a limit, in base units.
 
     `low` and `high` are one-sided bounds at the verdict's confidence; None if a bound does not exist. `n` is the number
@@ -41,8 +41,7 @@ class Estimate:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class RelativeChange:
+class RelativeChange(Struct, frozen=True):
     """new/base - 1 with its one-sided bounds: 0.031 is +3.1 %. None is an infinite bound."""
 
     estimate: float | None
@@ -50,8 +49,7 @@ class RelativeChange:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunEstimate:
+class RunEstimate(Struct, frozen=True):
     """One run behind a verdict: its own estimate in base units, without its warm-up."""
 
     side: Literal["base", "new"]
@@ -65,8 +63,7 @@ class RunEstimate:
     settled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """A part of a failed metric, and its share of the metric's change.
 
     `base` and `new` are in base units, per value of the metric. `share` is the part's difference over the metric's: 1
@@ -86,8 +83,7 @@ class Share:
     within: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(Struct, frozen=True):
     """A rule that does not block up to a day, `until` (YYYY-MM-DD), because of its false alarms."""
 
     until: str
@@ -96,8 +92,7 @@ class Quarantine:
     ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The result of one clause of a rule for one metric, with everything that reports show."""
 
     rule: str
@@ -188,8 +183,7 @@ def _name(verdict: Verdict) -> str:
     return name if verdict.source is None else f"{verdict.source}: {name}"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyChange:
+class PolicyChange(Struct, frozen=True):
     """One difference between the rules or baselines of the working tree and those that decided."""
 
     kind: ChangeKind
@@ -202,8 +196,7 @@ class PolicyChange:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The rules and baselines that decided a report."""
 
     ref: str | None
@@ -216,8 +209,7 @@ class Policy:
     commit: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MeanChange:
+class MeanChange(Struct, frozen=True):
     """The geometric mean of new/base over all verdicts in one unit, less 1: 0.031 is +3.1 %."""
 
     unit: str
@@ -225,8 +217,7 @@ class MeanChange:
     change: float
 
 
-@dataclass(frozen=True, slots=True)
-class UnruledChange:
+class UnruledChange(Struct, frozen=True):
     """A metric that moved and that no rule names: its usual value on both sides in base units, the mean over ranks.
 
     `change` is new/base - 1. `share` is its part of the time of all steps; None for other units than time.
@@ -245,8 +236,7 @@ class UnruledChange:
 OUTCOMES: tuple[Outcome, ...] = ("fail", "error", "suspect", "inconclusive", "skipped", "pass")
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One decision. Every report that a user sees is a rendering of this value.
 
     `judge.report.with_outcome` gives it its outcome and exit code; until then it is an internal error.

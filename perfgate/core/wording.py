@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from perfgate.core.runs import show_labels
-
 #: Labels by name, or as the pairs of a `Key`.
 Labels: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 
 #: The name of the file with mappings, beside the rules.
 MAPPING_FILE = "perfgate.yaml"
+#: The end of the name of the file with what the machine did, beside the results: `results.json.machine`.
+MACHINE_FILE = ".machine"
 
 #: ASCII for the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
@@ -85,6 +85,11 @@ def listed(words: Sequence[str], most: int = 5) -> str:
     """Return words separated by commas; words beyond the first `most` are only counted."""
     rest = len(words) - most
     return ", ".join(words[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def show_labels(labels: tuple[tuple[str, str], ...]) -> str:
+    """Return labels as in the rule language, `{rank="0"}`, or an empty string without labels."""
+    return "{" + ", ".join(f'{name}="{value}"' for name, value in labels) + "}" if labels else ""
 
 
 def series_name(metric: str, labels: Labels, statistic: str | None = None, member: Labels = ()) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 from statistics import fmean
+
+from msgspec import Struct, field
 
 from perfgate.core import Run, Series
 from perfgate.core.examination import MeasuredLoad
@@ -28,8 +29,7 @@ _MOST_ROUNDS = 12
 _RUNS_A_ROUND = 4
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPlan:
+class CommandPlan(Struct, frozen=True):
     """The command, the files that it writes, and how long to measure, in seconds."""
 
     words: tuple[str, ...]
@@ -39,8 +39,7 @@ class CommandPlan:
     hook_timeout: float = 20.0
 
 
-@dataclass(slots=True)
-class CommandRuns:
+class CommandRuns(Struct):
     """The runs of a command in each way; all of them are the same program."""
 
     separate: list[Run] = field(default_factory=list)

@@ -12,8 +12,9 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from perfgate.core.examination import Disturbance
 from perfgate.core.wording import listed, plural
@@ -26,8 +27,7 @@ _NAMED, _MOST_NAMED = 0.05, 3
 _SYSTEM = "sys/devices/system/cpu"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """Counters of the machine at one time."""
 
     seconds: float

@@ -11,8 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from statistics import median
+
+from msgspec import Struct, field
 
 from perfgate.core.examination import MeasuredLoad
 from perfgate.doctor.floors import FEWEST, floors_of
@@ -73,8 +74,7 @@ def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeStep
         process.communicate()
 
 
-@dataclass(slots=True)
-class LoadTimes:
+class LoadTimes(Struct):
     """The median of each run so far, in ns."""
 
     separate: list[float] = field(default_factory=list)

@@ -11,9 +11,11 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -40,16 +42,14 @@ _PLAIN_ITEMS = re.compile(rf'(?:[^,"\[\]{{}}]*,){{{_STRIDE}}}')
 _DECODER = json.JSONDecoder(parse_int=float)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A problem, and the path of its value."""
 
     path: Path
     problem: Problem
 
 
-@dataclass(frozen=True, slots=True)
-class JsonDocument:
+class JsonDocument(Struct, frozen=True):
     """A JSON text, its data, and what is wrong with it."""
 
     name: str

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from perfgate.core import Location, Problem
 from perfgate.documents.json import load_json
@@ -28,8 +28,7 @@ _LONGEST_END = 128
 END_BYTES = 68
 
 
-@dataclass(frozen=True, slots=True)
-class SignedFile(Generic[Content]):
+class SignedFile(Struct, Generic[Content], frozen=True):
     """A kind of file that contains its own hash."""
 
     schema: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from msgspec import Struct
 
 from perfgate.documents.json import Path
 
@@ -30,8 +31,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A fault of a document, with the path of the value or of the unknown field."""
 
     message: str

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -49,8 +49,7 @@ _FIELD = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class YamlSpan:
+class YamlSpan(Struct, frozen=True):
     """The place of a value: line and column from 1, the text of its line from there, and its end."""
 
     line: int
@@ -60,8 +59,7 @@ class YamlSpan:
     end: tuple[int, int]
 
 
-@dataclass(slots=True)
-class YamlDocument:
+class YamlDocument(Struct):
     """A YAML file as plain data, with the places of its values and keys."""
 
     name: str
@@ -177,8 +175,7 @@ def misread_start(text: str) -> str:
     return f"YAML reads a leading {text[0]} as {what}: wrap the whole sentence in single quotes"
 
 
-@dataclass(slots=True)
-class _Builder:
+class _Builder(Struct):
     """Builds plain data from YAML's events; a refused value becomes a problem, and building goes on."""
 
     document: YamlDocument

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from perfgate.core.resource_limits import DEFAULT
 from perfgate.documents.yaml import YamlSpan, load_document
@@ -10,8 +10,7 @@ from perfgate.rules.explain import explain
 from perfgate.rules.load import readable_rulesets
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(Struct, frozen=True):
     """A text about the part of a line from `start` to before `end`."""
 
     text: str

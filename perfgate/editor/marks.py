@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from perfgate.core import Problem, Severity
 from perfgate.core.wording import MAPPING_FILE
@@ -20,8 +21,7 @@ _KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
 _FIELDS = frozenset({"version", "suite", "environment", "pairs", "defaults", "metrics", "rules"})
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A problem of the text, in one line from `start` to before `end`."""
 
     line: int

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from perfgate.core.conditions import CONDITIONS
 from perfgate.core.units import NUMBER, UNITS
@@ -70,8 +71,7 @@ _WORDS: tuple[tuple[str, OfferKind, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """One word that can be written at a place; it replaces the columns from `start` to the place."""
 
     text: str

@@ -6,8 +6,9 @@ A file that is being written is often no valid YAML, so a place is found by line
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 _SECTION = re.compile(r"([A-Za-z_]\w*):")
 #: The text before a sentence in its line: `- `, `assert: `, or both, and a quote.
@@ -16,8 +17,7 @@ _BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
 _OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """The part of a sentence or expression before a place, and the column at which the sentence begins."""
 
     kind: Literal["sentence", "expression"]

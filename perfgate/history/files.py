@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from perfgate.core import Fact, Location, Problem
 from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue
@@ -18,8 +18,7 @@ _HASH = re.compile(rb'"content_sha256": ?"([0-9a-f]{64})"\n?\}\n?\Z')
 _REMEDY = "restore it from git, or remove it: its runs are then forgotten"
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryFile:
+class HistoryFile(Struct, frozen=True):
     """The runs of one file of the history, with the metrics that were asked for."""
 
     suite: str

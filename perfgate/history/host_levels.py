@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.stats.distributions import FloatArray, t_quantile
 
@@ -26,8 +26,7 @@ _BEFORE = 2
 _CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class HostContrast:
+class HostContrast(Struct, frozen=True):
     """The ratio of one group of runs to another, as a logarithm with its interval."""
 
     estimate: float

@@ -19,10 +19,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import Better, CalibratedPrior
 from perfgate.core.run_history import HistoryRun, SeriesName
@@ -43,8 +43,7 @@ _OF_LINE = 2
 _MOST_FREEDOM = 16.0
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedNoise:
+class LearnedNoise(Struct, frozen=True):
     """The noise between runs as a prior of the judge, and the number of runs that it is from."""
 
     prior: Prior

@@ -10,7 +10,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Baseline, Key, Run, Series
 from perfgate.core.run_history import HistoryValue, SeriesName
@@ -71,8 +73,7 @@ def values_of(
     return tuple(sorted(found, key=lambda one: one.name)), len(wanted) - len(chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """One number that a run should have, and the rule that says how it is measured."""
 
     name: SeriesName

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from perfgate.baselines.candidates import read_measured
 from perfgate.baselines.places import identity_of
@@ -25,8 +26,7 @@ from perfgate.workspace.rule_source import WORKING_TREE, read_ruleset
 from perfgate.workspace.surroundings import git
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """The time and the place of a measurement. Fields that are None are found out."""
 
     #: UTC, `YYYY-MM-DDTHH:MM:SSZ`; the default is the clock.
@@ -35,7 +35,10 @@ class Measured:
     tags: tuple[str, ...] = ()
 
 
-def remember(options: CommandOptions, measured: Measured = Measured()) -> list[str]:
+_NOW_AND_HERE = Measured()
+
+
+def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> list[str]:
     """Add runs to the history; returns the lines to print. Raises Refused for runs that cannot be read."""
     ruleset = rules_or_none(options)
     try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core.run_history import HistoryRun, HistorySeries, SeriesName
 from perfgate.history.store import HistoryColumn, StoredHistory

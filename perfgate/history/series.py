@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import fact_text
 from perfgate.core.branch import CommitLine
@@ -29,8 +30,7 @@ _GONE = 0.5
 _LATE = 10
 
 
-@dataclass(frozen=True, slots=True)
-class RunOrder:
+class RunOrder(Struct, frozen=True):
     """The order of the runs of a history: positions in its runs. `notes` say what is unusual about it."""
 
     places: tuple[int, ...]

@@ -12,9 +12,9 @@ once, because its id is a hash of what was measured.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 import perfgate
 from perfgate.baselines.places import HISTORY, UnsafeName, environment_name, newest_history
@@ -32,8 +32,7 @@ from perfgate.workspace.options import Refused
 _TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryColumn:
+class HistoryColumn(Struct, frozen=True):
     """One series of a stored history: a number for each run that has the metric, by time."""
 
     name: SeriesName
@@ -50,8 +49,7 @@ class HistoryColumn:
     n: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class StoredHistory:
+class StoredHistory(Struct, frozen=True):
     """The runs of one suite and environment, each once, by time; and the series that were asked for, by name."""
 
     suite: str
@@ -129,8 +127,7 @@ def read(
     )
 
 
-@dataclass(slots=True)
-class _Gathered:
+class _Gathered(Struct):
     """The numbers of one series while files are read."""
 
     better: Better

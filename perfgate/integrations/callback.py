@@ -11,9 +11,8 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perfgate.core.runs import Fact
 from perfgate.integrations.measures import COMPILE_TIME, compile_seconds, record_peak_memory
 from perfgate.recorder import RecorderError
 from perfgate.recorder.idle import IdleRecorder
@@ -23,6 +22,9 @@ from perfgate.recorder.recorded_series import check_facts
 from perfgate.recorder.recorder import STEP_TIME, Recorder
 from perfgate.recorder.spans import TimedSpan
 from perfgate.recorder.writer import forget, warn_safely
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Fact
 
 #: The wait for the next batch.
 DATA_TIME = "data_time"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Quarantine, Series
 from perfgate.core.units import format_number, format_value

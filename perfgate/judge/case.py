@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
+
+from msgspec import Struct, field
 
 from perfgate.core import Acceptance, Baseline, Fact, MissingBaseline, Run
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.rules.ruleset import Ruleset
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """The rules, the runs of both sides, and what the command line says about them."""
 
     ruleset: Ruleset

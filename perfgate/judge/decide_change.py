@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Better, Outcome
 from perfgate.judge.decide_limit import Reason, check_evidence_options, finite, missing_data
@@ -26,8 +28,7 @@ FEWEST_IN_TAIL = 2
 SLACK = 1e-12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeTerms:
+class ChangeTerms(Struct, frozen=True, kw_only=True):
     """The options of `judge_change`, by the same names; raises ValueError for a bad one."""
 
     statistic: str = "median"
@@ -68,8 +69,7 @@ class ChangeTerms:
         return "up" if self.better == "lower" else "down"
 
 
-@dataclass(frozen=True, slots=True)
-class Margin:
+class Margin(Struct, frozen=True):
     """The tolerated changes: from `down` to `up`, on the scale of the change; only the `worse` side is a limit."""
 
     up: float
@@ -108,8 +108,7 @@ class Margin:
         return Margin(self.up, self.down, opposite).compare(low, high) == "fail"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeResult:
+class ChangeResult(Struct, frozen=True, kw_only=True):
     """The answer of `judge_change`; None for what does not exist or is infinite.
 
     `estimate`, `low` and `high` are new / base - 1, with one-sided bounds; `log_change` and `standard_error` are of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Better, Comparator, Outcome
 from perfgate.stats.bounds import ValueLimit, mean_limit, numbers_limit, quantile_limit
@@ -39,8 +40,7 @@ Reason: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitTerms:
+class LimitTerms(Struct, frozen=True, kw_only=True):
     """The options of `judge_limit`, by the same names; raises ValueError for a bad one."""
 
     bound: float
@@ -92,8 +92,7 @@ class LimitTerms:
         return end is None or (end >= self.at_worst if self.upper else end <= self.at_worst)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitResult:
+class LimitResult(Struct, frozen=True, kw_only=True):
     """The answer of `judge_limit`; None for what does not exist or is infinite.
 
     `estimate`, `low` and `high` are in the unit of the values; the bounds are one-sided. `n` values are left after

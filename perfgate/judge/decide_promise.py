@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Better, Outcome
 from perfgate.judge.decide_change import (
@@ -47,8 +49,7 @@ LOOKS = 3
 RUNS_THAT_SHOW_NOISE = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromiseTerms:
+class PromiseTerms(Struct, frozen=True, kw_only=True):
     """The change that a green answer excludes, and the plan of the looks.
 
     `at_worst` is relative, `at_worst_absolute` in the unit of the values; None is twice the tolerance of that kind.
@@ -83,8 +84,7 @@ class PromiseTerms:
         return found if terms.worse == "up" or found < 1 else (1 + min(tolerance, 1)) / 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromiseResult(ChangeResult):
+class PromiseResult(ChangeResult, frozen=True, kw_only=True):
     """The answer of `judge_promise`: that of `judge_change`, with bounds that hold over all looks.
 
     `at_worst` is the size of the change that green has to exclude (relative, positive), `not_excluded` the largest

@@ -7,8 +7,9 @@ rule, clause, subject, runs -> compile -> Question -> decide -> Decision -> adju
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from perfgate.core import OUTCOMES, Allowance, HostDifference, NextStep, Outcome, PooledRuns, Quarantine, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, Margin, judge_measured_change
@@ -22,8 +23,7 @@ from perfgate.stats.statistics import RunMeasure
 from perfgate.stats.steady import SteadyRun
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredSide:
+class MeasuredSide(Struct, frozen=True):
     """The runs of one side, each represented by the rank that the rule chooses, and measured by its statistic."""
 
     views: tuple[RunView, ...]
@@ -32,8 +32,7 @@ class MeasuredSide:
     measures: tuple[RunMeasure, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LimitQuestion:
+class LimitQuestion(Struct, frozen=True):
     """The question whether the statistic of these runs is on the good side of a bound."""
 
     terms: LimitTerms
@@ -41,8 +40,7 @@ class LimitQuestion:
     new: MeasuredSide
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeQuestion:
+class ChangeQuestion(Struct, frozen=True):
     """The question whether new runs are worse than base runs by more than a tolerance."""
 
     terms: ChangeTerms
@@ -55,8 +53,7 @@ class ChangeQuestion:
     promise: PromiseTerms | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RankQuestion:
+class RankQuestion(Struct, frozen=True):
     """The question whether the ratio of two ranks of the same run is within a tolerance."""
 
     #: One limit on the ratio, or two if both directions are bad.
@@ -71,8 +68,7 @@ class RankQuestion:
 Question: TypeAlias = LimitQuestion | ChangeQuestion | RankQuestion
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
 
     `values` and `calls` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind` is a kind of
@@ -114,8 +110,7 @@ class Doubt:
     hosts: HostDifference | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decision:
+class _Decision(Struct, frozen=True, kw_only=True):
     """An outcome, the reason in one word, and what the user said beforehand about it."""
 
     outcome: Outcome
@@ -131,8 +126,7 @@ class _Decision:
     quarantine: Quarantine | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotJudged(_Decision):
+class NotJudged(_Decision, frozen=True, kw_only=True):
     """No decision: the reason, in words, and the next step."""
 
     message: str
@@ -141,16 +135,14 @@ class NotJudged(_Decision):
     new: MeasuredSide | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitDecision(_Decision):
+class LimitDecision(_Decision, frozen=True, kw_only=True):
     """The answer to a limit."""
 
     question: LimitQuestion
     result: LimitResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankDecision(_Decision):
+class RankDecision(_Decision, frozen=True, kw_only=True):
     """The answer to a ratio of ranks; `terms` is the bound that decided."""
 
     question: RankQuestion
@@ -158,8 +150,7 @@ class RankDecision(_Decision):
     result: LimitResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeDecision(_Decision):
+class ChangeDecision(_Decision, frozen=True, kw_only=True):
     """The answer to a change."""
 
     question: ChangeQuestion

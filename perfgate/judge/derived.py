@@ -7,13 +7,13 @@ numbers, never by position alone if steps are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
-from perfgate.core import Key, Run, Series, read_only, show_labels
-from perfgate.core.wording import synonyms
+from perfgate.core import Key, Run, Series, read_only
+from perfgate.core.wording import show_labels, synonyms
 from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, single_number, statistic_unit
 from perfgate.judge.warmup import WARMUP_METRICS, warmup_series
 from perfgate.rules.ruleset import DerivedMetric

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import OUTCOMES, Series, Verdict
 from perfgate.core.details import QUANTILES, RunDetails, Standing, VerdictDetails
@@ -39,8 +40,7 @@ _NO_PLACE = ("count", "total", "stddev", "cv")
 _STALLING = ("s", "1/s", "B/s", "FLOP/s")
 
 
-@dataclass(frozen=True, slots=True)
-class _RunOfSubject:
+class _RunOfSubject(Struct, frozen=True):
     """One run: the members of the subject, and whether it is history, base or new."""
 
     name: str

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import fmean
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Key, Series, Share
 from perfgate.core.wording import synonyms
@@ -76,8 +78,7 @@ def parts_not_stored(inquiry: Inquiry, question: ChangeQuestion) -> list[str]:
     return [] if stored.intersection(parts) else [part for part in parts if part in known]
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Struct, frozen=True):
     """A failed change: the inquiry, the difference to explain, and both sides."""
 
     inquiry: Inquiry

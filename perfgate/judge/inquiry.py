@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Better, CalibratedPrior, HostDifference, NextStep, RememberedRuns, Series
 from perfgate.core.units import printed_base
@@ -56,8 +58,7 @@ class CannotJudge(Exception):
         return NotJudged(outcome="error", reason=self.reason, message=str(self), next_step=self.next_step, new=self.new)
 
 
-@dataclass(frozen=True)
-class Inquiry:
+class Inquiry(Struct, frozen=True, dict=True):
     """One clause and one metric, with the rule, the case and the runs that they belong to."""
 
     rule: Rule

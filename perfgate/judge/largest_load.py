@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
-from perfgate.core import Key, Series, read_only, show_labels
+from perfgate.core import Key, Series, read_only
 from perfgate.core.runs import MEMBER_LABELS
+from perfgate.core.wording import show_labels
 from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, statistic_unit
 from perfgate.rules.syntax.sentence import KeptLimit, LabelTest, LargestLoad, Selector
 
@@ -25,8 +27,7 @@ SeriesByLabels: TypeAlias = dict[Labels, Series]
 LOAD, MEASURED = "load", "measured"
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """One load of a sweep: its size, its labels, and whether it keeps the limits."""
 
     size: float

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perfgate.core import Run, Series
 from perfgate.core.details import MachineChannel, MachineTrace, Standing
@@ -38,8 +38,7 @@ _LOSSES = ("machine.gpu.throttled.", "machine.cpu.steal", "machine.pressure.", "
 _ORDER = (*_CLOCKS, *_EXPLAIN, *_LOSSES)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     """One channel of one device in the runs of both sides."""
 
     series: tuple[tuple[Run, Standing, Series], ...]

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from statistics import fmean
+
+from msgspec.structs import replace
 
 from perfgate.core import Series
 from perfgate.core.wording import CPU_METRICS

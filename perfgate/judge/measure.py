@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core import Better, Series, Summary, read_only
 from perfgate.rules.syntax.sentence import RankChoice
@@ -136,8 +137,7 @@ def pooled(parts: list[Series]) -> Series:
 PICKS_EXTREME = ("worst", "slowest", "fastest")
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureCache:
+class MeasureCache(Struct, frozen=True):
     """Every series is measured once, however many rules need it."""
 
     #: The series is kept with its result, so that its id stays unique.
@@ -145,8 +145,7 @@ class MeasureCache:
     measures: dict[tuple[int, str, WarmUpRule, Better], RunMeasure] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(Struct, frozen=True):
     """The method that measures each rank of a rule: the statistic, the warm-up rule and the better direction."""
 
     statistic: str

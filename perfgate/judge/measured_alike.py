@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Series
 from perfgate.judge.decisions import ChangeDecision, Decision, Doubt, MeasuredSide, NotJudged

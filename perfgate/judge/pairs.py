@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Better, Key, Location, Problem, Run, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, judge_measured_change, measure_runs
@@ -42,8 +43,7 @@ LEAST_TOLERANCE = 0.01
 LABELS = ("side", "pair", "pairing")
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """The two sides of pairs, one run each: `base[i]` and `new[i]` belong together."""
 
     base: tuple[Run, ...]

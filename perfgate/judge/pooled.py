@@ -11,7 +11,7 @@ On another branch they only inform: a change that the branch of the baseline has
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from perfgate.core import PooledRuns, RememberedRuns
 from perfgate.judge.decide_promise import PromiseResult, judge_measured_promise

@@ -6,7 +6,8 @@ be much smaller than `at_worst` suggests, red never to be much smaller than the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.judge.decide_change import Margin
 from perfgate.stats.distributions import t_quantile
@@ -34,8 +35,7 @@ _CLIPPED_AT = 8.0
 _LEAST_NOISE = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRuns:
+class ComparedRuns(Struct, frozen=True):
     """The measured runs of both sides; `ratios` are new / base of each pair, if they were made in pairs."""
 
     base: tuple[RunMeasure, ...]
@@ -48,8 +48,7 @@ class ComparedRuns:
         return len(self.base) + len(self.new)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """The distance of each bound from the estimate, in logarithms.
 
     `change` has the noise that green assumes, `alarm` the noise that red assumes. `interval` is half of the shown
@@ -64,8 +63,7 @@ class Bounds:
     excludes_no_change: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(Struct, frozen=True):
     """One of several looks at growing data; `information` is that of all looks, `number` counts from 0."""
 
     information: tuple[float, ...]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from perfgate.core import OUTCOMES, QUARANTINED, MeanChange, Outcome, Problem, Quarantine, Report, Verdict
 from perfgate.rules.ruleset import Settings

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run, Series, Verdict
 from perfgate.core.outlines import NO_OUTLINES

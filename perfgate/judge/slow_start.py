@@ -7,10 +7,10 @@ suspect. A first quarter at twice the time is found in nearly all runs whose own
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import Series
 from perfgate.judge.decisions import Doubt
@@ -28,8 +28,7 @@ TIMES_MORE = 3.0
 LEAST_SHARE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
+class _Start(Struct, frozen=True):
     """The start of a run: its time of each step over that of a steady step, and how slow the warm-up is.
 
     `slowdown` is that of three quarters of the warm-up steps, so that a few stalls are not a slow start.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from perfgate.core import Baseline, Key, Problem, Run, Series
 from perfgate.core.conditions import CONDITIONS, by_load, nearest_conditions, other_conditions
@@ -23,8 +24,7 @@ _NOBODY: Members = MappingProxyType({})
 _MOST_HINTS, _MOST_COMPARED = 50, 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedRuns:
+class JudgedRuns(Struct, frozen=True):
     """All runs of one check, with derived metrics."""
 
     new: tuple[RunView, ...]
@@ -112,8 +112,7 @@ class JudgedRuns:
         return self._near[name]
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """One metric with its labels (without rank and device) in each run of each side."""
 
     key: Key

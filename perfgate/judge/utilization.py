@@ -16,10 +16,11 @@ Sources: PaLM (2022), appendix B; karpathy/nanoGPT `model.py`; pytorch/torchtita
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Problem, Run, Series, read_only
 from perfgate.core.peaks import UnknownPeak, peak_flops
@@ -36,8 +37,7 @@ _CANNOT = f"{MFU} and {HFU} cannot be computed"
 _GIVE_PEAK = "write the dense FLOP/s of one GPU in `model` of the rule file, as `peak: 989 TFLOP/s`"
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """A metric from which mfu follows: `of` computes it from values in base units."""
 
     metric: str

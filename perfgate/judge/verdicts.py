@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from perfgate.core import NO_STEP, Key, Verdict, fact_text, show_labels
+from msgspec import Struct
+
+from perfgate.core import NO_STEP, Key, Verdict, fact_text
 from perfgate.core.runs import throttling
-from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed
+from perfgate.core.wording import TIMES_OF_RUN, WHOLE_TIME, listed, show_labels
 from perfgate.judge.adjust import (
     accept_missing,
     apply_allowance,
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
     from perfgate.core.details import VerdictDetails
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     """A decision, the inquiry that it answers, and whether its runs can be drawn."""
 
     inquiry: Inquiry

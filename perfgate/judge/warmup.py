@@ -7,9 +7,9 @@ rank. They are found by the rule `auto` in times and rates, whatever the rules s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import Key, Series, read_only
 from perfgate.judge.measure import BETTER_BY_UNIT, Method
@@ -19,8 +19,7 @@ STEPS, TIME = "warmup.steps", "warmup.time"
 WARMUP_METRICS = (STEPS, TIME)
 
 
-@dataclass(frozen=True, slots=True)
-class WarmUpCost:
+class WarmUpCost(Struct, frozen=True):
     """The warm-up of one run: its steps, and their time in seconds; None for rates."""
 
     steps: int

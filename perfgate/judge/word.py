@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean
 from typing import Literal
+
+from msgspec.structs import replace
 
 from perfgate.core import QUARANTINED, Estimate, NextStep, Quarantine, RelativeChange, RunEstimate, Verdict
 from perfgate.core.runs import machine_notes

@@ -8,8 +8,9 @@ only about files that no reader of perfgate knows. Two mappings that fit one fil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
+
+from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core import Location, Problem
 from perfgate.core.file_mappings import FileMapping
@@ -33,8 +34,7 @@ def load_mappings(
     return tuple(found.values()), problems
 
 
-@dataclass(slots=True)
-class _MappingLoader:
+class _MappingLoader(Struct):
     """Validates one file and turns it into mappings."""
 
     document: YamlDocument

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from perfgate.core import fact_text
 from perfgate.core.file_mappings import FileMapping
@@ -15,8 +16,7 @@ from perfgate.readers.values import number, shown
 _DEEPEST, _MOST = 3, 200
 
 
-@dataclass(slots=True)
-class Fingerprints:
+class Fingerprints(Struct):
     """The first record of each identity, to compare the later ones with."""
 
     mapping: FileMapping

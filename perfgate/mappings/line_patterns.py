@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from perfgate.core.file_mappings import LinePattern
 from perfgate.mappings.paths import PathError
@@ -27,8 +28,7 @@ _WORD = re.compile(r"(?:[^\s,;|()\[\]{}\"']|,(?=\d)){1,200}")
 _BLANKS = re.compile(r"[ \t]+")
 
 
-@dataclass(frozen=True, slots=True)
-class LineMatch:
+class LineMatch(Struct, frozen=True):
     """The fields of a line by name, and the column of each, from 1."""
 
     fields: dict[str, str]

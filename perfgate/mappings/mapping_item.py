@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.file_mappings import FieldPath, FieldText, FileKind, FileMapping, LinePattern, MappedMetric
@@ -26,8 +27,7 @@ _METRIC = "metric"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-@dataclass(slots=True)
-class MappingItem:
+class MappingItem(Struct):
     """One mapping while it is read."""
 
     document: YamlDocument

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.core.file_mappings import EachMember, FieldPath, FieldText, PathStep
 from perfgate.documents.json import Path
@@ -44,8 +45,7 @@ class PathError(Exception):
         self.message, self.start, self.end = message, start, max(end, start + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundValue:
+class FoundValue(Struct, frozen=True):
     """A value that a path leads to, or the place where the path ends too early."""
 
     path: Path

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, fact_text
 from perfgate.core.conditions import Labels
@@ -33,8 +34,7 @@ class MissingField(Exception):
         self.message, self.path = message, path
 
 
-@dataclass(slots=True)
-class RecordMetrics:
+class RecordMetrics(Struct):
     """Finds the series in records. It reports missing values to `whole`, and counts those that it found."""
 
     whole: RunBuilder

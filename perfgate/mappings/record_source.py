@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.core import Location
 from perfgate.core.file_mappings import FieldPath, FileMapping
@@ -23,8 +24,7 @@ _NAMES_SHOWN = 8
 _NOTHING: Mapping[str, str] = {}
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """One record, and the places of its parts."""
 
     data: Any
@@ -60,8 +60,7 @@ class Record:
         return list(find(self.data, path.steps, self.path))
 
 
-@dataclass(slots=True)
-class FileRecords:
+class FileRecords(Struct):
     """The records of one file, and what is wrong with the file itself."""
 
     file: InputFile

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from perfgate.core.runs import MACHINE_FILE
+from perfgate.core.wording import MACHINE_FILE
 
 
 @contextmanager

@@ -6,16 +6,16 @@ import gc
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.recorder.recorder import STEP_TIME, Recorder
 from perfgate.recorder.turns import wait_for_gpu
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """The seconds of each step of both sides, in order. The i-th steps of both were taken one after the other."""
 
     base: tuple[float, ...]

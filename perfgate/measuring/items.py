@@ -10,9 +10,10 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
+
+from msgspec import Struct, field
 
 from perfgate.core.file_mappings import FileMapping
 from perfgate.measuring.building import build
@@ -26,8 +27,7 @@ from perfgate.workspace.commit_files import Commit
 ITEM = "PERFGATE_ITEM"
 
 
-@dataclass(frozen=True, slots=True)
-class ItemProgram:
+class ItemProgram(Struct, frozen=True):
     """The commands for each item. Times are in seconds; words may have the placeholders {item}, {run} and {results}."""
 
     command: tuple[str, ...]
@@ -48,8 +48,7 @@ class ItemFailed(RunFailed):
         self.item = item
 
 
-@dataclass(slots=True)
-class ItemRunner:
+class ItemRunner(Struct):
     """Runs items. `commits` has the commit of each item, or is empty for items in the working directory."""
 
     program: ItemProgram

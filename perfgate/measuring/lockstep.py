@@ -14,8 +14,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from perfgate.measuring.programs import GRACE_S, Program, ending
 from perfgate.recorder.turns import DONE, END, GO, LEAVE
@@ -83,8 +84,7 @@ def whose(turn: int, base_first: bool) -> str:
     return SIDES[((step % 2 == 0) == base_first) == second]
 
 
-@dataclass(slots=True)
-class _SideState:
+class _SideState(Struct):
     """One program: its process, the connections of its ranks, and which of them wait."""
 
     name: str
@@ -111,8 +111,7 @@ class _SideState:
         self.waiting.clear()
 
 
-@dataclass(slots=True)
-class _Game:
+class _Game(Struct):
     selector: selectors.BaseSelector
     listener: socket.socket
     sides: dict[str, _SideState]

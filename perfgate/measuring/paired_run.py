@@ -10,10 +10,12 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Key, Report, Run
 from perfgate.core.file_mappings import FileMapping
@@ -41,8 +43,7 @@ if TYPE_CHECKING:
     from perfgate.measuring.short_processes import Split
 
 
-@dataclass(frozen=True, slots=True)
-class PairRequest:
+class PairRequest(Struct, frozen=True):
     """The two sides of pairs: their commands, the ref that base is checked out from, and the build command."""
 
     base: tuple[str, ...]
@@ -80,8 +81,7 @@ class NoTurns(Exception):
     """The two sides cannot take steps by turns."""
 
 
-@dataclass(slots=True)
-class _PairMaker:
+class _PairMaker(Struct):
     """Makes pairs. A program that took no turns once is not asked again."""
 
     options: MeasuringOptions

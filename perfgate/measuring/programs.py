@@ -11,14 +11,15 @@ import subprocess
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 from uuid import uuid4
 
-from perfgate.core.runs import MACHINE_FILE
+from msgspec import Struct, field
+
+from perfgate.core.wording import MACHINE_FILE
 from perfgate.workspace.options import Refused, shown_path
 
 #: The time that a process has to end by itself, in seconds.
@@ -80,8 +81,7 @@ def stopped_by_signals() -> Iterator[list[Stopped]]:
             signal.signal(number, handler)
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramSide:
+class ProgramSide(Struct, frozen=True):
     """The program of one side: a command with the placeholders `{run}` and `{results}`, and where it runs."""
 
     words: tuple[str, ...]
@@ -91,8 +91,7 @@ class ProgramSide:
     cpus: frozenset[int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
+class NewRun(Struct, frozen=True):
     """A run of a side: its number, the folder of its files, and the log of what the command prints."""
 
     side: ProgramSide

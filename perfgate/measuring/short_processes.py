@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from perfgate.core import Run, Series
 from perfgate.judge.measure import Method, NotAvailable
@@ -34,8 +35,7 @@ _SEED = 1
 MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """The number of processes a side, the steps of each that count, and the warm-up steps before them."""
 
     processes: int

@@ -11,13 +11,14 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
+
 from perfgate.core import Location, Problem, Report, Verdict
-from perfgate.core.runs import MACHINE_FILE
+from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.programs import Program, ProgramSide, RunFailed, finish, new_run
 from perfgate.workspace.options import Refused, shown_path
@@ -33,8 +34,7 @@ Tell = Callable[[str], None]
 Watch = Callable[[str, float | None], AbstractContextManager[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuringOptions:
+class MeasuringOptions(Struct, frozen=True):
     """The number of runs that `perfgate run` makes, and the place of its files. Times are in seconds."""
 
     #: Globs of the files that the command writes, relative to its folder, beside `$PERFGATE_RESULTS`.

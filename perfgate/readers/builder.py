@@ -24,11 +24,12 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, read_only
 from perfgate.documents.json import JsonDocument, Path
@@ -43,8 +44,7 @@ Place = int | Path | Location | None
 _EMPTY = read_only(np.empty(0))
 
 
-@dataclass(slots=True, eq=False)
-class Column:
+class Column(Struct, eq=False):
     """One series of samples while it is read."""
 
     key: Key

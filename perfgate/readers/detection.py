@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Run
 from perfgate.core.resource_limits import OverLimit
@@ -53,8 +55,7 @@ _REPORTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Recognition:
+class Recognition(Struct, frozen=True):
     """The format of a file and the reason; without a format, `why` says what is wrong with the file."""
 
     found: Format | None

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.core.resource_limits import Limits
 
@@ -43,16 +44,14 @@ _UNREADABLE = "the printed result that begins here cannot be read"
 BROKEN = "the document that begins here is broken off by another line"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A printed object: its fields, and the lines of the values in its field `times`, from 1."""
 
     fields: dict[str, Any]
     lines: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
+class Embedded(Struct, frozen=True):
     """A document in a log, whole or broken off."""
 
     line: int

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from perfgate.documents.json_tokens import walk
 
 _DEPTH, _LONGEST = 3, 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class JsonOutline:
+class JsonOutline(Struct, frozen=True):
     """The upper levels of a JSON document, as far as its beginning shows them.
 
     `tokens` maps paths, at most three keys long and with `*` for indices, to the first token of the value there:

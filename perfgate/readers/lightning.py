@@ -35,7 +35,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
@@ -216,8 +217,7 @@ class _SimpleTable:
         return (bare.removeprefix("|") if self._opened else bare).strip()
 
 
-@dataclass(slots=True)
-class _FunctionStats:
+class _FunctionStats(Struct):
     """One section of AdvancedProfiler while its lines are read."""
 
     _run: RunBuilder

@@ -25,8 +25,9 @@ Several processes may log the start of the same interval: it begins with the fir
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from perfgate.core import Key, Run
 from perfgate.core.conditions import TABLE, conditions_of

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core import Run
 from perfgate.core.resource_limits import OverLimit
@@ -32,8 +34,7 @@ def read_outside(known: Format, file: InputFile) -> tuple[Run, ...]:
     return runs
 
 
-@dataclass(frozen=True, slots=True)
-class Plugins:
+class Plugins(Struct, frozen=True):
     """The formats of installed packages, and what is wrong with such packages, one line each."""
 
     formats: list[Format] = field(default_factory=list)

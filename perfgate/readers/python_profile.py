@@ -27,7 +27,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
@@ -52,8 +53,7 @@ _CELLS = 6
 _DEEPEST = 6
 
 
-@dataclass(slots=True)
-class _Function:
+class _Function(Struct):
     """One function: primitive calls and cumulative time, and all calls and own time."""
 
     primitive: int = 0
@@ -62,8 +62,7 @@ class _Function:
     own: float = 0.0
 
 
-@dataclass(slots=True)
-class _Profile:
+class _Profile(Struct):
     """The functions of a profile by their names."""
 
     run: RunBuilder

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perfgate.core import Run
 from perfgate.readers.builder import JsonSource, RunBuilder

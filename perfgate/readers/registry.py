@@ -30,16 +30,16 @@ other file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
+
+from msgspec import Struct, field
 
 from perfgate.readers import json_outline
 from perfgate.readers.json_outline import JsonOutline
 from perfgate.readers.text import SQLITE
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """One format: its name for `--format`, the module that reads it, and how to recognise it.
 
     The markers are here and not in the reader's module, because detection needs the markers of all formats: to import

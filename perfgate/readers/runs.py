@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Generic, TypeVar
+
+from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity
 from perfgate.core.call_trees import joined_trees

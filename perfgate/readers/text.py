@@ -13,10 +13,11 @@ import re
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import length_hint
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
@@ -48,8 +49,7 @@ _JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[[\s\[]*[{"]|\[[\s\[\]\d.eE+\-,]*(?:
 _RANK = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The input of a reader: the name that the user gave, the bytes, and the limits. `chunks` can be walked once."""
 
     name: str

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from perfgate.core import Key
 from perfgate.core.goodput import EVALUATION, STEP, Attempt, TimeSpent, metrics, split
@@ -37,8 +38,7 @@ def moment_of(text: str) -> float | None:
     return moment + float(f"0.{found[3] or 0}")
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     """Steps up to `last`, in order; `each` is the time of one step, `seconds` that of all since the record before."""
 
     last: int
@@ -47,8 +47,7 @@ class _Record:
     seconds: float = 0.0
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """An attempt while its lines are read; moments are in s."""
 
     first: float

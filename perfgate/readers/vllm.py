@@ -29,8 +29,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.core import Key, Run, show_labels
+from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.wording import show_labels
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.readers.builder import JsonSource, RunBuilder
 from perfgate.readers.records import RecordRuns

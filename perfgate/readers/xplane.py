@@ -30,7 +30,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.core.resource_limits import OverLimit
@@ -57,8 +58,7 @@ _STEP_NUM, _HLO_OP, _DEVICE_TYPE = "step_num", "hlo_op", "device_type_string"
 _LONGEST = 200
 
 
-@dataclass(slots=True)
-class _Event:
+class _Event(Struct):
     """One event, in ps since 1970."""
 
     name: str
@@ -68,8 +68,7 @@ class _Event:
     is_op: bool = False
 
 
-@dataclass(slots=True)
-class _Plane:
+class _Plane(Struct):
     """One plane: its name, its lines as bytes, and the names of its events and stats by their id."""
 
     name: str = ""
@@ -83,8 +82,7 @@ class _Plane:
 _Line = tuple[_Plane, str, list[_Event]]
 
 
-@dataclass(slots=True)
-class _Steps:
+class _Steps(Struct):
     """The steps of the host: where each begins, and its number."""
 
     starts: list[int] = field(default_factory=list)

@@ -7,9 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from time import perf_counter_ns
-from typing import NoReturn, ParamSpec, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, SupportsFloat, TypeVar
 
-from perfgate.core.runs import Fact
 from perfgate.core.wording import ELAPSED, START_TIME, WHOLE_TIME
 from perfgate.recorder.counters import COUNTED, ProcessCounters
 from perfgate.recorder.journal import RECORDING
@@ -28,6 +27,9 @@ from perfgate.recorder.spans import CountedSpan, CudaSpan, StepSpan, TimedSpan
 from perfgate.recorder.turns import Turns
 from perfgate.recorder.watch import watch
 from perfgate.recorder.writer import Writer, warn
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Fact
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from perfgate.core.runs import MACHINE_FILE
+from perfgate.core.wording import MACHINE_FILE
 
 #: This environment variable says that the machine is watched already: the host, and the time in ns of the first
 #: reading, on the monotonic clock, which all processes of a host share.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from perfgate.core import Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value
@@ -31,8 +32,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CauseGroup:
+class CauseGroup(Struct, frozen=True):
     """A cause with its number in the report, and the verdicts that follow from it, the worst first."""
 
     number: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -60,6 +59,6 @@ def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None
     """The inverse of `documents`; None if the report has no causes."""
     if summary is None:
         return None
-    names = [field.name for field in fields(Cause) if field.name != "where"]
+    names = [name for name in Cause.__struct_fields__ if name != "where"]
     found = [Cause(where=one.path, **{name: getattr(one, name) for name in names}) for one in causes]
     return CauseReport(tuple(found), **{name: getattr(summary, name) for name in CauseSummary.__struct_fields__})

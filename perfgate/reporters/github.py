@@ -7,8 +7,9 @@ annotations of each level and silently drops the rest. So perfgate writes nine, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from perfgate.core import Location, Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, without_commands
@@ -28,8 +29,7 @@ _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Annotation:
+class _Annotation(Struct, frozen=True):
     """One annotation: a title and the lines below it, shown at a line of a file if `at` is known."""
 
     level: _Level

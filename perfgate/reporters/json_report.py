@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from perfgate.core import NO_STEP, Policy, Report, Verdict
@@ -33,7 +32,7 @@ _FIRST = (
 _OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled")
 #: Details that are absent if there are none, as in older reports.
 _RARE = ("sweeps", "machine")
-_VERDICT_FIELDS = (*_FIRST, *(field.name for field in fields(Verdict) if field.name not in _FIRST))
+_VERDICT_FIELDS = (*_FIRST, *(name for name in Verdict.__struct_fields__ if name not in _FIRST))
 
 
 def render(report: Report) -> str:
@@ -74,13 +73,13 @@ def render(report: Report) -> str:
 
 def _evidence(details: ReportDetails) -> dict[str, Any]:
     """Return the details; only a report about a load sweep has curves, and few have metrics of the machine."""
-    names = (field.name for field in fields(details) if field.name not in _RARE or getattr(details, field.name))
+    names = (name for name in details.__struct_fields__ if name not in _RARE or getattr(details, name))
     return {name: getattr(details, name) for name in names}
 
 
 def _policy(policy: Policy) -> dict[str, Any]:
     """Return the policy; the working tree and older reports have no commit."""
-    names = (field.name for field in fields(policy) if field.name != "commit" or policy.commit is not None)
+    names = (name for name in policy.__struct_fields__ if name != "commit" or policy.commit is not None)
     return {name: getattr(policy, name) for name in names}
 
 

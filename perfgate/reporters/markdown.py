@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from perfgate.core import Problem, Report, Verdict
 from perfgate.core.wording import clip, one_line, plural, without_commands
@@ -84,8 +85,7 @@ def marker(report: Report) -> str:
     return f"<!-- perfgate comment: {suite} -->"
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(Struct, frozen=True):
     """Rows that can be left out one by one, the last first, and the lines around them."""
 
     head: Sequence[str]

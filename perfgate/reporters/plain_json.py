@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from perfgate.core import Problem
 
@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"\[\n([-+.,\deE\s]*)\]")
 
 
 def encode(document: Mapping[str, Any]) -> str:
-    """Return indented JSON with a final newline. Fields keep their order, and dataclasses become objects.
+    """Return indented JSON with a final newline. Fields keep their order, and structs become objects.
 
     A list of numbers is on one line, which halves the text. Numbers are rounded by `stable`.
     """
@@ -60,9 +60,9 @@ def in_order(mapping: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(mapping.items(), key=lambda item: item[0].encode("utf-8", "backslashreplace")))
 
 
-def members_of(value: Any, *last: str) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, with the fields `last` at the end."""
-    first = [field.name for field in fields(value) if field.name not in last]
+def members_of(value: Struct, *last: str) -> dict[str, Any]:
+    """Return the fields of a struct by name, with the fields `last` at the end."""
+    first = [name for name in value.__struct_fields__ if name not in last]
     return {name: getattr(value, name) for name in (*first, *last)}
 
 
@@ -76,7 +76,7 @@ def _plain(value: Any) -> Any:
         return {_plain(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if is_dataclass(value):
+    if isinstance(value, Struct):
         members = {name: in_order(m) if isinstance(m, Mapping) else m for name, m in members_of(value).items()}
         return {name: _plain(member) for name, member in members.items()}
     return value

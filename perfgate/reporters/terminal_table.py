@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from textwrap import wrap
+
+from msgspec import Struct
 
 from perfgate.core import Outcome, Problem, Report, Verdict
 from perfgate.core.units import format_change
@@ -241,8 +242,7 @@ def _write_runs(page: Page, verdict: Verdict) -> None:
         page.row([[cell] for cell in row], widths, ["dim"] * 4, indent=_INDENT)
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """One way to arrange the columns after the outcome."""
 
     #: The bar has a column of its own, and the numbers are on one line.
@@ -261,8 +261,7 @@ _FORMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """The columns of a page. With `name_above`, the name of a metric has a line of its own above the numbers."""
 
     form: _Form

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from perfgate.core import ChangeKind, Location, PolicyChange
 from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, fact_text
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -148,8 +150,7 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     return found, problems
 
 
-@dataclass
-class _FileLoader:
+class _FileLoader(Struct):
     """Validates one file and turns it into rules; `load` collects the problems."""
 
     document: YamlDocument
@@ -290,7 +291,7 @@ class _FileLoader:
 
     def settings(self, base: Settings, item: Mapping[str, Any], path: Path) -> Settings:
         """Return the settings written in a mapping, over those of `base`; the schema reports wrong types."""
-        found = {name: item[name] for name in Settings.__dataclass_fields__ if name in item}
+        found = {name: item[name] for name in Settings.__struct_fields__ if name in item}
         for name, value in found.items():
             if name == "at_worst":
                 found[name] = self.at_worst(value, (*path, name))

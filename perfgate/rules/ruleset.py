@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from perfgate.core import Better, Fact, Location, Severity, fact_text
 from perfgate.core.units import NUMBER, Quantity
@@ -24,8 +25,7 @@ DEFAULT_IDENTITY = ("gpu", "gpu_count", "world_size")
 _COMPARED = re.compile(r"\s*(<=|>=|==|<|>|!=)\s*(.+?)\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One line of `when`: a fact and its required value, such as `world_size` `>= 8` or `gpu` `*H100*`."""
 
     fact: str
@@ -63,24 +63,21 @@ def parse_condition(fact: str, text: str) -> Condition:
     return Condition(fact, found[1], found[2])  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedFailure:
+class ExpectedFailure(Struct, frozen=True):
     """A rule that is known to fail, and the last day on which the failure is accepted."""
 
     reason: str
     until: date
 
 
-@dataclass(frozen=True, slots=True)
-class RuleQuarantine:
+class RuleQuarantine(Struct, frozen=True):
     """A rule that does not block, because of its false alarms, and the last day on which it does not."""
 
     reason: str
     until: date
 
 
-@dataclass(frozen=True, slots=True)
-class AtWorst:
+class AtWorst(Struct, frozen=True):
     """The setting `at_worst`: the size of change, or the value beyond a limit, that must be excluded.
 
     `relative` is a share and belongs to relative tolerances; `absolute` is a quantity and belongs to absolute
@@ -111,8 +108,7 @@ def is_narrower(at_worst: AtWorst, asks: LimitClause | ChangeClause) -> bool:
     return one is not None and other is not None and one.base == other.base and one.value < other.value
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings of a rule; the defaults are those of the rule language."""
 
     severity: Severity = "error"
@@ -136,8 +132,7 @@ class Settings:
     owner: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule: a sentence, its settings, and its place in a file."""
 
     sentence: Sentence
@@ -172,8 +167,7 @@ class Rule:
         return self.id or " ".join(self.sentence.text.splitlines())
 
 
-@dataclass(frozen=True, slots=True)
-class DerivedMetric:
+class DerivedMetric(Struct, frozen=True):
     """A metric that is computed from other metrics, step by step."""
 
     name: str
@@ -182,8 +176,7 @@ class DerivedMetric:
     at: Location
 
 
-@dataclass(frozen=True, slots=True)
-class Ruleset:
+class Ruleset(Struct, frozen=True):
     """All rules of one suite."""
 
     suite: str

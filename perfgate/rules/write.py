@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core.wording import escaped
 from perfgate.rules.load import load_rules
@@ -20,8 +21,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+%-]*(?: [A-Za-z0-9_./%<>=+-]+)*", r
 _WIDTH = 114
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenRule:
+class WrittenRule(Struct, frozen=True):
     """A sentence with the comments above it, and proposed sentences below it as comments."""
 
     sentence: str

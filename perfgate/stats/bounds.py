@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.stats.distributions import (
     BoolArray,
@@ -27,8 +28,7 @@ from perfgate.stats.statistics import StatisticEstimate
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
-class QuantileLimit:
+class QuantileLimit(Struct, frozen=True):
     """A quantile of the pooled runs, compared with a bound.
 
     `estimate`, `low` and `high` are in the unit of the values; a bound is None if the runs are too short for it.
@@ -57,8 +57,7 @@ class QuantileLimit:
         return self.share_low > self.allowed
 
 
-@dataclass(frozen=True, slots=True)
-class ValueLimit:
+class ValueLimit(Struct, frozen=True):
     """A statistic of one or several runs with one-sided bounds, in the unit of the statistic.
 
     `n_effective` is None for single numbers. `exact` is True for a value without noise.

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from perfgate.core import Better
 from perfgate.core.run_history import ChangePoint
@@ -83,8 +83,7 @@ def find_change_points(
     return tuple(_describe(history, points, better))
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryUpdate:
+class HistoryUpdate(Struct, frozen=True):
     """The points of a history after one more run, and how they differ from those before it.
 
     `appeared` are indices of points more than 5 runs from any earlier one. `moved` has (old index, new index) of the
@@ -97,8 +96,7 @@ class HistoryUpdate:
     withdrawn: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class GrowingHistory:
+class GrowingHistory(Struct):
     """The same search, fed run by run: after each run the points are those of `find_change_points` of all runs so far.
 
     More runs can move or withdraw a point; `append` says so. One append costs one search.

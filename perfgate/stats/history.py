@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import Better
 from perfgate.stats.distributions import FloatArray
@@ -20,8 +20,7 @@ FEWEST_RUNS = 5
 MOST_FREEDOM = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class Prior:
+class Prior(Struct, frozen=True):
     """The prior of the noise between runs: a relative standard deviation `s0`, with `d0` degrees of freedom."""
 
     s0: float

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.stats.distributions import FloatArray, f_tail, t_quantile, t_tail
 from perfgate.stats.statistics import RunMeasure
@@ -29,8 +30,7 @@ MOST_RUNS = 20
 CLIPPED_AT = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunNoise:
+class RunNoise(Struct, frozen=True):
     """The noise of one run, estimated from `base_runs` runs and a prior that counts as `prior_runs` runs.
 
     `variance` is the variance of the logarithm of the run's statistic. `within` is its part from within the run, which
@@ -70,8 +70,7 @@ class RunNoise:
 WorseSide: TypeAlias = Literal["up", "down", "either"]
 
 
-@dataclass(frozen=True, slots=True)
-class LogChange:
+class LogChange(Struct, frozen=True):
     """ln(new / base) with its uncertainty.
 
     `base_value` and `new_value` are the geometric means, in the unit of the values. `run_variance` is the variance of

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from perfgate.stats.statistics import RunMeasure, measure_run
 FEWEST_BLOCKS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class PairedChange(LogChange):
+class PairedChange(LogChange, frozen=True):
     """ln(new / base) from pairs: `run_variance` is the variance of one pair, `base_runs` the number of pairs."""
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import Better
 from perfgate.core.wording import percent_of
@@ -18,8 +18,7 @@ from perfgate.stats.distributions import FloatArray, sample_quantile, time_const
 from perfgate.stats.steady import RunValues, SteadyRun, WarmUpRule, steady_run
 
 
-@dataclass(frozen=True, slots=True)
-class StatisticEstimate:
+class StatisticEstimate(Struct, frozen=True):
     """A statistic of one run, with its noise as estimated within the run.
 
     `variance` is the variance of the value, in squared units, or None if only that of the logarithm is known.
@@ -33,8 +32,7 @@ class StatisticEstimate:
     log_variance: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Smooth:
+class Smooth(Struct, frozen=True):
     """A smooth function of the values, such as the mean.
 
     Its noise and its autocorrelation are those of the mean of its influence values: Hampel, "The influence curve and
@@ -55,8 +53,7 @@ class Smooth:
         return StatisticEstimate(value, n_effective, variance, log_variance)
 
 
-@dataclass(frozen=True, slots=True)
-class Quantile:
+class Quantile(Struct, frozen=True):
     """The quantile q, 0 < q < 1.
 
     Its standard error is half the distance between the quantiles one standard error of the rank below and above:
@@ -81,8 +78,7 @@ class Quantile:
         return StatisticEstimate(value, n_effective, None, float(np.square(np.log(np.divide(high, low)) / 2)))
 
 
-@dataclass(frozen=True, slots=True)
-class Extreme:
+class Extreme(Struct, frozen=True):
     """The largest or the smallest value.
 
     The variance of its logarithm is pi^2 / 6 H^2, that of a Gumbel variable whose scale is the tail index H of Hill, "A
@@ -109,8 +105,7 @@ class Extreme:
         return math.pi**2 / 6 * index**2
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """The number of values."""
 
     name: str = "count"
@@ -219,8 +214,7 @@ ESTIMATORS: dict[str, Statistic] = {
 _LARGEST_LOG_VARIANCE = 1e100
 
 
-@dataclass(frozen=True, slots=True)
-class RunMeasure:
+class RunMeasure(Struct, frozen=True):
     """One statistic of a run.
 
     * `value`: in the unit of the values; None if no value is left after warm-up, or one is not a finite number.

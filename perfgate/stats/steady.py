@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perfgate.core import Better
 from perfgate.stats.distributions import BoolArray, FloatArray, sample_quantile
@@ -19,16 +19,14 @@ RunValues: TypeAlias = float | Sequence[float] | FloatArray
 WarmUpRule: TypeAlias = Literal["auto"] | int
 
 
-@dataclass(frozen=True, slots=True)
-class WarmUp:
+class WarmUp(Struct, frozen=True):
     """The number of warm-up values at the start of a run, and whether the warm-up ends after them."""
 
     dropped: int
     settled: bool
 
 
-@dataclass(frozen=True)
-class SteadyRun:
+class SteadyRun(Struct, frozen=True, dict=True):
     """A run without its warm-up.
 
     `values` is one-dimensional. `single` is True for a run that is one number, not samples. `finite` is False if any
@@ -162,8 +160,7 @@ FEWEST_VALUES = 50
 SMALLEST_SHARE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class TwoModes:
+class TwoModes(Struct, frozen=True):
     """Two groups of values: the share of each and its mean, the lower group first."""
 
     low_share: float

@@ -13,8 +13,9 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from perfgate import __version__
 from perfgate.core import Run
@@ -49,8 +50,7 @@ def scheduler_of(executor: str) -> str:
     return f"{host}:{port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """A client of a cluster, with clear words for what can be lost."""
 
     client: Client

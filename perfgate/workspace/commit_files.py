@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from perfgate.core.resource_limits import Limits
 from perfgate.workspace.options import Refused
@@ -15,16 +16,14 @@ from perfgate.workspace.surroundings import git
 _KINDS = {"120000": "is a link, and links are not followed", "160000": "is a submodule, which is not read"}
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFiles:
+class CommitFiles(Struct, frozen=True):
     """The files of a commit below a path, by their path relative to it, and why others are refused."""
 
     files: dict[str, bytes]
     refused: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """A commit of the repository that the working directory belongs to."""
 
     ref: str

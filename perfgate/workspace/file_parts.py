@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
+
+from msgspec import Struct
 
 from perfgate.readers.file_parts import FileParts
 from perfgate.workspace.input_files import CHUNK
@@ -39,8 +40,7 @@ def file_parts(path: str) -> Iterator[FileParts | None]:
         yield _Parts(path, size, workers, pool)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     path: str
     size: int
     workers: int

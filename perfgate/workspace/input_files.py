@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfgate.core import Location, Problem, Run
-from perfgate.core.runs import MACHINE_FILE
+from perfgate.core.wording import MACHINE_FILE
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import shown_path
 from perfgate.workspace.output_files import PATIENCE_S

@@ -7,14 +7,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from perfgate.core import Run, SourceFile
 from perfgate.core.resource_limits import Limits
-from perfgate.core.runs import MACHINE_FILE
+from perfgate.core.wording import MACHINE_FILE
 from perfgate.readers import are_apart, join_runs, read, with_missing_ranks
 from perfgate.readers.file_parts import FileParts, NotInParts
 from perfgate.readers.outside_formats import find_format, format_names, plugins
@@ -53,8 +55,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
+class ReadOptions(Struct, frozen=True):
     """The user's choices for reading files."""
 
     format: str | None

@@ -10,9 +10,11 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Run
 from perfgate.core.call_trees import joined_trees
@@ -31,8 +33,7 @@ _BLOCKS_OF_THREAD = 4
 _MEMORY = "give the workers more memory"
 
 
-@dataclass(frozen=True, slots=True)
-class _TraceHead:
+class _TraceHead(Struct, frozen=True):
     """A file without its series: what the command needs to know before ranks can be joined."""
 
     run: Run
@@ -40,8 +41,7 @@ class _TraceHead:
     calls: Sequence[tuple[Collective, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """Some files of a run: their paths and names, and the future of the runs of each file."""
 
     files: Sequence[tuple[str, str]]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from perfgate.core import Acceptance
@@ -24,8 +25,7 @@ class Refused(Exception):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOptions:
+class CommandOptions(Struct, frozen=True):
     """The options of a command that reads runs, rules or baselines, as the user gave them."""
 
     runs: tuple[str, ...] = ()
@@ -41,8 +41,7 @@ class CommandOptions:
     policy_commit: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPlace:
+class HistoryPlace(Struct, frozen=True):
     """The part of a history that a command is about, as the user gave it; None means all."""
 
     baselines: str = "baselines"

@@ -6,9 +6,11 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Problem
 from perfgate.core.wording import MAPPING_FILE
@@ -27,8 +29,7 @@ RuleFiles = list[tuple[str, bytes]]
 _RULES = re.compile(rb"^[\"']?rules[\"']?[ \t]*:", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySource:
+class PolicySource(Struct, frozen=True):
     """The source of rules and baselines: a commit, or the working tree if there is none.
 
     A pull request that edits its rules is judged by the rules of its base.

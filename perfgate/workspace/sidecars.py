@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
 from perfgate.core.wording import COMMAND, ENERGY, ENERGY_OF_STEP, is_machine_metric

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from perfgate.core.bisection import BisectReport, ItemEstimate, ItemSuspect, SearchedItem
 from perfgate.core.causes import Cause, CauseReport

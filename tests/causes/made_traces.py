@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 #: The time that the host needs to launch a kernel.
 _LAUNCH = 8.0
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(Struct, frozen=True):
     """One operator of a step, in a range: where it works, how long, and with which kernel."""
 
     range: str
@@ -34,8 +35,7 @@ class Op:
     bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A program, and how it is measured."""
 
     ops: tuple[Op, ...]

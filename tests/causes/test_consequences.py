@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from made_traces import GPU_JOB, Job, Op, write
+from msgspec.structs import replace
 
 from perfgate.causes.find import find_causes
 from perfgate.core import NO_STEP, Estimate, Location, RelativeChange, Verdict

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_traces import CPU_JOB, Job, write
+from msgspec.structs import replace
 
 from perfgate.causes.find import find_causes
 from perfgate.causes.merged import RunTrees

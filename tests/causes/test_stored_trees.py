@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import Done, write_rules
 from made_traces import GPU_JOB, Job, write
+from msgspec.structs import replace
 from test_causes import CASES, runs_of, shown
 
 from perfgate.baselines.contents import Wanted, contents

@@ -100,7 +100,7 @@ def test_every_format_and_limit_is_there(reference: ModuleType) -> None:
     for part, names in (
         (reference.formats(), [found.name for found in FORMATS]),
         (reference.signs(), [found.name for found in FORMATS]),
-        (reference.reading_limits(), list(Limits.__dataclass_fields__)),
+        (reference.reading_limits(), list(Limits.__struct_fields__)),
     ):
         assert re.findall(r"^\| `([\w-]+)` \|", part, re.MULTILINE) == names
         assert not re.search(r"\| *\|", part), "an empty cell"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.baselines.stores import WritableStore, open_store
 from perfgate.core import Better, Fact, Key

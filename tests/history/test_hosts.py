@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from unittest.mock import patch
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import Done, write_rules
 from histories import record
+from msgspec.structs import replace
 
 from perfgate.baselines.stores import open_store
 from perfgate.core import Baseline, CalibratedPrior, HostDifference, HostLevel, Key, Run, Series

@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import Done, Repository, write_results, write_rules
 from histories import record, sha
+from msgspec.structs import replace
 from scipy import stats
 
 from perfgate.baselines.places import NEWEST_RUNS, newest_history

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import Done, Repository, write_results, write_rules
 from histories import record, sha, steps
+from msgspec.structs import replace
 from scipy import stats
 
 from perfgate.baselines.stores import open_store

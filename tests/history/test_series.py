@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Done
 from histories import at, filled, record, sha, steps, store_at
+from msgspec.structs import replace
 
 from perfgate.core.branch import CommitLine, CommitNote
 from perfgate.core.run_history import ApprovedLevel, HistoryRun

@@ -5,14 +5,14 @@ UPDATE_GOLDEN=1 writes them anew.
 """
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from conftest import steady
+from msgspec import Struct
 
 from perfgate.core import Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
 from perfgate.judge.case import Case
@@ -237,9 +237,18 @@ def check_golden(name: str, *rows: Any) -> None:
     assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it anew"
 
 
+def as_dict(value: Any) -> Any:
+    """The fields of a struct by name, and so for what it contains."""
+    if isinstance(value, Struct):
+        return {name: as_dict(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Mapping):
+        return {name: as_dict(one) for name, one in value.items()}
+    return type(value)(map(as_dict, value)) if isinstance(value, list | tuple) else value
+
+
 def verdicts(asked: Case) -> list[dict[str, Any]]:
     """What is said of a case; of the runs behind it only how many there are."""
-    return [{**asdict(verdict), "runs": len(verdict.runs), "why": verdict.why} for verdict in judge(asked)]
+    return [{**as_dict(verdict), "runs": len(verdict.runs), "why": verdict.why} for verdict in judge(asked)]
 
 
 SHORT = """\

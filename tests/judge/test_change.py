@@ -1,12 +1,12 @@
 """judge_change: its answers row by row, its properties for any data, and its level on simulated runs."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 from scipy import stats
 
 from perfgate import calibrate_prior, judge_change, measure_run
@@ -148,7 +148,7 @@ def test_the_fields_are_those_of_the_contract():
         "outcome reason suspect improved estimate low high log_change standard_error degrees_of_freedom "
         "p_no_change base_value new_value base_runs new_runs tolerance minimum_detectable_change runs_needed"
     )
-    assert [f.name for f in dataclasses.fields(ChangeResult)] == names.split()
+    assert list(ChangeResult.__struct_fields__) == names.split()
 
 
 def test_what_no_float_can_hold_is_none():
@@ -192,7 +192,7 @@ def test_no_data_raise_and_no_result_is_infinite(base, new, statistic, better, e
     found = judge_change(
         base, new, statistic=statistic, tolerance=0.05, tolerance_absolute=1.0, better=better, exact=exact
     )
-    numbers = [v for v in dataclasses.astuple(found) if isinstance(v, float)]
+    numbers = [v for v in astuple(found) if isinstance(v, float)]
     assert all(math.isfinite(v) for v in numbers)
 
 

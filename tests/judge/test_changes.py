@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import steady
+from msgspec.structs import replace
 from stories import bare, run_of, series
 
 from perfgate.core import Acceptance, Estimate, Key, NextStep, Run, Series, Verdict, read_only

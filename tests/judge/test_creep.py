@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import Done, steady, write_log, write_rules
+from msgspec.structs import replace
 
 from perfgate.analysis.drift import drifts
 from perfgate.core import Baseline, Key, Location, Run, Series

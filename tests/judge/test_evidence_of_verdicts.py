@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import steady
-from stories import bare, case, check_golden, run, run_of, series
+from msgspec.structs import replace
+from stories import as_dict, bare, case, check_golden, run, run_of, series
 
 from perfgate.core import Estimate, Key, Location, Problem, RelativeChange, Run, Series, Verdict
 from perfgate.judge.details import _accepted
@@ -66,7 +66,7 @@ def test_ranks_and_stalls_behind_a_verdict() -> None:
     for unit, limit in (("s", "under 9 s"), ("1/s", "over 0.1 /s"), ("B", "under 1 GB")):
         new = replace(run(50), series=tuple(stalled(rank, unit) for rank in range(12)))
         asked = case(f"  - held {limit}\n  - held total {limit.replace('9 s', '1 h')}\n", new)
-        check_golden(f"ranks-behind-{unit.replace('/', '')}", *map(asdict, judge_with_details(asked)[1]))
+        check_golden(f"ranks-behind-{unit.replace('/', '')}", *map(as_dict, judge_with_details(asked)[1]))
 
 
 @pytest.mark.parametrize(("values", "of_new", "of_base"), [(80, 80, 80), (81, 81, 80), (240, 240, 80), (241, 240, 80)])

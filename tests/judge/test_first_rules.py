@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 from conftest import steady
-from stories import TODAY, check_golden, run, series
+from stories import TODAY, as_dict, check_golden, run, series
 
 from perfgate.analysis.proposals import propose
 from perfgate.core import Key, Run, Series, read_only
@@ -16,7 +14,7 @@ from perfgate.judge.breakdown import breakdown, movers
 
 def test_first_rules() -> None:
     found = propose([run(seed, n=24) for seed in range(3)], TODAY)
-    shown = [{**asdict(one), "plans": [plan.detectable for plan in one.plans]} for one in found.rules]
+    shown = [{**as_dict(one), "plans": [plan.detectable for plan in one.plans]} for one in found.rules]
     check_golden("proposals", *shown, {reason: list(names) for reason, names in found.left_out.items()})
 
 
@@ -113,8 +111,8 @@ def test_where_a_step_spends_its_time() -> None:
     names = ("step.kernel", "step.other", "kernel.a", "op.b", "collective.c", "memcpy.d", "api.e", "kernel.gone")
     base = [trace(1, 1.0, *names), trace(2, 1.1, *names)]
     new = [trace(3, 1.5, *names[:-1], "kernel.come")]
-    check_golden("breakdown", *map(asdict, breakdown(base, new)))
-    check_golden("movers", *map(asdict, movers(base, new)))
+    check_golden("breakdown", *map(as_dict, breakdown(base, new)))
+    check_golden("movers", *map(as_dict, movers(base, new)))
     assert movers([Run("r", "test", ())], new) == ()
     assert [part.metric for part in breakdown([], new)] == ["step.other", "step.kernel"]
     many = [f"kernel.{i:02}" for i in range(25)]

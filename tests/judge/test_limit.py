@@ -1,12 +1,12 @@
 """judge_limit: its answers row by row, and its properties for any data."""
 
-import dataclasses
 import math
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from perfgate import judge_limit
 from perfgate.judge.decide_limit import LimitResult, LimitTerms, judge_steady_limit
@@ -194,7 +194,7 @@ def test_a_percentile_without_an_end_excludes_nothing():
 
 def test_the_fields_are_those_of_the_contract():
     names = "outcome reason estimate low high n n_effective runs share share_low share_high suspect excluded"
-    assert [f.name for f in dataclasses.fields(LimitResult)] == names.split()
+    assert list(LimitResult.__struct_fields__) == names.split()
 
 
 def test_steady_runs_are_judged_alike():
@@ -216,7 +216,7 @@ RUNS = st.lists(st.lists(st.integers(1, 20), min_size=4, max_size=60), min_size=
 @given(st.lists(ANY_RUN, max_size=4), STATISTICS, COMPARATORS, st.floats(-10, 10))
 def test_no_data_raise_and_no_result_is_infinite(runs, statistic, comparator, bound):
     found = judge_limit(runs, statistic=statistic, bound=bound, comparator=comparator)
-    numbers = [v for v in dataclasses.astuple(found) if isinstance(v, float)]
+    numbers = [v for v in astuple(found) if isinstance(v, float)]
     assert all(math.isfinite(v) for v in numbers)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
 import pytest
-from stories import bare, run_of, series, told
+from msgspec.structs import replace
+from stories import as_dict, bare, run_of, series, told
 
 from perfgate.core import Run
 from perfgate.judge.verdicts import judge
@@ -39,7 +38,7 @@ def test_a_percentile_is_held_by_the_share_beyond_the_bound(
 
 def test_all_that_a_verdict_holds_of_a_limit() -> None:
     (found,) = judge(bare("{assert: x under 1450 ms, warmup: 0}", [TEN, TEN]))
-    held = told(asdict(found))
+    held = told(as_dict(found))
     assert {name: held.get(name) for name in ("bound", "comparator", "confidence", "better", "unit", "shown_unit")} == {
         "bound": 1.45,
         "comparator": "under",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from perfgate import judge_change, judge_limit
 from perfgate.core import NO_STEP, Acceptance

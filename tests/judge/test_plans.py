@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from conftest import steady
+from msgspec.structs import replace
 from stories import TODAY, case, ruleset, series
 
 from perfgate.analysis.plan import plans

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from stories import CALIBRATED, SHORT, bare, case, check_golden, run, run_of, series, told
+from msgspec.structs import replace
+from stories import CALIBRATED, SHORT, as_dict, bare, case, check_golden, run, run_of, series, told
 
 from perfgate.analysis.plan import plans
 from perfgate.analysis.selftest import exit_code, self_test
@@ -55,7 +55,7 @@ PROVEN = {
 @pytest.mark.parametrize("theme", PROVEN)
 def test_self_test(theme: str) -> None:
     proofs = self_test(case(PROVEN[theme], run(50, n=36)))
-    check_golden(f"selftest-{theme}", *(asdict(proof) for proof in proofs))
+    check_golden(f"selftest-{theme}", *(as_dict(proof) for proof in proofs))
     assert exit_code(proofs) == 1
 
 
@@ -79,7 +79,7 @@ def test_plan() -> None:
     calibrated = case(SHORT)
     calibrated = replace(calibrated, baseline=replace(calibrated.baseline, priors=CALIBRATED[1:]))
     for name, asked in {"plan": calibrated, "plan-one": case(SHORT, runs=1)}.items():
-        shown = [asdict(plan) for plan in plans(asked)]
+        shown = [as_dict(plan) for plan in plans(asked)]
         check_golden(name, *({**plan, "points": plan["points"][:3] + plan["points"][-2:]} for plan in shown))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from conftest import steady
+from msgspec.structs import replace
 from stories import run_of, series
 
 from perfgate.core import Key, Run, Series, read_only

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import steady
-from stories import CALIBRATED, FACTS, RULES, SHORT, TODAY, case, check_golden, ruleset, run, series, verdicts
+from msgspec.structs import replace
+from stories import CALIBRATED, FACTS, RULES, SHORT, TODAY, as_dict, case, check_golden, ruleset, run, series, verdicts
 
 from perfgate.analysis.calibrate import calibrate
 from perfgate.analysis.drift import drifts
@@ -186,7 +186,7 @@ def test_more_verdicts_than_the_limit() -> None:
 def test_the_runs_behind_a_verdict() -> None:
     asked = case(SHORT, run(50, new=True, slower=1.3, n=30))
     past = replace(asked, baseline=replace(asked.baseline, past=(run(9),)))
-    check_golden("evidence", *(asdict(shown) for shown in judge_with_details(past)[1]))
+    check_golden("evidence", *(as_dict(shown) for shown in judge_with_details(past)[1]))
 
 
 UNITS = [
@@ -246,7 +246,7 @@ def test_calibrate(runs: int) -> None:
     new = [run(50 + i, n=24) for i in range(runs)]
     new[1] = replace(new[1], series=tuple(replace(s, unit="s") if s.unit == "1/s" else s for s in new[1].series))
     priors, complaints = calibrate(case(rules, *new))
-    check_golden(f"calibrate-{runs}", *map(asdict, priors), *complaints)
+    check_golden(f"calibrate-{runs}", *map(as_dict, priors), *complaints)
 
 
 @pytest.mark.parametrize(("name", "creep"), [("creep", 0.02), ("creep-down", -0.02)])
@@ -258,7 +258,7 @@ def test_creep(name: str, creep: float) -> None:
     asked = case(rules, later[-1])
     asked = replace(asked, baseline=replace(asked.baseline, runs=(*asked.baseline.runs, *later[:-1]), anchor=()))
     found = drifts(asked, JudgedRuns.of(asked.new, asked.baseline, asked.ruleset.metrics))
-    check_golden(name, *(asdict(problem) for problem in found))
+    check_golden(name, *(as_dict(problem) for problem in found))
 
 
 PAIRED = """\

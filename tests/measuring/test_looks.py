@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
 from perfgate.judge.case import Case

@@ -16,6 +16,7 @@ from dataclasses import is_dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from msgspec import Struct
 from mutants import Mutant
 
 #: Functions that exist, by the code that they run.
@@ -71,7 +72,7 @@ def _run_again(statement: ast.stmt, module: ModuleType) -> None:
 def _replace(name: str, old: Any, new: Any) -> None:
     if isinstance(new, FunctionType) and new.__name__ == name:
         _take_defaults(inspect.unwrap(old), inspect.unwrap(new))
-    elif isinstance(new, type):
+    elif isinstance(new, type) and not (issubclass(new, Struct) and _plain_defaults(new) != _plain_defaults(old)):
         for attribute, value in vars(new).items():
             known = vars(old).get(attribute)
             if attribute == "__init__" and is_dataclass(new):
@@ -84,6 +85,11 @@ def _replace(name: str, old: Any, new: Any) -> None:
         for module in [*sys.modules.values()]:
             if vars(module).get(name) is old:
                 setattr(module, name, new)
+
+
+def _plain_defaults(struct: type[Struct]) -> list[Any]:
+    """The defaults of the fields that are values: two classes never share what makes a value for each instance."""
+    return [one for one in struct.__struct_defaults__ if one is None or isinstance(one, str | int | float | tuple)]
 
 
 def _take_defaults(old: FunctionType, new: FunctionType) -> None:

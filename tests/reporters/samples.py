@@ -1,8 +1,9 @@
 """Sample reports of every kind, and the comparison with golden files."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from perfgate.core import (
     NO_STEP,

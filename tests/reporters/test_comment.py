@@ -1,11 +1,11 @@
 """The comment on a pull request, and the chart that it may hold."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from any_report import HOSTILE, briefly, reports
 from hypothesis import given
+from msgspec.structs import replace
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WITH_MANY, check_golden
 
 from perfgate.core import RunEstimate

@@ -1,10 +1,9 @@
 """Annotations: goldens, and what the runner's own parsers make of any report."""
 
-from dataclasses import replace
-
 import pytest
 from any_report import HOSTILE, briefly, reports
 from hypothesis import given
+from msgspec.structs import replace
 from runner import commands
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_CHANGE, WARNED_CHANGE, WITH_MANY, change, check_golden
 

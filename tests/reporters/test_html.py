@@ -3,13 +3,13 @@
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import html5lib
 import pytest
 from any_report import HOSTILE, reports
 from hypothesis import HealthCheck, Phase, given, settings
 from lxml import html as lxml_html
+from msgspec.structs import replace
 from samples import (
     ENVIRONMENT,
     EVERY_OUTCOME,

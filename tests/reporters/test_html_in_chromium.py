@@ -3,11 +3,11 @@
 import json
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 from samples import WITH_CAUSES, WITH_EVIDENCE
 

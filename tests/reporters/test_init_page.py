@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from samples import check_golden
 
 from perfgate.core.advice import Advice, FirstGate, LeftOut, ProposedRule, StepTime

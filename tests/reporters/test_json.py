@@ -1,12 +1,12 @@
 """perfgate.report/1: goldens, the schema, and the same bytes for the same report."""
 
 import json
-from dataclasses import replace
 
 import jsonschema
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
+from msgspec.structs import replace
 from samples import (
     ABSENT,
     ALL_PASS,

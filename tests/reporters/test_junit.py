@@ -1,6 +1,5 @@
 """JUnit XML: goldens, the strict schema, other readers, and files that no consumer takes for green."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from any_report import briefly, reports
 from hypothesis import given
 from junitparser import JUnitXml
 from lxml import etree
+from msgspec.structs import replace
 from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, SUSPECT, WITH_MANY, check_golden, limit
 
 from perfgate.core import Location, Problem

@@ -1,13 +1,13 @@
 """Markdown: goldens, what a renderer makes of hostile names, and the budget."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from any_report import HOSTILE, briefly, reports, text
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 from samples import EVERY_OUTCOME, FAILED_LIMIT, WITH_MANY, change, check_golden
 
 from perfgate.core import OUTCOMES

@@ -2,12 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 
 import jsonschema
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
+from msgspec.structs import replace
 from samples import ABSENT, ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT, INCONCLUSIVE, SHORT_REPORTS, WITH_MANY, check_golden
 from sarif_schema import SARIF
 

@@ -1,12 +1,12 @@
 """Stored reports read back: exactly what was written, and nothing that was not."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
+from msgspec.structs import replace
 from samples import EVERY_OUTCOME, MANY, REPORTS
 
 from perfgate.reporters import json_report

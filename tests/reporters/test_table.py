@@ -1,12 +1,12 @@
 """The terminal's table: goldens, widths, and text that would do something to a terminal or to a log of GitHub's."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from any_report import briefly, reports
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.cells import cell_len
 from runner import commands
 from samples import ALL_PASS, EVERY_OUTCOME, WITH_MANY, change, check_golden

@@ -6,13 +6,13 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 
 import html5lib
 import numpy as np
 import pytest
 from any_report import HOSTILE
 from lxml import html as lxml_html
+from msgspec.structs import replace
 from samples import check_golden
 from trend_samples import APPROVAL, COMMITS, LINE, RUNS, SMALL, history, series
 

@@ -1,8 +1,7 @@
 """Facts of the machine that no side knows: one line of a report, not one of every verdict."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from samples import ALL_PASS, EVERY_OUTCOME, FAILED_LIMIT
 
 from perfgate.reporters import RENDERERS, json_report, stored_report

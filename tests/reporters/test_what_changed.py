@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
+from msgspec.structs import replace
 from samples import WITH_CAUSES
 
 from perfgate.core.causes import CauseReport, PlaceTime, RankTime

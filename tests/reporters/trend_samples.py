@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from math import nan
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Key, Location, Problem
 from perfgate.core.branch import CommitLine, CommitNote

@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.history.imports import asv, bencher, csv, github_action_benchmark, megatron, pytest_benchmark
 from perfgate.history.imports.imported_runs import Imported, ImportFile
@@ -19,8 +20,7 @@ from perfgate.history.imports.imported_runs import Imported, ImportFile
 HEAD = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Importer:
+class Importer(Struct, frozen=True):
     """A format of history."""
 
     name: str

@@ -11,8 +11,9 @@ import io
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import get_args
+
+from msgspec.structs import replace
 
 from perfgate.core import Better, Key, Location
 from perfgate.core.run_history import HistoryValue, SeriesName

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from perfgate.core import Better, Fact, Key, Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -31,8 +32,7 @@ class AboutRun(NamedTuple):
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedRun:
+class ImportedRun(Struct, frozen=True):
     """One run of another tool."""
 
     time: str
@@ -46,16 +46,14 @@ class ImportedRun:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """The runs of a file, and what is wrong with it. An error means that some runs or numbers are missing."""
 
     runs: tuple[ImportedRun, ...]
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ImportFile:
+class ImportFile(Struct, frozen=True):
     """A file to import: its name, as the user gave it, its text, and the rules that say what is measured."""
 
     name: str

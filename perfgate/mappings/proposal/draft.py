@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core.file_mappings import FileKind
 from perfgate.mappings.units import NO_UNIT
@@ -20,8 +21,7 @@ _HAS_UNIT = re.compile(r"time|latency|duration|elapsed|memory|mem|throughput|ban
 _WIDTH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class DraftMetric:
+class DraftMetric(Struct, frozen=True):
     """A proposed metric: its name, where its value is (empty: the name), and its unit."""
 
     name: str
@@ -31,8 +31,7 @@ class DraftMetric:
     is_optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MappingDraft:
+class MappingDraft(Struct, frozen=True):
     """A proposed mapping."""
 
     kind: FileKind

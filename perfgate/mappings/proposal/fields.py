@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from perfgate.core.conditions import TABLE
 from perfgate.mappings.proposal.draft import DraftMetric
@@ -52,8 +53,7 @@ _LOWER = re.compile(
 _COUNTS = re.compile(r"(?:.*_)?(?:count|completed|failed|errors?|failures|peak|memory|mem|value|total|tokens)", re.I)
 
 
-@dataclass(slots=True)
-class FieldValues:
+class FieldValues(Struct):
     """One field of some records: its path and its values."""
 
     path: tuple[str, ...]

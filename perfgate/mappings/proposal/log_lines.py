@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.mappings.proposal.draft import DraftMetric, MappingDraft
 from perfgate.mappings.proposal.fields import better_of, is_load
@@ -28,8 +29,7 @@ _SKIPPED = re.compile(
 _NAMES = {"s": "time", "B": "memory", "B/s": "bandwidth", "1/s": "rate", "FLOP/s": "flops", "1": "share"}
 
 
-@dataclass(frozen=True, slots=True)
-class _NumberInLine:
+class _NumberInLine(Struct, frozen=True):
     """A number of a line: its place, its name, and its unit; the name is empty for a number of no interest."""
 
     start: int

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileKind
 from perfgate.mappings.proposal.draft import DraftMetric, MappingDraft
@@ -31,8 +33,7 @@ _DTYPE = re.compile(r"(?:bf|fp|tf|int|float|bfloat|half|e\dm)\d{0,3}", re.IGNORE
 _LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSet:
+class RecordSet(Struct, frozen=True):
     """Records that a path leads to."""
 
     path: str

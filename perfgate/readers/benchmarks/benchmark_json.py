@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.core import Key
 from perfgate.documents.json import JsonDocument, Path, load_json
@@ -100,8 +101,7 @@ def commit_of(value: object) -> str | None:
     return value if isinstance(value, str) and _COMMIT.fullmatch(value) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The series that numbers of the document belong to."""
 
     run: RunBuilder

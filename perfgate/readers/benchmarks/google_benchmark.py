@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
@@ -44,8 +45,7 @@ _UNITS |= {"bytes_per_second": "B/s", "items_per_second": "1/s"}
 Rows = list[tuple[Path, dict[str, Any]]]
 
 
-@dataclass(slots=True)
-class _Benchmark:
+class _Benchmark(Struct):
     path: Path
     repetitions: Rows = field(default_factory=list)
     failed: Rows = field(default_factory=list)

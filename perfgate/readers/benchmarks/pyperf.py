@@ -17,8 +17,9 @@ metric would be an error. By default pyperf takes three values in a process, wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
@@ -35,8 +36,7 @@ CHECKED = "pyperf 2.10.0: a file that it wrote"
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
+class _Process(Struct, frozen=True):
     values: list[Any]
     unit: object
     path: Path

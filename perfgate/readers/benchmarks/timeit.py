@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path, load_json
@@ -35,8 +36,7 @@ CHECKED = "files of one project; generated files"
 _BETWEEN = re.compile(r'Running profile for:\s*(\S(?:.*\S)?)|"times"\s*:')
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Struct, frozen=True):
     fields: Mapping[str, Any]
     name: str | None
     line: int

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perfgate.core import Key
 from perfgate.core.wording import canonical_timer
@@ -45,8 +45,7 @@ _MORE = re.compile(r"\|[^|:()\[\]]+:\s*[-+]?[0-9]")
 _GLUED_RANK = re.compile(r"rank=-?\d+\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """A step counter at its last line."""
 
     #: How far it was ahead of the number of steps that had ended.
@@ -56,8 +55,7 @@ class _Seen:
     steady: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """The step counters of one run beside its steps: they show which steps belong to a restart.
 
     A counter shows how many steps a run has made, and timers how many have ended on the only rank that prints them. A
@@ -107,8 +105,7 @@ class Table:
         self.values, self.steps, self.records = array("d"), array("q"), array("q")
 
 
-@dataclass(slots=True)
-class Rank:
+class Rank(Struct):
     """One rank, and the step that it is in."""
 
     label: str | None

@@ -16,11 +16,12 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import Location
 from perfgate.core.resource_limits import OverLimit
@@ -44,8 +45,7 @@ _PENDING_BYTES = 1 << 18
 _MANY_LINES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """The record in all lines that differ only in values, and in digits before the rank."""
 
     #: The text in which the rank is.
@@ -55,8 +55,7 @@ class _Form:
     values: Sequence[tuple[Sequence[int], float]]
 
 
-@dataclass(slots=True)
-class UsualBlock:
+class UsualBlock(Struct):
     """A block of a log: its lines that are not usual and their numbers, and the number of the line after it."""
 
     rest: bytes

@@ -19,7 +19,8 @@ divided by throughput.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
@@ -38,8 +39,7 @@ _BENCH_FIELDS = (
 _MOST_OPEN = 1024
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     """The printed values of one rank and trial so far."""
 
     rank: str

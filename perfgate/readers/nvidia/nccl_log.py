@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels
@@ -45,8 +46,7 @@ _PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
 METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
 
 
-@dataclass(slots=True, eq=False)
-class _Section:
+class _Section(Struct, eq=False):
     """The output of one program."""
 
     name: str = ""

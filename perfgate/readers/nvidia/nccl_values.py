@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core import Key
 from perfgate.core.conditions import Labels
@@ -14,8 +15,7 @@ from perfgate.readers.values import checked
 DETAILS = ("type", "redop", "root")
 
 
-@dataclass(frozen=True, slots=True)
-class NcclValue:
+class NcclValue(Struct, frozen=True):
     """One number of a row: its size and place, the details of the row, and its metric."""
 
     size: str

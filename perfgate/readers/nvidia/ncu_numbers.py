@@ -10,10 +10,11 @@ become base units here. All prefixes are decimal, those of bytes too. Source: ou
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct
 
 Mark = Literal[".", ","]
 
@@ -59,8 +60,7 @@ def decimal_mark(text: str, whole: bool = False) -> Mark | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """Converts a printed unit to a base unit: `value * factor / divisor`."""
 
     base: str

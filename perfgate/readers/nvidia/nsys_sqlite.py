@@ -22,10 +22,10 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.readers.builder import RunBuilder
@@ -57,8 +57,7 @@ _VERSION = re.compile(r"_v\d{4}$")
 Row = tuple[object, ...]
 
 
-@dataclass(slots=True)
-class _Spans:
+class _Spans(Struct):
     """All activities of one name and device: starts and lengths in ns, and bytes if the table has them."""
 
     starts: array[int] = field(default_factory=lambda: array("q"))

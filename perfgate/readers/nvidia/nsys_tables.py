@@ -15,8 +15,9 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from perfgate.core.units import UNITS
 
@@ -64,8 +65,7 @@ _RULER = re.compile(r"-{2,}(?:[ |+]+-{2,}){2,}[ |+]*")
 Split = str | tuple[tuple[int, int | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A line that announces the next report; `source` is the export that the report is made from."""
 
     report: str
@@ -74,8 +74,7 @@ class Notice:
     unit: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """The columns of one table: the index of the name, and of each statistic."""
 
     #: `kernel`, `api`, `memcpy`, `memcpy.size`, `range`, `os`, or `calls` for either `api` or `os`.

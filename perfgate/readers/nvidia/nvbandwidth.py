@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.documents.json import Path
@@ -52,8 +53,7 @@ _DRIVER = re.compile(r"Driver Version: (\S{1,40})")
 _NOT_MEASURED = "N/A"
 
 
-@dataclass(slots=True)
-class _Matrix:
+class _Matrix(Struct):
     """The matrix of a test while it is read."""
 
     test: str

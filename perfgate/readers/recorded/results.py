@@ -15,11 +15,11 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from perfgate.core import Key, Run
 from perfgate.core.units import BASE_UNITS, UNITS, Unit

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import re
 
-from perfgate.core import Key, Run, show_labels
+from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.wording import show_labels
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.records import RecordRuns
 from perfgate.readers.text import InputFile

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.core import Key, Run, show_labels
+from perfgate.core import Key, Run
 from perfgate.core.conditions import Labels, conditions_of
+from perfgate.core.wording import show_labels
 from perfgate.documents.json import Path, load_json
 from perfgate.readers.benchmarks.benchmark_json import Target
 from perfgate.readers.builder import JsonSource, RunBuilder

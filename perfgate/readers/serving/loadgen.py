@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.core.conditions import conditions_of
@@ -79,8 +80,7 @@ _RATE_KEYS = {
 _DECODER = json.JSONDecoder()
 
 
-@dataclass(slots=True)
-class _Result:
+class _Result(Struct):
     """One test of a log, until its scenario is known."""
 
     rates: dict[str, tuple[object, int]] = field(default_factory=dict)

@@ -34,10 +34,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.core import Key, Run
 from perfgate.core.call_trees import CallNode, CallTree
@@ -63,8 +64,7 @@ class SnapshotFault(Exception):
     """The data is not a snapshot of torch."""
 
 
-@dataclass(slots=True)
-class DeviceMemory:
+class DeviceMemory(Struct):
     """The memory of one device: bytes, and the bytes by stack at the peak, or now if there is no history."""
 
     allocated: int = 0

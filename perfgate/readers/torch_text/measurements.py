@@ -17,7 +17,8 @@ one measurement it is a single value. Units: s. A table ends with its unit: with
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from perfgate.core import Key, Run
 from perfgate.readers.builder import RunBuilder
@@ -47,8 +48,7 @@ _CELL = re.compile(r"(\S+)(?: +\((?:! *\d+%|\+-\S+)\))?")
 _ENV = re.compile(r"  \((.*?)\) {2,}(\S.*)")
 
 
-@dataclass(slots=True)
-class _Measurement:
+class _Measurement(Struct):
     line: int
     text: list[str] = field(default_factory=list)
     median: tuple[str, str] | None = None
@@ -65,8 +65,7 @@ class _Measurement:
         return title, lines[1] if len(lines) > 1 and not lines[1].startswith("setup:") else ""
 
 
-@dataclass(slots=True)
-class _Table:
+class _Table(Struct):
     line: int
     #: The text before the table on every line: indentation, a comment sign, the prefix of a launcher.
     prefix: str

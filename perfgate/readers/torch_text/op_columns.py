@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
+
+from msgspec import Struct
 
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
@@ -43,8 +44,7 @@ _UNITS: dict[Kind, dict[str, tuple[int, float]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A number as printed, in a unit of `times` * 10 ** `exponent` base units: 1.5 ms is 1.5e-3, 1.5 KB is 1536.
 
     The exponent is appended to the printed digits, so 21.632 ms are exactly 0.021632 s.
@@ -92,8 +92,7 @@ def add_amounts(
         run.aggregate(key, unit, statistics, printed_as)
 
 
-@dataclass(frozen=True, slots=True)
-class OpColumn:
+class OpColumn(Struct, frozen=True):
     """The meaning of a column: a statistic of a metric, or nothing that is measured."""
 
     kind: Kind
@@ -154,8 +153,7 @@ def cut(line: str, spans: Sequence[Span]) -> list[str]:
     return [*cells, line[spans[-1][0] + shift :].strip()]
 
 
-@dataclass(frozen=True, slots=True)
-class OpHeader:
+class OpHeader(Struct, frozen=True):
     """The columns of one table."""
 
     spans: Sequence[Span]

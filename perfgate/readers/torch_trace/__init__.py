@@ -16,10 +16,10 @@ The fact `trace_mode` records how a step's time was divided: `corrected` or `ten
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Run
 from perfgate.core.wording import plural

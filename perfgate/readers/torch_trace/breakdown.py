@@ -12,10 +12,10 @@ a whole device, not for each stream).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as kinds
@@ -79,8 +79,7 @@ def complement(intervals: Intervals, start: int, end: int) -> Intervals:
     return Intervals(starts[keep], ends[keep])
 
 
-@dataclass(frozen=True, slots=True)
-class StepBreakdown:
+class StepBreakdown(Struct, frozen=True):
     """The times at which each class of events ran, over all threads and devices: in ns, with the shape (steps,)."""
 
     steps: Steps

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from perfgate.core.call_trees import CallNode, NodeKind
 from perfgate.readers.torch_trace.breakdown import Intervals, measure_within
@@ -21,8 +20,7 @@ _WIDTH = 1 << 32
 _NEVER = np.iinfo(np.int64).max
 
 
-@dataclass(slots=True)
-class CallNodes:
+class CallNodes(Struct):
     """Nodes by caller and name, and their calls and times in the steps of a trace, or in groups of its steps."""
 
     steps: Steps

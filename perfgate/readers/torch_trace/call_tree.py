@@ -8,9 +8,8 @@ times of the nodes sum to the time of the step exactly.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import read_only
 from perfgate.core.call_names import stable_name

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from perfgate.readers.torch_trace import repair
 from perfgate.readers.torch_trace.event_fields import EXACT, FAST, Decoder, Event
@@ -92,8 +92,7 @@ class Buffer:
         return self.start == 1 and self.end == len(self.data) and len(self.data) > LARGEST
 
 
-@dataclass(slots=True)
-class Chunk:
+class Chunk(Struct):
     """Consecutive events of a file. Call its methods before the next chunk is made: they use the buffer."""
 
     events: Sequence[Event]
@@ -117,8 +116,7 @@ class Chunk:
         return self._lines[index]
 
 
-@dataclass(slots=True)
-class Chunks:
+class Chunks(Struct):
     """The events of one list. `buffer` starts after the opening bracket, and ends after the closing one."""
 
     buffer: Buffer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.readers.torch_trace.event_fields import Int64
 
@@ -17,8 +17,7 @@ _ROUNDING = 1100
 _ATTEMPTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
+class Nest(Struct, frozen=True):
     """The spans of one thread in order of start, outer spans first; all arrays (n,)."""
 
     #: The position of each span in the arrays that were given.

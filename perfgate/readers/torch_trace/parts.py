@@ -14,11 +14,11 @@ because lines are counted from its beginning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from perfgate.readers.file_parts import FileParts, NotInParts
 from perfgate.readers.torch_trace.chunks import BOUNDARY, REACH, Buffer, Chunks

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
 from perfgate.core.call_trees import joined_trees

@@ -11,12 +11,12 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from perfgate.core import Severity
 from perfgate.readers.torch_trace.event_fields import Args, Event
@@ -40,8 +40,7 @@ _TRIES, _REPAIR_TRIES, _LONGEST = 8, 2, 1 << 20
 MOST_UNREADABLE, MOST_REPAIRED = 1000, 50_000
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """The events of a text, the line of each, and the number of bytes that are done."""
 
     events: list[Event] = field(default_factory=list)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from perfgate.core import Key, Series, read_only
 from perfgate.readers.text import TraceMode
@@ -35,8 +35,7 @@ _ALL_REDUCE = re.compile(r"_?all_?reduce", re.IGNORECASE)
 _ONCE_AROUND = re.compile(r"_?(?:all_?gather|reduce_?scatter|all_?to_?all)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesMaker:
+class SeriesMaker(Struct, frozen=True):
     """Makes the series of one rank."""
 
     tables: EventTables

@@ -5,9 +5,9 @@ After torch_tb_profiler 0.4.3, `event_parser.py`, class StepParser.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace.event_fields import Int64, Mask, is_step
@@ -20,8 +20,7 @@ MOST_STEPS = 10_000
 _COMPLETE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """Steps in order; after they are extended, they do not overlap. All arrays (n,), times in ns."""
 
     numbers: Int64
@@ -77,8 +76,7 @@ def _host_spans(host: Host) -> Steps | None:
     return Steps(np.zeros(1, np.int64), *whole, [remark], are_marked=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Launches:
+class _Launches(Struct, frozen=True):
     """Device events in groups of one correlation each, and the runtime calls that launched them."""
 
     #: For each group: the start of its first event, the end of its last one, and the number of events.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace.event_fields import Event, Float64, Int64, Mask, Names
@@ -20,8 +19,7 @@ KERNEL, MEMCPY, MEMSET = 0, 1, 2
 PLAIN, NAMED = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """Host ranges; all arrays (n,), times in ns. `kind` is OP, ANNOTATION or PYTHON."""
 
     names: Names
@@ -32,8 +30,7 @@ class Host:
     end: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """Calls of the runtime and the driver; all arrays (n,), times in ns. `kind` is PLAIN or NAMED."""
 
     names: Names
@@ -49,8 +46,7 @@ class Runtime:
         return self.kind == PLAIN if mode == "tensorboard" else np.ones(len(self.kind), bool)
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
+class Frames(Struct, frozen=True):
     """Calls of Python functions of the program itself, not of libraries; all arrays (n,), times in ns."""
 
     names: Names
@@ -60,8 +56,7 @@ class Frames:
     end: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class Allocations:
+class Allocations(Struct, frozen=True):
     """Changes of allocated memory, (n,); `size` in bytes is negative where memory is freed."""
 
     devices: Names
@@ -72,8 +67,7 @@ class Allocations:
     size: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """Kernels and copies; all arrays (n,), times in ns. `kind` is KERNEL, MEMCPY or MEMSET."""
 
     devices: Names
@@ -86,8 +80,7 @@ class Device:
     end: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
+class Kernels(Struct, frozen=True):
     """The kernels of `Device`, with the fields that only they have; all arrays (n,)."""
 
     names: Names
@@ -105,8 +98,7 @@ class Kernels:
 Table = Host | Runtime | Device | Kernels
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(Struct, frozen=True):
     """The arguments of one NCCL kernel; `row` is its index in `Kernels`, `group` its process group."""
 
     row: int

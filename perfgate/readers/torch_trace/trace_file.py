@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from perfgate.core import Severity
 from perfgate.readers.torch_trace.chunks import Buffer, Chunk, Chunks
@@ -45,8 +45,7 @@ _HEADER: dict[str, msgspec.json.Decoder[object]] = {
 }
 
 
-@dataclass(slots=True)
-class TraceFile:
+class TraceFile(Struct):
     """A trace while it is read: its events in chunks, and its header."""
 
     buffer: Buffer

@@ -7,9 +7,11 @@ of lines alone. If no run tells when its steps began, the x axis is the time sin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from math import isfinite
 from statistics import fmean
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core.details import MachineChannel, MachineTrace
 from perfgate.core.units import UNITS, Unit, display_unit, format_number
@@ -37,8 +39,7 @@ _RESOURCES = {"cpu": "a CPU", "memory": "memory", "io": "input and output"}
 _SIDES = ("base", "new")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineStrip:
+class MachineStrip(Struct, frozen=True):
     """One quantity: its name, its device, the mean of both sides, and its picture."""
 
     name: str
@@ -47,8 +48,7 @@ class MachineStrip:
     picture: SafeText
 
 
-@dataclass(frozen=True, slots=True)
-class MachinePlots:
+class MachinePlots(Struct, frozen=True):
     """The quantities that moved. `is_by_step` is True if they lie on the axis of the steps."""
 
     strips: tuple[MachineStrip, ...]

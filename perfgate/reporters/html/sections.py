@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import OUTCOMES, Fact, Report, Verdict
 from perfgate.core.details import LevelDetails, MachineChannel, Part, RunDetails, VerdictDetails
@@ -31,8 +33,7 @@ MOST_RULES = 50
 _SMALLEST_GROUP = 4
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictSection:
+class VerdictSection(Struct, frozen=True):
     """A verdict, its index in the report, and its pictures as SVG; empty if there is nothing to draw."""
 
     verdict: Verdict
@@ -83,8 +84,7 @@ class VerdictSection:
         return [run for run in self.details.runs if run.standing == "new"] if self.details else []
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSection:
+class RuleSection(Struct, frozen=True):
     """The verdicts of one rule, the most important first."""
 
     rule: str
@@ -133,8 +133,7 @@ class RuleSection:
         return [(words, rest) for words, rest in kinds if rest]
 
 
-@dataclass(frozen=True, slots=True)
-class StepSection:
+class StepSection(Struct, frozen=True):
     """The parts of a step in base and new, as a picture and as a table."""
 
     picture: str

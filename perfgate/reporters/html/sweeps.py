@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core import Report
 from perfgate.core.conditions import CONDITIONS
@@ -13,8 +14,7 @@ from perfgate.core.wording import series_name
 from perfgate.reporters.html import plots
 
 
-@dataclass(frozen=True, slots=True)
-class SweepSection:
+class SweepSection(Struct, frozen=True):
     """One curve: its name, its picture as SVG, and its rows: load, base, new, change."""
 
     name: str

@@ -7,7 +7,9 @@ phone, and its text keeps its size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from perfgate.core.causes import Cause, CauseReport, PlaceTime, RankTime
 from perfgate.core.units import display_unit, format_change, format_number, format_value
@@ -30,8 +32,7 @@ MOST_OPEN = 8
 MOST_RANKS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class TreeBox:
+class TreeBox(Struct, frozen=True):
     """One place in the picture: left edge and width in percent of the picture, top in pixels."""
 
     x: float
@@ -49,8 +50,7 @@ class TreeBox:
     size: str
 
 
-@dataclass(frozen=True, slots=True)
-class TreePicture:
+class TreePicture(Struct, frozen=True):
     """The call tree of both sides, the step above."""
 
     boxes: tuple[TreeBox, ...]
@@ -60,8 +60,7 @@ class TreePicture:
     left_out: str
 
 
-@dataclass(frozen=True, slots=True)
-class RankRow:
+class RankRow(Struct, frozen=True):
     """A rank in numbers: own work and communication of the base, then of the new side."""
 
     rank: str
@@ -69,8 +68,7 @@ class RankRow:
     times: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RankPicture:
+class RankPicture(Struct, frozen=True):
     """The ranks as columns: paths in a square of 100 x 100, from the top, and the words around them."""
 
     work: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 #: Values beyond these cannot be drawn.
 _LARGEST, _SMALLEST = 1e15, 1e-15
@@ -15,8 +16,7 @@ _STRETCH = 1.5
 _FEW = 8
 
 
-@dataclass(frozen=True, slots=True)
-class LinearScale:
+class LinearScale(Struct, frozen=True):
     """A scale on which equal differences have equal lengths: `low` is at `start`, and `high` at `end`."""
 
     low: float
@@ -29,8 +29,7 @@ class LinearScale:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-@dataclass(frozen=True, slots=True)
-class LogScale:
+class LogScale(Struct, frozen=True):
     """A scale on which equal ratios have equal lengths; values and ends are positive."""
 
     low: float

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core.units import Unit, format_number, format_value
 
@@ -14,8 +15,7 @@ _ROUND = (1, 2, 2.5, 5, 10)
 _DECADES = ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 
 
-@dataclass(frozen=True, slots=True)
-class AxisTick:
+class AxisTick(Struct, frozen=True):
     """A value in base units and its label."""
 
     value: float

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core.branch import CommitLine
 from perfgate.core.run_history import HistoryChange, HistorySeries
@@ -26,8 +27,7 @@ _SIGNS = {"open": "▲", "approved": "✓", "gone": "↩", "better": "▼", "neu
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class TrendLinks:
+class TrendLinks(Struct, frozen=True):
     """The commits of the branch, and the address to which a commit is added to see it; None without one."""
 
     line: CommitLine | None
@@ -46,8 +46,7 @@ class TrendLinks:
         return shown if self.address is None else element("a", shown, href=self.address + commit)
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(Struct, frozen=True):
     """A metric with the runs of its environment."""
 
     one: HistorySeries

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from perfgate.core.run_history import HistoryChange, HistorySeries
 from perfgate.core.units import Unit, display_unit, printed_base
@@ -22,8 +23,7 @@ _OUTSIDE = 0.01
 _CALM = 0.03
 
 
-@dataclass(frozen=True, slots=True)
-class PlottedChange:
+class PlottedChange(Struct, frozen=True):
     """A change in a plot: the place of its mark, of the end of its effect, and the places where it may be as well."""
 
     change: HistoryChange
@@ -34,8 +34,7 @@ class PlottedChange:
     last: float
 
 
-@dataclass(frozen=True, slots=True)
-class TrendFrame:
+class TrendFrame(Struct, frozen=True):
     """The numbers of one plot: its dots and the ends of both axes."""
 
     one: HistorySeries

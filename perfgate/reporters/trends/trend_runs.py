@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from perfgate.core.branch import CommitLine
 from perfgate.core.changed_facts import ChangedFact, changed_facts
@@ -20,16 +21,14 @@ _MOST_MARKS = 60
 _LONGEST_SUBJECT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class RunMark:
+class RunMark(Struct, frozen=True):
     """Something that happened in a run: a release, or a change of the machine. `at` is the position of the run."""
 
     at: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class TrendRuns:
+class TrendRuns(Struct, frozen=True):
     """The runs of an environment, oldest first. Plots show those from `first` on."""
 
     number: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, NoReturn
+
+from msgspec import Struct
 
 from perfgate.core.units import NUMBER, UNITS, Quantity
 from perfgate.core.wording import is_statistic
@@ -61,8 +62,7 @@ _NUMBER_WITH_COMMAS = re.compile(r"[-+]?[0-9]+(?:,[0-9]+)+")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """One word or sign; `start` and `end` are columns in the sentence, from 0."""
 
     kind: Literal["quoted", "labels", "sign", "word", "end"]

@@ -7,10 +7,11 @@ statistic `p95`, the rank choice `worst`, and one `ChangeClause`. `grammar` pars
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct
 
 from perfgate.core import Comparator, Key
 from perfgate.core.units import Quantity
@@ -32,8 +33,7 @@ def glob_matches(pattern: str, text: str) -> bool:
     return _compiled(pattern).match(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class LabelTest:
+class LabelTest(Struct, frozen=True):
     """One condition in braces: `rank="0"`, `name!="warmup*"`."""
 
     name: str
@@ -46,8 +46,7 @@ class LabelTest:
         return (value is not None and glob_matches(self.pattern, value)) != self.negated
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(Struct, frozen=True):
     """The series that a rule applies to: a name or a glob, and conditions on labels."""
 
     pattern: str
@@ -73,15 +72,13 @@ class Selector:
         return self.matches_metric(key.metric) and self.accepts_labels(key)
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A constant in an expression."""
 
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Struct, frozen=True):
     """Two expressions and an operator, computed step by step or, between statistics, run by run."""
 
     operator: Literal["+", "-", "*", "/"]
@@ -89,16 +86,14 @@ class Arithmetic:
     right: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class StatisticOf:
+class StatisticOf(Struct, frozen=True):
     """`p99(step.time)`: one number per run."""
 
     statistic: str
     of: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLimit:
+class KeptLimit(Struct, frozen=True):
     """`p99_ttft under 500 ms` after `with`: a limit that a load has to keep."""
 
     of: Selector
@@ -113,8 +108,7 @@ class KeptLimit:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class LargestLoad:
+class LargestLoad(Struct, frozen=True):
     """`the largest request_rate with p99_ttft under 500 ms`: one number per run, from the loads of a sweep.
 
     With `is_condition`, `of` names a condition, and the number is its value at the largest load that keeps the limits.
@@ -129,8 +123,7 @@ class LargestLoad:
 Expression = Selector | Number | Arithmetic | StatisticOf | LargestLoad
 
 
-@dataclass(frozen=True, slots=True)
-class LimitClause:
+class LimitClause(Struct, frozen=True):
     """`under 50 ms`: a limit at a quantity."""
 
     comparator: Comparator
@@ -142,8 +135,7 @@ class LimitClause:
         return self.comparator in ("under", "at most")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeClause:
+class ChangeClause(Struct, frozen=True):
     """`within 5% and 2 ms of baseline`: a comparison with a reference, with a tolerance.
 
     `relative` is a share (0.05), `absolute` a quantity in the metric's unit. With both, a change fails only if it
@@ -161,16 +153,14 @@ class ChangeClause:
         return self.reference in ("baseline", "anchor")
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """One requirement of a sentence, and its words."""
 
     asks: LimitClause | ChangeClause
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """A whole sentence; each clause gives one verdict."""
 
     text: str
