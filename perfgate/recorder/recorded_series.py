@@ -6,10 +6,12 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
-from perfgate.core.runs import Fact
 from perfgate.core.units import BASE_UNITS, UNITS
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Fact
 
 Labels = Mapping[str, str]
 
