@@ -28,6 +28,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -40,6 +41,9 @@ MAX_FAULTS = 20
 
 #: A line of the file from 1, a path in the JSON document of the run, a place, or the whole file.
 Place = int | Path | Location | None
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _EMPTY = read_only(np.empty(0))
 
@@ -56,13 +60,25 @@ class Column(Struct, eq=False):
     values: array[float] = field(default_factory=lambda: array("d"))
     #: The step of each value; empty if the format has no steps.
     steps: array[int] = field(default_factory=lambda: array("q"))
+    #: All values and their steps, instead of those above, if they came together.
+    whole: tuple[Floats, Ints] | None = None
+
+    def fill(self, values: Floats, steps: Ints) -> None:
+        """Add all values with their steps."""
+        if not self.values and len(values) > 1:
+            self.whole = (values, steps)
+        else:
+            self.values.frombytes(values.tobytes())
+            self.steps.frombytes(steps.tobytes())
 
     def series(self) -> Series:
         """Return the finished series."""
-        values = read_only(in_base(np.frombuffer(self.values, np.float64), self.per))
-        steps = read_only(np.array(self.steps, np.int64)) if self.steps else None
+        values, steps = self.whole or (np.frombuffer(self.values, np.float64), np.array(self.steps, np.int64))
+        numbered = read_only(steps) if len(steps) else None
         printed_as = self.printed_as if self.printed_as != self.key.metric else None
-        return Series(self.key, self.unit, "samples", values, steps, printed_as=printed_as)
+        return Series(
+            self.key, self.unit, "samples", read_only(in_base(values, self.per)), numbered, printed_as=printed_as
+        )
 
 
 class JsonSource:
@@ -300,13 +316,16 @@ class RunBuilder:
     def run(self, part: int | None = None) -> Run:
         """Return the finished run, with the problems of its file; it is an error if nothing was measured."""
         self.close()
-        samples = (column.series() for column in self.columns.values() if column.values)
-        series = (*self.finished.values(), *samples)
+        series = [*self.finished.values()]
+        for key in [*self.columns]:
+            column = self.columns.pop(key)  # drops its values, which the finished series has, too
+            if column.values or column.whole:
+                series.append(column.series())
         if not series:
             self.say("error", "no measurements")
         facts = MappingProxyType(dict(sorted(self.facts.items())))
         problems = (*self.file.problems, *self.problems)
-        return Run(self.file.name, self.format, series, problems, facts, commit=self.commit, part=part)
+        return Run(self.file.name, self.format, tuple(series), problems, facts, commit=self.commit, part=part)
 
 
 def _is_number(data: Any, path: Path) -> bool:

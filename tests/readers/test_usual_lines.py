@@ -9,7 +9,7 @@ from reading import run_of, runs_of, said, steps_of, values_of
 
 from perfgate.core.resource_limits import Limits
 from perfgate.readers import Source, read, text
-from perfgate.readers.deepspeed import usual_lines
+from perfgate.readers.deepspeed import line_shapes, usual_lines
 
 STAMP = "[2024-02-20 09:55:01,105] [INFO] [logging.py:77:log_dist] "
 #: Lines with numbers to fill in; those without `time (ms) | ` or with something odd are not usual.
@@ -46,8 +46,8 @@ def everything(data: bytes, block: int, one_by_one: bool) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "BLOCK", block)
         patch.setattr(usual_lines, "_MANY_LINES", 3)
-        patch.setattr(usual_lines, "_PENDING_BYTES", 5 * block)
-        patch.setattr(usual_lines, "_MOST_SHAPES", 0 if one_by_one else 12)
+        patch.setattr(usual_lines, "_PENDING_LINES", block // 40)
+        patch.setattr(line_shapes, "_MOST_SHAPES", 0 if one_by_one else 12)
         return [
             (run.part, values_of(run), steps_of(run), said(run), dict(run.environment))
             for run in runs_of(data, "deepspeed")
@@ -110,3 +110,9 @@ def test_memory_after_records_of_timers_has_no_message():
     found = everything(data, 100, one_by_one=False)
     assert found == everything(data, 100, one_by_one=True)
     assert "memory.allocated" in values_of(run_of(data, "deepspeed"))
+
+
+def test_series_of_one_record_share_their_steps():
+    run = run_of("[Rank 0] time (ms) | fwd: 1.00 | step: 2.00\n" * 5000)
+    first, second = run.series
+    assert first.steps is second.steps

@@ -315,6 +315,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 _LINES[word](log, number, text)
     if log.usual:
         log.usual.read_values()
+        log.usual = None  # with its tables
     if log.times is not None:
         log.times.finish()
     return log.runs.finish()

@@ -11,16 +11,12 @@ from array import array
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
 from perfgate.core import Key
 from perfgate.core.wording import canonical_timer
-from perfgate.readers.builder import Column, RunBuilder
+from perfgate.readers.builder import Column, Floats, Ints, RunBuilder
 from perfgate.readers.values import fault_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 WORD = "time (ms)"
 #: The begin of a record; the comms logger's `time (ms): 9.46` is not a record.
@@ -132,19 +128,21 @@ class Rank(Struct):
             self.names, self.step, self.first_end = None, 0, record
         return self.step
 
-    def count_many(self, ends: npt.NDArray[np.bool_]) -> Ints:
-        """Return the steps of the next records, which end a step or not; a record must have ended a step before."""
-        steps: Ints = self.step + np.cumsum(np.concatenate([[self.ended], ends[:-1]]))
+    def count_many(self, ends: Ints) -> Ints:
+        """Return the steps of the next records, of which those with 1 end a step; one must have ended a step before."""
+        steps = np.cumsum(ends) - ends + (self.step + self.ended)
         self.step, self.ended = int(steps[-1]), bool(ends[-1])
         return steps
 
     def rows(self, table: Table) -> tuple[Floats, Ints, Ints]:
-        """Return the values of a table of this rank, (rows, columns), the step of each row, and its record's number."""
-        values = np.frombuffer(table.values)
+        """Return the records of a table of this rank in order: values, (columns, rows), steps, and record numbers."""
+        values = np.frombuffer(table.values).reshape(-1, len(table.columns))
         steps, records = np.frombuffer(table.steps, np.int64), np.frombuffer(table.records, np.int64)
+        order = np.argsort(records, kind="stable")
+        values, steps, records = values[order].T, steps[order], records[order]
         if self.first_end is not None:
-            steps = np.where(records < self.first_end, 0, steps)
-        return values.reshape(-1, len(table.columns)), steps, records
+            steps[records < self.first_end] = 0
+        return values, steps, records
 
 
 class Timers:
@@ -180,9 +178,10 @@ class Timers:
             moved = steps >= first
             if moved.any():
                 # their numbers are before all that follows
-                other.table(heir, names).extend(values[moved], steps[moved] - first, records[moved] - self.records)
+                own = other.table(heir, names)
+                own.extend(values.T[moved], steps[moved] - first, records[moved] - self.records)
                 table.clear()
-                table.extend(values[~moved], steps[~moved], records[~moved])
+                table.extend(values.T[~moved], steps[~moved], records[~moved])
         rank.step, rank.ended = first - 1, True
 
     def read(self, number: int, line: str) -> None:
@@ -245,16 +244,18 @@ class Timers:
         """Hand the values to the run, each series in the order of the log."""
         found: dict[Key, list[tuple[Floats, Ints, Ints]]] = {}
         for rank in self._ranks.values():
-            for table in rank.tables.values():
+            while rank.tables:  # each is dropped before the next is put in order
+                _, table = rank.tables.popitem()
                 values, steps, records = rank.rows(table)
                 for at, column in enumerate(table.columns):
-                    found.setdefault(column.key, []).append((values[:, at], steps, records))
-            rank.tables.clear()
+                    found.setdefault(column.key, []).append((values[at], steps, records))
         for key, parts in found.items():
-            joined, steps, records = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            order = np.argsort(records, kind="stable")
-            self._run.columns[key].values.frombytes(joined[order].tobytes())
-            self._run.columns[key].steps.frombytes(steps[order].tobytes())
+            values, steps, records = parts[0]
+            if len(parts) > 1:
+                values, steps, records = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+                order = np.argsort(records, kind="stable")
+                values, steps = values[order], steps[order]
+            self._run.columns[key].fill(values, steps)
 
 
 def fields_of(record: str) -> Iterator[tuple[str, str]]:
