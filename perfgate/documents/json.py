@@ -30,7 +30,7 @@ _TWICE = "the key {} occurs twice; the last one counts"
 _NOT_FINITE = "{} is not a finite number"
 
 #: A number beyond float64 has 200 digits or an exponent of three; in a hash other text follows these.
-_HUGE = re.compile(r"[0-9]{200}|[eE]\+?[0-9]{3,}(?:[\s,\]}]|$)")
+HUGE = re.compile(r"[0-9]{200}|[eE]\+?[0-9]{3,}(?:[\s,\]}]|$)")
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -118,7 +118,7 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
         return int(printed) if len(printed) < 300 else decimal(printed)  # int() refuses thousands of digits
 
     # Calls for each number would cost more than all else, so they are made only if there may be a huge one.
-    numbers: Any = {"parse_float": decimal, "parse_int": integer} if _HUGE.search(text) else {}
+    numbers: Any = {"parse_float": decimal, "parse_int": integer} if HUGE.search(text) else {}
     document = JsonDocument(name, text, None)
     if text.count("{") + text.count("[") > limits.containers:
         return _refused(document, limits.beyond("containers", "this document has more lists and objects"))

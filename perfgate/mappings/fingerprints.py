@@ -50,6 +50,14 @@ class Fingerprints(Struct):
                 return f"records with equal labels differ in {name}: {values}; {step}"
         return None
 
+    def is_repetition(self, identity: Hashable, record: Record) -> bool:
+        """Return whether nothing more is to be said about a record that `difference` was asked about."""
+        if self.mapping.kind == "lines":
+            return True
+        own, first = dict(self._fields(record.data, "")), self._first[identity]
+        names = own.keys() & first.keys() - self._said
+        return all(fact_text(own[name]) == fact_text(first[name]) for name in names)
+
     def _fields(self, data: Any, before: str, depth: int = 1) -> Iterator[tuple[str, Any]]:
         for name, value in list(data.items())[:_MOST] if isinstance(data, dict) else ():
             full = f"{before}{name}"
@@ -57,10 +65,10 @@ class Fingerprints(Struct):
                 continue
             if isinstance(value, dict) and depth < _DEEPEST:
                 yield from self._fields(value, f"{full}.", depth + 1)
-            elif isinstance(value, bool | int) or (isinstance(value, str) and _is_word(value)):
+            elif isinstance(value, bool | int) or (isinstance(value, str) and is_word(value)):
                 yield full, value
 
 
-def _is_word(text: str) -> bool:
+def is_word(text: str) -> bool:
     """Return whether a text is a word or a whole number, and not a measured number."""
     return number(text) is None or text.strip().lstrip("+-").isdigit()

@@ -4,14 +4,15 @@ A pattern may begin and end anywhere in a line. A field is one word: letters, di
 words behind it. `{}` skips a word. One blank matches any blanks.
 
 It is not a regular expression, so that it can be read, and so that no pattern takes long: a match is found without
-going back, in one pass through the line for each place where the first words occur.
+going back, in one pass through the line for each place where the first words occur. A pattern that begins with a word
+becomes a regular expression that does the same (`compiled`): its fields end where they can end first, and for good.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
@@ -24,17 +25,28 @@ _MOST_STARTS = 100
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][\w-]{0,49}")
 #: The characters of a field, at most 200; a comma belongs to it if a digit follows, so that 1,234 is never read as 1.
-_WORD = re.compile(r"(?:[^\s,;|()\[\]{}\"']|,(?=\d)){1,200}")
+_WORD_SIGN = r"[^\s,;|()\[\]{}\"']|,(?=\d)"
+_WORD = re.compile(rf"(?:{_WORD_SIGN}){{1,200}}")
+#: Not between two letters or digits of one word.
+_NOT_INSIDE = r"(?!(?<=\w)\w)"
 _BLANKS = re.compile(r"[ \t]+")
 
 
 class LineMatch(Struct, frozen=True):
-    """The fields of a line by name, and the column of each, from 1."""
+    """The fields of a line by name, and where the match ends."""
 
     fields: dict[str, str]
-    columns: dict[str, int]
-    #: The end of the match.
     end: int
+    #: The names of all fields of the pattern, and where each begins in the line; or the match, which knows it.
+    names: tuple[str, ...]
+    starts: Sequence[int] | re.Match[str]
+
+    def column(self, name: str) -> int | None:
+        """Return the column of a field, from 1; None for another name."""
+        if name not in self.fields:
+            return None
+        at = self.names.index(name)
+        return 1 + (self.starts.start(at + 1) if isinstance(self.starts, re.Match) else self.starts[at])
 
 
 def parse_pattern(text: str) -> LinePattern:
@@ -73,6 +85,41 @@ def mark_of(pattern: LinePattern) -> str:
 def matches(pattern: LinePattern, line: str) -> Iterator[LineMatch]:
     """Yield each match in a line, from left to right."""
     line = line[:LONGEST_LINE]
+    expression = compiled(pattern)
+    first = pattern.words[0].split(" ")[0]
+    if expression is None or line.count(first) * len(first) > _MOST_STARTS:  # each may overlap others of its length
+        yield from searched(pattern, line)
+        return
+    for match in expression.finditer(line):
+        fields = dict(zip(pattern.names, match.groups(), strict=True))
+        fields.pop("", None)
+        yield LineMatch(fields, match.end(), pattern.names, match)
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: LinePattern) -> re.Pattern[str] | None:
+    r"""Return the expression that finds what `searched` finds, with a group for each field.
+
+    None if the pattern begins with a field. A lookahead is never tried a second time, so in `(?=(...))\1` the field
+    ends for good where it can end first, and the expression takes one pass, too.
+    """
+    before, *others = pattern.words
+    if not before:
+        return None
+    parts = [_NOT_INSIDE, _words(before)]
+    for number, behind in enumerate(others, 1):
+        field, rest = f"(?:{_WORD_SIGN}){{1,200}}", _words(behind)
+        ends_inside = behind and not behind.startswith(" ")
+        parts += [f"(?=({field}?){rest})\\{number}" if ends_inside else f"({field})", rest]
+    return re.compile("".join(parts) + (_NOT_INSIDE if others[-1] else ""))
+
+
+def _words(text: str) -> str:
+    return r"[ \t]+".join(map(re.escape, text.split(" ")))
+
+
+def searched(pattern: LinePattern, line: str) -> Iterator[LineMatch]:
+    """Yield each match in a line, from left to right, by trying one place of the first word after the other."""
     at = 0
     for _ in range(_MOST_STARTS):
         start = _start(pattern, line, at)
@@ -103,7 +150,7 @@ def _is_inside_word(line: str, place: int) -> bool:
 
 def _match(pattern: LinePattern, line: str, at: int) -> LineMatch | None:
     fields: dict[str, str] = {}
-    columns: dict[str, int] = {}
+    starts: list[int] = []
     place = _after(pattern.words[0], line, at)
     for name, behind in zip(pattern.names, pattern.words[1:], strict=True):
         if place is None or (word := _WORD.match(line, place)) is None:
@@ -115,12 +162,13 @@ def _match(pattern: LinePattern, line: str, at: int) -> LineMatch | None:
                 end = line.find(behind[0], end + 1, word.end() + 1)
             if end < 0:
                 return None
+        starts.append(start)
         if name:
-            fields[name], columns[name] = line[start:end], start + 1
+            fields[name] = line[start:end]
         place = _after(behind, line, end)
     if place is None or (pattern.words[-1] and _is_inside_word(line, place)):
         return None
-    return LineMatch(fields, columns, max(place, at + 1))
+    return LineMatch(fields, max(place, at + 1), pattern.names, starts)
 
 
 @cache

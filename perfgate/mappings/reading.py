@@ -22,6 +22,7 @@ from perfgate.mappings.paths import FoundValue
 from perfgate.mappings.record_metrics import LONGEST, MissingField, RecordMetrics, flat, scalar_text
 from perfgate.mappings.record_source import FileRecords, Record
 from perfgate.mappings.units import IN_VALUE, split_value
+from perfgate.mappings.usual_records import UsualRecords
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.printed_units import Known
 from perfgate.readers.records import RecordRuns
@@ -56,6 +57,8 @@ class _MappedFile:
     used: frozenset[Path] = field(init=False)
     #: The step of the record before, which lines without a step belong to.
     last_step: int = 0
+    #: Adds the records that are like an earlier one; None if each is read in full.
+    usual: UsualRecords | None = field(init=False)
 
     def __post_init__(self) -> None:
         name = self.mapping.name
@@ -63,6 +66,9 @@ class _MappedFile:
         self.records = RecordRuns(self.file, name)
         is_samples = self.mapping.repeats == "samples"
         self.samples = Runs(lambda: RunBuilder(self.file, name)) if is_samples else None
+        self.usual = None
+        if self.samples is not None and UsualRecords.fits(self.mapping):
+            self.usual = UsualRecords(self.mapping, self.samples)
         self.fingerprints = Fingerprints(self.mapping)
         self.metrics = RecordMetrics(self.whole, self.found)
         tops = (path for _, path in (*self.mapping.labels, *self.mapping.facts) if path.is_from_top)
@@ -72,13 +78,14 @@ class _MappedFile:
         )
 
     def read(self) -> tuple[Run, ...]:
-        records = FileRecords(self.file, self.mapping, self.whole)
+        records = FileRecords(self.file, self.mapping, self.whole, self.add_usual)
         count = read = 0
         for record in records.read():
             count += 1
             if self.is_wanted(record):
                 read += 1
                 self.add(record)
+        count, read = count + records.taken, read + records.taken
         if not count and not self.has_error():
             self.whole.say("error", f"{self.mapping.title} finds no record in this file{self.searched()}")
         elif count and not read:
@@ -126,6 +133,14 @@ class _MappedFile:
 
     # --- one record -------------------------------------------------------------------------------------------------
 
+    def add_usual(self, data: Any, line: int) -> bool:
+        """Add a record that is like an earlier one; return False for any other."""
+        step = self.usual.add(data, line, self.last_step) if self.usual is not None else None
+        if step is None:
+            return False
+        self.last_step = step
+        return True
+
     def add(self, record: Record) -> None:
         """Add the values of a record. A missing value is a problem."""
         try:
@@ -142,6 +157,9 @@ class _MappedFile:
                 run = own.get(identity) if not metric.name.fields else None
                 run = own[identity] = run or self.run_of(identity, record, step)
                 self.add_values(run, key, unit, values, record, step)
+        if self.usual is not None and labels in own and self.fingerprints.is_repetition(labels, record):
+            keys = [self.metrics.key_of(metric, labels) for metric in self.mapping.metrics]
+            self.usual.learn(record.data, [own[labels].columns.get(key) if key else None for key in keys])
 
     def run_of(self, identity: Hashable, record: Record, step: int | None) -> RunBuilder:
         """Return the run that a record belongs to."""

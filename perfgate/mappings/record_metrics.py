@@ -66,6 +66,11 @@ class RecordMetrics(Struct):
             self.found[f"metric {metric.name.text}"] += 1
             yield *known, values
 
+    def key_of(self, metric: MappedMetric, labels: Labels) -> Key | None:
+        """Return the key that a metric had under these labels; None if it had none, or if fields are in its name."""
+        known = self.known.get((id(metric), labels, ()))
+        return known[0] if known else None
+
     def key_and_unit(
         self, record: Record, metric: MappedMetric, kept: Mapping[str, str], labels: Labels, values: list[FoundValue]
     ) -> tuple[Key, Known]:

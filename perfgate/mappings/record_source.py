@@ -11,6 +11,7 @@ from msgspec import Struct
 from perfgate.core import Location
 from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.documents.json import JsonDocument, Path, load_json
+from perfgate.documents.json_plain import plain_json
 from perfgate.mappings.line_patterns import mark_of, matches
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.mappings.paths import FoundValue, find
@@ -67,6 +68,10 @@ class FileRecords(Struct):
     mapping: FileMapping
     #: Gets the problems that do not belong to a record.
     whole: RunBuilder
+    #: Takes a record with its line; returns False if it is to be read in full.
+    take: Callable[[Any, int], bool]
+    #: The number of records that were taken.
+    taken: int = 0
 
     def read(self) -> Iterator[Record]:
         """Yield the records in the order of the file."""
@@ -79,9 +84,18 @@ class FileRecords(Struct):
             return
         yield from self._of_document(load_json(text.removeprefix("\ufeff"), self.file.name, self.file.limits), 1)
 
+    def _takes(self, data: Any, line: int) -> bool:
+        """Return whether a record is taken."""
+        is_taken = data is not None and self.take(data, line)
+        self.taken += is_taken
+        return is_taken
+
     def _json_lines(self) -> Iterator[Record]:
+        steps = self.mapping.records.steps if self.mapping.records else ()
         for number, line, _, ended in self.file.lines():
             if line.strip():
+                if self._takes(plain_json(line, self.file.limits) if not steps else None, number):
+                    continue
                 loaded = load_json(line, self.file.name, self.file.limits)
                 if loaded.data is None and loaded.faults and not ended:
                     self.whole.say("warning", "the last record is cut off; left out", number)
@@ -101,7 +115,7 @@ class FileRecords(Struct):
                 here = _names(loaded.data, one.path)
                 message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
                 self.whole.say("error", message, one.path)
-            else:
+            elif not (one.path and type(one.path[-1]) is int and self._takes(one.value, line)):
                 yield Record(one.value, loaded.data, one.path, one.kept, _same, json, line=line)
         json.report_waiting()
 
@@ -128,9 +142,9 @@ class FileRecords(Struct):
             if len(header) > len(fields) and not twice:
                 twice = {name for name in header if header.count(name) > 1}
                 self.whole.say("error", f"the column {sorted(twice)[0]!r} occurs twice in the header", number)
-            yield Record(
-                row, row, (), {}, _cell_place(self.file.name, number, row, delimiter), fields=fields, line=number
-            )
+            if not self._takes(row, number):
+                place = _cell_place(self.file.name, number, row, delimiter)
+                yield Record(row, row, (), {}, place, fields=fields, line=number)
         if not header:
             missing = sorted(needed - {*seen})
             near = get_close_matches(missing[0], seen, n=1) if missing else []
@@ -149,8 +163,8 @@ class FileRecords(Struct):
                 for found in matches(pattern, line):
                     if found.end >= len(line) and not ended:
                         self.whole.say("warning", "the last record is cut off; left out", number)
-                    else:
-                        place = _field_place(self.file.name, number, found.columns)
+                    elif not self._takes(found.fields, number):
+                        place = _field_place(self.file.name, number, found.column)
                         yield Record(found.fields, found.fields, (), {}, place, fields=fields, line=number)
 
 
@@ -189,13 +203,13 @@ def _columns(row: Mapping[str, str], delimiter: str) -> dict[str, int]:
     return columns
 
 
-def _field_place(name: str, line: int, columns: Mapping[str, int]) -> Callable[[Path], Place]:
-    return lambda path: Location(name, line, columns.get(str(path[0])) if path else None)
+def _field_place(name: str, line: int, column: Callable[[str], int | None]) -> Callable[[Path], Place]:
+    return lambda path: Location(name, line, column(str(path[0])) if path else None)
 
 
 def _cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str) -> Callable[[Path], Place]:
     def place(path: Path) -> Place:
-        return _field_place(name, line, _columns(row, delimiter))(path)
+        return _field_place(name, line, _columns(row, delimiter).get)(path)
 
     return place
 

@@ -1,0 +1,166 @@
+"""Records that are like an earlier one, added at once: most records of a long file.
+
+The first record with some labels is read in full (`reading`). It leaves an example: its fields, and the series of its
+metrics. A later record is like it if it has the same fields, its numbers can be measurements, and no other text or
+whole number differs. Then only its numbers and its step matter. Any other record is read in full, which also finds what
+is wrong with it and where.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from perfgate.core.file_mappings import FieldPath, FileMapping
+from perfgate.mappings.fingerprints import is_word
+from perfgate.readers.builder import Column, RunBuilder
+from perfgate.readers.runs import Runs
+from perfgate.readers.values import number
+
+_LARGEST = sys.float_info.max
+#: Longer texts of digits are read in full.
+_DIGITS = 15
+#: The most examples that are kept.
+_MOST = 10_000
+
+#: The types of values that are equal only if their texts are.
+_PLAIN = (str, int, type(None))
+
+#: The values of the labels of a record, and of the fields that choose records.
+_Labels = tuple[object, ...]
+
+
+class Example(Struct, frozen=True):
+    """A record that was read in full, and where the values of its like go."""
+
+    run: RunBuilder
+    fields: frozenset[str]
+    #: The field of each metric, the least number that can be a measurement, and the series.
+    columns: tuple[tuple[str, float, Column], ...]
+    #: The fields without a use, which must not differ.
+    others: tuple[tuple[str, object], ...]
+
+
+class UsualRecords:
+    """Adds the records of one file that are like an example."""
+
+    def __init__(self, mapping: FileMapping, samples: Runs[RunBuilder]) -> None:
+        self._samples = samples
+        #: The fields that may differ from record to record.
+        self._ignored = mapping.ignore
+        self._step = _name(mapping.step) if mapping.step else None
+        self._same = [_name(path) for path in _same_paths(mapping)]
+        self._metrics = [_name(metric.value) for metric in mapping.metrics]
+        #: All fields of a pattern have a use, and other patterns have others.
+        self._is_lines = mapping.kind == "lines"
+        self._examples: dict[_Labels, Example] = {}
+
+    @staticmethod
+    def fits(mapping: FileMapping) -> bool:
+        """Return whether records of a mapping can be added so: each value is in a field of its own."""
+        paths = [*(metric.value for metric in mapping.metrics), *((mapping.step,) if mapping.step else ())]
+        paths += _same_paths(mapping)
+        return (
+            mapping.repeats == "samples"
+            and mapping.commit is None
+            and not (mapping.records and mapping.records.names)
+            and all(path is not None and len(path.steps) == 1 and not path.is_from_top for path in paths)
+            and all(isinstance(path.steps[0], str) for path in paths if path is not None)
+            and not any(metric.name.fields or metric.unit.fields for metric in mapping.metrics)
+            and not any(metric.unit.text == "in-value" for metric in mapping.metrics)
+        )
+
+    def add(self, data: Any, line: int, last_step: int) -> int | None:
+        """Add a record that is like an example; return its step, or None if it must be read in full.
+
+        Parameters
+        ----------
+        data : the record.
+        line : the line on which it is.
+        last_step : the step of the record before, which a line without a step belongs to.
+        """
+        example = self._examples.get(labels) if (labels := self._labels(data)) is not None else None
+        if example is None or not self._is_like(data, example):
+            return None
+        values = []
+        for field, least, _ in example.columns:
+            value = data[field]
+            if type(value) is str:
+                value = number(value)
+            if type(value) not in (float, int) or not least <= value <= _LARGEST:
+                return None
+            values.append(float(value))
+        step = last_step
+        if self._step is not None:
+            found = last_step if self._is_lines and self._step not in data else _whole(data.get(self._step))
+            if found is None:
+                return None
+            step = found
+            self._samples.count("step", step, line)
+            if self._samples.run is not example.run:  # the step began a new run
+                return None
+        for (_, _, column), value in zip(example.columns, values, strict=True):
+            column.values.append(value)
+            if self._step is not None:
+                column.steps.append(step)
+        return step
+
+    def learn(self, data: Any, columns: Iterable[Column | None]) -> None:
+        """Keep a record as an example; `columns` are the series of the metrics, None for one that it does not have."""
+        labels = self._labels(data)
+        if labels is None or len(self._examples) >= _MOST:
+            return
+        found = [(field, column) for field, column in zip(self._metrics, columns, strict=True) if field in data]
+        if not found or any(column is None for _, column in found):
+            return
+        used = {*self._same, *self._metrics, self._step}
+        others = tuple((name, value) for name, value in data.items() if name not in used | self._ignored)
+        self._examples[labels] = Example(
+            self._samples.run,
+            frozenset(data),
+            tuple((field, -_LARGEST if one.unit in ("1", "B") else 0.0, one) for field, one in found if one),
+            () if self._is_lines else others,
+        )
+
+    def _labels(self, data: Any) -> _Labels | None:
+        """Return the values that must be equal; None if they are not texts or whole numbers."""
+        if type(data) is not dict:
+            return None
+        found = tuple([data.get(name) for name in self._same])
+        return found if all(type(value) in _PLAIN for value in found) else None
+
+    def _is_like(self, data: Mapping[str, object], example: Example) -> bool:
+        if data.keys() != example.fields:
+            return False
+        for name, before in example.others:
+            value = data[name]
+            if value is not before and (type(value) is not type(before) or _may_matter(value, before)):
+                return False
+        return True
+
+
+def _same_paths(mapping: FileMapping) -> list[FieldPath]:
+    """Return the paths to values that must be equal. Those from the top of a document are so for all its records."""
+    paths = [path for _, path in (*mapping.labels, *mapping.facts)] + [path for path, _ in mapping.where]
+    return [path for path in paths if not (path.is_from_top and mapping.kind == "json")]
+
+
+def _may_matter(value: object, before: object) -> bool:
+    """Return whether a value that nothing uses may show that records are no repetitions."""
+    if value == before or type(value) in (float, list):
+        return False
+    return type(value) is not str or type(before) is not str or is_word(value) or is_word(before)
+
+
+def _whole(value: object) -> int | None:
+    """Return a step that is printed or stored as a whole number; None for anything else."""
+    if type(value) is str:
+        return int(value) if len(value) <= _DIGITS and value.isascii() and value.isdigit() else None
+    return value if type(value) is int and abs(value) < 1 << 62 else None
+
+
+def _name(path: FieldPath | None) -> str:
+    return str(path.steps[0]) if path is not None else ""
