@@ -68,7 +68,7 @@ def load_rules(
     if problems:
         return None, problems
     ruleset, clashes = _merge(chosen)
-    return (None if clashes else ruleset), clashes
+    return (None if any(clash.severity == "error" for clash in clashes) else ruleset), clashes
 
 
 def check_rules(
@@ -119,8 +119,13 @@ def _merge(loaders: list[_FileLoader]) -> tuple[Ruleset, list[Problem]]:
     rules: list[Rule] = []
     metrics: dict[str, DerivedMetric] = {}
     ids: dict[str, Location] = {}
+    places: dict[object, Location] = {}
     for loader in loaders:
         for rule in loader.rules:
+            words = tuple(rule.sentence.text.split())
+            about = words, rule.settings, rule.when, rule.better, rule.expect_fail, rule.quarantine
+            if (place := places.setdefault(about, rule.at)) is not rule.at:
+                problems.append(Problem("warning", f"the same rule is at {place}: remove one of them", rule.at))
             if rule.id in ids:
                 message = f"the id {rule.id!r} is already used at {ids[rule.id]}: choose another id"
                 problems.append(Problem("error", message, rule.at))

@@ -145,15 +145,15 @@ BETWEEN = [
         "a.yaml:2:49: the id 'k' is already used at a.yaml:2:25: choose another id",
     ),
     (
-        ("rules: [x < 1]\nmetrics: {m: x}", "rules: [x < 1]\nmetrics: {m: y}"),
+        ("rules: [x < 1]\nmetrics: {m: x}", "rules: [y < 1]\nmetrics: {m: y}"),
         "b.yaml:3:11: 'm' has another definition at a.yaml:3:11: keep one of them",
     ),
     (
-        ("rules: [x < 1]\nenvironment: {identity: [gpu]}", "rules: [x < 1]\nenvironment: {identity: [host]}"),
+        ("rules: [x < 1]\nenvironment: {identity: [gpu]}", "rules: [y < 1]\nenvironment: {identity: [host]}"),
         "b.yaml:3:14: the files of one suite have different values of `identity`: write the same value in each",
     ),
     (
-        ("rules: [x < 1]\npairs: accept", "rules: [x < 1]\npairs: refuse"),
+        ("rules: [x < 1]\npairs: accept", "rules: [y < 1]\npairs: refuse"),
         "b.yaml:3:8: the files of one suite have different values of `pairs`: write the same value in each",
     ),
     (
@@ -200,8 +200,24 @@ def test_no_files_are_no_rules():
 
 
 def test_the_same_identity_and_definition_in_two_files_are_no_clash():
-    text = "rules: [x < 1]\nmetrics: {m: x}\nenvironment: {identity: [gpu]}"
-    assert not load(text, text)[1]
+    text = "\nmetrics: {m: x}\nenvironment: {identity: [gpu]}"
+    assert not load("rules: [x < 1]" + text, "rules: [y < 1]" + text)[1]
+
+
+SAME = [
+    ("- x < 1\n- x < 1", ["a.yaml:4:3: the same rule is at a.yaml:3:3: remove one of them"]),
+    ("- x  <  1\n- {assert: x < 1, id: one, why: it is slow, tags: [a]}", ["a.yaml:4:12"]),
+    ("- x < 1\n- x < 1\n- x < 1", ["a.yaml:4:3", "a.yaml:5:3: the same rule is at a.yaml:3:3"]),
+    ("- x < 1\n- {assert: x < 1, severity: warning}\n- {assert: x < 1, when: {gpu: H200}}\n- x p95 < 1", []),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), SAME)
+def test_a_rule_that_is_written_twice_is_a_warning(text, said):
+    ruleset, problems = load(f"rules:\n{text}")
+    assert len(ruleset.rules) == len(text.splitlines())
+    assert [problem.severity for problem in problems] == ["warning"] * len(said)
+    assert all(f"{one.at}: {one.message}".startswith(start) for one, start in zip(problems, said, strict=True))
 
 
 # --- derived metrics -------------------------------------------------------------------------------------------------
