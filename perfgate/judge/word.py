@@ -119,6 +119,7 @@ def _not_judged(inquiry: Inquiry, decision: NotJudged) -> Verdict:
     return replace(
         verdict,
         unit=inquiry.unit,
+        shown_unit=inquiry.shown_unit,
         statistic=inquiry.shown_statistic,
         member=dict(inquiry.shown_member(new)),
         new=_estimate(sum(values) / len(values) if values else None, new.measures),
