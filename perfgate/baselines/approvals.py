@@ -13,8 +13,9 @@ from perfgate.baselines.levels import RUNS_KEPT, History
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, SourceFile, Verdict
 from perfgate.core.runs import unhealthy
-from perfgate.core.wording import utf8_text
+from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.case import Case
+from perfgate.judge.decide_promise import RUNS_THAT_SHOW_NOISE
 from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
@@ -46,7 +47,18 @@ def open_level(found: Candidates, approval: Approval) -> list[str]:
     with locked(found.store):
         found = found.reloaded()
         level = _level(found, approval)
-        return found.write(level, found.store, keep_all=approval.keep_all, only=level.adopts)
+        lines = found.write(level, found.store, keep_all=approval.keep_all, only=level.adopts)
+        return [*lines, *_fewer_runs(found, level)]
+
+
+def _fewer_runs(found: Candidates, level: StoredLevel) -> list[str]:
+    """Return a warning if a level shows less of the noise than the one before it, whose runs count no more."""
+    before, now = len(found.loaded.history.levels.get(level.parent or "", ())), len(found.runs)
+    if now >= min(before, RUNS_THAT_SHOW_NOISE) or found.loaded.baseline.priors:
+        return []
+    has = f"the new level has {plural(now, 'run')}, and the level before it had {before}"
+    add = "add more runs of this code with `perfgate baseline add`"
+    return [f"warning: {has}: the next checks know less about the noise between runs; {add}"]
 
 
 def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]) -> list[str]:

@@ -70,3 +70,20 @@ def test_a_suspect_run_is_not_added(young: Command, folder: Path) -> None:
     assert reason(young, slow).startswith("suspect")
     done = young("baseline", "add", slow)
     assert (done.code, "do not pass their own rules" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "warns"), [(3, 1, True), (3, 2, True), (9, 4, True), (3, 3, False), (9, 5, False)]
+)
+def test_an_approval_of_fewer_runs_says_that_the_noise_is_less_known(
+    perfgate: Command, folder: Path, before: int, now: int, warns: bool
+) -> None:
+    write_rule(folder)
+    runs = write_means(folder, [100 + 0.1 * number for number in range(before + now)])
+    first = perfgate("baseline", "approve", *runs[:before], "--reason", "first")
+    done = perfgate("baseline", "approve", *runs[before:], "--reason", "a better kernel")
+    said = (
+        f"the new level has {now} run{'s'[: now > 1]}, and the level before it had {before}: the next checks know less"
+    )
+    assert (first.code, "warning" in first.said) == (0, False)
+    assert (done.code, said in done.said, "warning" in done.said) == (0, warns, warns)
