@@ -31,6 +31,8 @@ def limit_message(
     }[result.outcome]
     if result.reason == "every-value":
         relation = f"every value breaks `{asks}`"
+    if result.reason == "thin-tail":
+        relation = f"these values are too few to exclude anything, so it is not known whether it is {asks}"
     if result.reason == "cannot-exclude":
         relation = f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
     size = plural(result.runs, "run")
@@ -204,6 +206,9 @@ def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | No
     enough = f": about {needed} independent values are needed" if needed else ""
     if result.outcome == "suspect":
         return NextStep("run-again", f"run it again, longer{enough}")
+    if result.reason == "thin-tail":
+        text = f"run longer or give more runs{enough}; or accept the doubt: `on_inconclusive: warn`"
+        return NextStep("run-longer", text)
     if result.outcome == "inconclusive":
         return NextStep("run-longer", f"run longer or give more runs{enough}")
     return NO_STEP

@@ -91,7 +91,11 @@ DRIFTING = run_of(series("x", "s", [0.16 * 10 ** (3.796 * i / 199) for i in rang
         ("x p65 under 1.55 s", TEN, False, "suspect interval", 3),
         ("x p65 under 1.55 s", TEN, True, "fail interval", 1),
         ("{assert: x p65 under 1.55 s, severity: warning}", TEN, True, "fail interval", 0),
-        ("x p99 under 2 s", TEN, True, "inconclusive interval", 0),
+        ("x p99 under 2 s", TEN, True, "inconclusive thin-tail", 3),  # no value is excluded, however large
+        ("x p1 over 0.1 s", TEN, False, "inconclusive thin-tail", 3),
+        ("{assert: x p99 under 2 s, on_inconclusive: warn}", TEN, False, "inconclusive thin-tail", 0),
+        ("{assert: x p99 under 2 s, on_inconclusive: fail}", TEN, False, "inconclusive thin-tail", 1),
+        ("x under 1.65 s", FEW, False, "inconclusive interval", 0),  # both ends of the interval are known
         ("x max under 5 s", run_of(series("x", "s", [9.0, *[1.0] * 40])), False, "fail exact", 1),
         ("{assert: x max under 5 s, warmup: 1}", run_of(series("x", "s", [9.0, *[1.0] * 40])), False, "pass exact", 0),
     ],
@@ -113,7 +117,6 @@ NEEDED = [
     # a rule, and how many independent values are needed
     ("x under 1.65 s", 22),
     ("x over 1.25 s", 22),
-    ("x p90 under 2.5 s", 29),
     ("x under 1.45 s", None),
     ("x mean under 1.5 s", None),
 ]
@@ -125,3 +128,12 @@ def test_how_many_values_would_settle_a_percentile_is_told(rule: str, needed: in
     assert found.outcome == "inconclusive"
     enough = f": about {needed} independent values are needed" if needed else ""
     assert found.next_step.text == f"run longer or give more runs{enough}"
+
+
+def test_a_tail_of_few_values_is_told() -> None:
+    (found,) = judge(bare("{assert: x p90 under 2.5 s, warmup: 0}", [FEW]))
+    assert "unbounded] at 95% confidence: these values are too few to exclude anything, so it is not" in found.message
+    assert found.next_step.text == (
+        "run longer or give more runs: about 29 independent values are needed; "
+        "or accept the doubt: `on_inconclusive: warn`"
+    )
