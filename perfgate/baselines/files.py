@@ -194,10 +194,12 @@ class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
     def run(self, name: str) -> Run:
         """Return the run as the judge sees it."""
         series = []
+        counted = read_only(np.arange(max((len(row.values) for row in self.series), default=0)))
         for row in self.series:
             values = read_only(np.array(row.values, dtype=np.float64))
-            steps = np.arange(len(values)) if row.steps is None and row.kind == "samples" else row.steps
-            taken = None if steps is None else np.array(steps, dtype=np.int64)
+            taken = None if row.steps is None else np.array(row.steps, dtype=np.int64)
+            if taken is None and row.kind == "samples":
+                taken = counted[: len(values)]  # the steps 0, 1, 2, ... of all series share their memory
             one = Series(row.key, row.unit, row.kind, values, taken, row.aggregate, thinned_from=row.thinned_from)  # type: ignore[arg-type]
             series.append(one)
         sources = tuple(source.path for source in self.sources)
