@@ -46,6 +46,8 @@ from perfgate.workspace.options import Refused
 _Part = TypeVar("_Part")
 #: The bytes of stored runs that are kept in memory, in case their numbers are needed; others are read again.
 _KEPT_BYTES = 8 << 20
+#: A larger stored run is not decoded as a whole. An older perfgate wrote it, with the samples of every series.
+_LARGE_BYTES = 1 << 20
 
 
 class LoadedBaseline(Struct, frozen=True):
@@ -77,7 +79,7 @@ def load_baseline(
     suite, identity = ruleset.suite, identity_of(facts, ruleset.identity)
     root, store = store, ListedStore.of(store, suite)
     environment, nearest, problems = find_environment(store, suite, identity)
-    stored, wrong, sha256 = read_stored_runs(store, suite, environment)
+    stored, wrong, sha256 = read_stored_runs(store, suite, environment, ruleset)
     priors, unread, priors_sha256 = read_priors(store, suite, environment)
     allowed, unallowed = read_allowances(store, suite)
     problems += wrong + _misplaced(store, stored, priors, identity, facts) + unread + unallowed
@@ -146,29 +148,43 @@ def _misplaced(
     ]
 
 
-def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
-    """Read every stored run of an environment; returns the runs, the problems of others, and a hash of all bytes."""
+def read_stored_runs(
+    store: Store, suite: str, environment: str, ruleset: Ruleset | None = None
+) -> tuple[list[StoredRun], list[Problem], str]:
+    """Read every stored run of an environment; returns the runs, the problems of others, and a hash of all bytes.
+
+    Of large runs, the series that a ruleset does not name are decoded at their first use.
+    """
     paths, problems = store.paths(f"{suite}/{environment}")
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
+    large = None
     kept = 0
     parts: dict[tuple[type, bytes], Any] = {}
     for path, data in each_file(store, paths, "run", problems):
         digest.update(f"{path}\0{len(data)}\0".encode())
         digest.update(data)
-        outline = STORED_RUN.outline(data, RunOutline)
+        short = None
+        if ruleset is not None and len(data) > _LARGE_BYTES:
+            from perfgate.baselines.large_runs import LargeRuns
+
+            large = large or LargeRuns(naming(ruleset))
+            short = large.shortened(data)
+        outline = STORED_RUN.outline(data, RunOutline) if short is None else msgspec.json.decode(short, type=RunOutline)
         if outline is None:
             file, wrong = STORED_RUN.decode(str(store.location(path)), data)
             problems += wrong
             stored += [] if file is None else [StoredRun.of(path, file)]
             continue
-        kept += len(data)
-        source = _RunBytes(store, path, data[-END_BYTES:], data if kept <= _KEPT_BYTES else None)
+        kept += len(short or data)
+        whole = data if short is None and kept <= _KEPT_BYTES else None
+        source = _RunBytes(store, path, data[-END_BYTES:], whole)
+        read = None if large is None or short is None else large.reader(source, short if kept <= _KEPT_BYTES else None)
         head = msgspec.convert(outline, RunHead, from_attributes=True)
         level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
         head = msgspec.structs.replace(head, level=level, identity=identity, context=context)
         names = _shared(frozenset(outline.metrics()), parts)
-        stored.append(StoredRun(path, head, names, source.file, source.samples))
+        stored.append(StoredRun(path, head, names, source.file, source.samples, read))
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
 

@@ -1,0 +1,202 @@
+"""Large stored runs: only the series that rules name are kept, and the others are read again if somebody asks.
+
+An older perfgate stored every sample, so a run may have several megabytes. A check decodes the few series that its
+rules name, from a copy of the file without the samples of all others. These have samples, too, but a look at them reads
+the file again and decodes that series: to find the causes of a failure, or a change that no rule watches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perfgate.baselines.files import STORED_RUN, BaselineFile, RunHead, StoredSeries
+from perfgate.core import Key, Run, Series
+
+if TYPE_CHECKING:
+    from perfgate.core.runs import Steps, Values
+
+#: A run that is read this often is decoded as a whole: what asks for its series goes through several runs at a time.
+_WHOLE_FROM = 4
+_NO_VALUES = msgspec.Raw(b"[]")
+_NO_STEPS = msgspec.Raw(b"null")
+
+
+class RunSource(Protocol):
+    """The file of a stored run, which can be read again."""
+
+    @property
+    def path(self) -> str:
+        """The path in the store."""
+
+    def read(self) -> bytes:
+        """Return the bytes. Raises Refused if they are no longer the same."""
+
+    def file(self) -> BaselineFile:
+        """Return the whole stored run. Raises Refused, also if it is unsound."""
+
+
+class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A series as the file has it, its numbers not decoded."""
+
+    metric: str
+    unit: str
+    kind: str
+    labels: dict[str, str] = {}
+    values: msgspec.Raw = _NO_VALUES
+    steps: msgspec.Raw = _NO_STEPS
+    aggregate: dict[str, float] = {}
+    thinned_from: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """The name of the series."""
+        return Key(self.metric, tuple(sorted(self.labels.items())))
+
+
+class _RawRun(RunHead, frozen=True, forbid_unknown_fields=True):
+    """A stored run, its numbers not decoded."""
+
+    series: list[_RawSeries]
+    content_sha256: str = ""
+    summaries: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    left_out: int | msgspec.UnsetType = msgspec.UNSET
+    call_tree: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class LargeRuns:
+    """The large stored runs of one environment.
+
+    Of the runs that were read again, the last one stays open, and those that are asked for often.
+    """
+
+    def __init__(self, is_named: Callable[[Key], bool]) -> None:
+        self._is_named = is_named
+        self._open: dict[str, _Numbers] = {}
+        self._times: Counter[str] = Counter()
+
+    def shortened(self, data: bytes) -> bytes | None:
+        """Return a stored run without the samples that no rule names; None if `STORED_RUN` must look at it.
+
+        The hash of `data` has to fit. The shorter run still has that hash.
+        """
+        rows = STORED_RUN.outline(data, _RawRun)
+        if rows is None:
+            return None
+        series = [
+            row
+            if row.kind != "samples" or self._is_named(row.key)
+            else replace(row, values=_NO_VALUES, steps=_NO_STEPS)
+            for row in rows.series
+        ]
+        return msgspec.json.encode(replace(rows, series=series))
+
+    def reader(self, source: RunSource, short: bytes | None) -> Callable[[], Run]:
+        """Return a function that reads a run, from the shortened file if there is room for it in memory."""
+        return _LargeRun(self, source, short).run
+
+    def numbers(self, source: RunSource, head: BaselineFile) -> _Numbers:
+        """Return the numbers of a run. Raises Refused."""
+        path = source.path
+        if path not in self._open:
+            self._times[path] += 1
+            self._open = {name: kept for name, kept in self._open.items() if self._times[name] >= _WHOLE_FROM}
+            self._open[path] = _Numbers(source, head)
+            if self._times[path] >= _WHOLE_FROM:
+                self._open[path].decode_all()
+        return self._open[path]
+
+
+class _Numbers:
+    """The series of one large run, each decoded at its first use."""
+
+    def __init__(self, source: RunSource, head: BaselineFile) -> None:
+        self._source = source
+        self._head = head
+        self._rows = {row.key: row for row in msgspec.json.decode(source.read(), type=_RawRun).series}
+        self._known: dict[Key, Series] = {}
+
+    def series(self, key: Key) -> Series:
+        """Return a series with its numbers. Raises Refused if they are unsound."""
+        if key not in self._known:
+            self._known[key] = self._decoded(self._rows[key])
+            del self._rows[key]
+        return self._known[key]
+
+    def decode_all(self) -> None:
+        """Decode every series, and let go of the bytes of the file. Raises Refused."""
+        for key in list(self._rows):
+            self.series(key)
+
+    def _decoded(self, row: _RawSeries) -> Series:
+        with suppress(msgspec.MsgspecError):
+            alone = replace(self._head, series=[msgspec.json.decode(msgspec.json.encode(row), type=StoredSeries)])
+            if alone.fault() is None:
+                return alone.run("").series[0]
+        whole = self._source.file().run("")  # raises the usual message
+        return next(one for one in whole.series if one.key == row.key)
+
+
+class _LargeRun(Struct, frozen=True):
+    """A large stored run whose hash fits."""
+
+    all: LargeRuns
+    source: RunSource
+    #: The shortened file, or None to read the file again.
+    short: bytes | None
+
+    def run(self) -> Run:
+        """Return the run as the judge sees it. Raises Refused, also if what rules name is unsound."""
+        with suppress(msgspec.MsgspecError):
+            short = self.short or self.all.shortened(self.source.read()) or b""
+            file = msgspec.json.decode(short, type=BaselineFile)
+            if file.fault() is None:
+                run = file.run(self.source.path)
+                head = replace(file, series=[], summaries=msgspec.UNSET, call_tree=msgspec.UNSET)
+                return replace(run, series=tuple(self._unread(one, head) for one in run.series))
+        return self.source.file().run(self.source.path)  # raises the usual message
+
+    def numbers_of(self, key: Key, head: BaselineFile) -> Series:
+        """Return a series with its numbers. Raises Refused."""
+        return self.all.numbers(self.source, head).series(key)
+
+    def _unread(self, series: Series, head: BaselineFile) -> Series:
+        """Return a series; one without its samples reads them at their first use."""
+        if series.kind != "samples" or len(series.values):
+            return series
+        later: Any = _Later(self, head, series.key)
+        return _UnreadSeries(series.key, series.unit, series.kind, later, later, thinned_from=series.thinned_from)
+
+
+class _Later(Struct, frozen=True):
+    """The numbers of one series that are not decoded yet."""
+
+    of: _LargeRun
+    head: BaselineFile
+    key: Key
+
+    def series(self) -> Series:
+        """Return the series with its numbers. Raises Refused."""
+        return self.of.numbers_of(self.key, self.head)
+
+
+class _UnreadSeries(Series, frozen=True):
+    """A series with `_Later` in place of its numbers. A look at them decodes them. Raises Refused."""
+
+    @property  # type: ignore[misc]
+    def values(self) -> Values:
+        """The values, (n,) float64."""
+        found: Any = super().values
+        return found.series().values if isinstance(found, _Later) else found
+
+    @property  # type: ignore[misc]
+    def steps(self) -> Steps | None:
+        """The step of each value, (n,) int64."""
+        found: Any = super().steps
+        return found.series().steps if isinstance(found, _Later) else found
