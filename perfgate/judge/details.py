@@ -127,10 +127,10 @@ def _through(
 def _with_values(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
-    stalled = np.zeros(len(series.values), dtype=np.bool_)
-    if series.unit in _STALLING:
-        stalled[steady.dropped :] = stalls(steady.values, method.better)
-    steps = np.arange(len(series.values)) if series.steps is None else series.steps
+    stalled = stalls(steady.values if series.unit in _STALLING else steady.values[:0], method.better)
+    warmup = int(np.searchsorted(kept, steady.dropped))
+    drawn = np.flatnonzero(stalled[kept[warmup:] - steady.dropped]) if len(stalled) else ()
+    steps = kept if series.steps is None else series.steps[kept]
     described = steady.finite and len(steady.values) and method.statistic not in _NO_PLACE
     return replace(
         seen,
@@ -139,9 +139,9 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
         stalled=int(stalled.sum()),
         quantiles=_rounded(np.quantile(steady.values, QUANTILES)) if described else (),
         values=_rounded(series.values[kept]),
-        steps=tuple(int(step) for step in steps[kept]),
-        warmup=int(np.searchsorted(kept, steady.dropped)),
-        stalls=tuple(int(i) for i in np.flatnonzero(stalled[kept])),
+        steps=tuple(int(step) for step in steps),
+        warmup=warmup,
+        stalls=tuple(warmup + int(i) for i in drawn),
     )
 
 

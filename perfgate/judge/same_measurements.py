@@ -19,6 +19,8 @@ from perfgate.judge.measured_alike import values_of
 WITHOUT_NOISE = ("1", "B", "FLOP")
 #: Two runs that agree by chance in this many bits are one in 1e12.
 _ENOUGH_BITS = 40
+#: Of very many values, the first ones have enough bits, if all have.
+_TELLING = 1 << 16
 
 
 def same_measurements(run: Run, other: Run) -> bool:
@@ -94,6 +96,8 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
 def rarity(series: Series) -> float:
     """Return the least number of bits that the values of a series need."""
     if series.kind == "samples":
+        if hasattr(series.values, "blocks"):  # a LargeArray
+            return rarity(replace(series, values=np.asarray(series.values[:_TELLING])))
         counts = np.unique(series.values, return_counts=True)[1] / max(len(series.values), 1)
         return float(-len(series.values) * np.log2(np.square(counts).sum())) if len(counts) else 0.0
     numbers = [*series.values.tolist(), *series.aggregate.values()]

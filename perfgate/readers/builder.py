@@ -198,12 +198,16 @@ class RunBuilder:
         """
         numbers, good = measured(values, unit)
         bad: list[int] = np.flatnonzero(~good).tolist()
-        for index in bad[:MAX_FAULTS]:
-            self.refuse(key, fault_in(values[index], unit), at(index))
-        self._refused_more[key] += max(len(bad) - MAX_FAULTS, 0)
+        self.refuse_items(key, [(fault_in(values[index], unit), at(index)) for index in bad[:MAX_FAULTS]], len(bad))
         if good.any():
             numbered = read_only(np.array(steps, np.int64)[good]) if len(steps) else None
             self.finish(Series(key, unit, "samples", read_only(in_base(numbers[good], per)), numbered))
+
+    def refuse_items(self, key: Key, first: Sequence[tuple[str, Place]], count: int) -> None:
+        """Report the first items of a list that are left out, with their places; `count` is the number of all."""
+        for why, at in first:
+            self.refuse(key, why, at)
+        self._refused_more[key] += count - len(first)
 
     def value(self, key: Key, unit: str, value: object, at: Place, *, per: float = 1.0) -> None:
         """Add a series that is one number, or a problem."""

@@ -15,13 +15,16 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import length_hint
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 
 from perfgate.core import Location, Problem, Severity
 from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
 from perfgate.readers.file_parts import FileParts
+
+if TYPE_CHECKING:
+    from perfgate.core.large_array import OpenScratch
 
 #: How the time of a step in a trace is divided: corrected, or as torch_tb_profiler does it.
 TraceMode = Literal["corrected", "tensorboard"]
@@ -62,6 +65,8 @@ class Source(Struct, frozen=True):
     with_calls: bool = True
     #: A large file that may be read in parts; None for any other.
     parts: FileParts | None = None
+    #: Opens a temporary file for values that are too many for memory; None if there is none.
+    scratch: OpenScratch | None = None
 
 
 class TakenLines(Protocol):
@@ -142,16 +147,21 @@ class InputFile:
 
     def whole(self, advice: str = "") -> str | None:
         """Return all the text, for formats such as JSON; None, and a problem with advice, if it is over the limit."""
-        parts, size = [], 0
-        for block in self.blocks():
-            parts.append(block)
+        if (text := self.within(self.limits.document_bytes)) is None:
+            message = self.limits.beyond("document_bytes", "this document is larger")
+            self.problems.append(self.problem("error", message + advice))
+        return text
+
+    def within(self, most: int) -> str | None:
+        """Return all the text if it has at most `most` bytes; None, and nothing is consumed, if it has more."""
+        size = sum(map(len, self._head))
+        while size <= most and (block := next(self._stream, b"")):
+            self._head.append(block)
             size += len(block)
-            if size > self.limits.document_bytes:
-                message = self.limits.beyond("document_bytes", "this document is larger")
-                self.problems.append(self.problem("error", message + advice))
-                return None
-        data = b"".join(parts)
-        del parts  # it is large enough once
+        if size > most:
+            return None
+        data = b"".join(self._head)
+        self._head.clear()  # it is large enough once
         return data.decode("utf-8", "replace")
 
     def lines(

@@ -163,8 +163,13 @@ def _effective_size(runs: Sequence[FloatArray], bad: Sequence[BoolArray]) -> flo
     """Return the effective sample size of all runs; it is smaller if the runs differ in their share of bad values."""
     taus = []
     for x, b in zip(runs, bad, strict=True):
-        _, position, count = np.unique(x, return_inverse=True, return_counts=True)
-        ranks = (np.cumsum(count) - (count - 1) / 2)[position]  # equal values have the mean of their ranks
+        if hasattr(x, "blocks"):  # a LargeArray
+            from perfgate.stats.large_runs import middle_ranks
+
+            ranks = middle_ranks(x)
+        else:
+            _, position, count = np.unique(x, return_inverse=True, return_counts=True)
+            ranks = (np.cumsum(count) - (count - 1) / 2)[position]  # equal values have the mean of their ranks
         # If few values are bad, their autocorrelation is uncertain: that of the ranks counts, too.
         taus.append(max(time_constant(b.astype(np.float64)), time_constant(ranks)))
     sizes = np.array([len(x) / tau for x, tau in zip(runs, taus, strict=True)])

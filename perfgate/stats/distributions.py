@@ -160,9 +160,14 @@ def time_constant(series: FloatArray) -> float:
         return 1.0
     # The sample autocorrelations from lag 1: lagged products over the total sum of squares.
     longest_lag = max(3, min(n // 3, 200))
-    size = 1 << (n + longest_lag - 1).bit_length()  # padded so that the products do not wrap around
-    spectrum = np.fft.rfft(series - series.mean(), size)
-    products = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
+    if hasattr(series, "blocks"):  # a LargeArray
+        from perfgate.stats.large_runs import lagged_products
+
+        products = lagged_products(series, longest_lag)
+    else:
+        size = 1 << (n + longest_lag - 1).bit_length()  # padded so that the products do not wrap around
+        spectrum = np.fft.rfft(series - series.mean(), size)
+        products = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
     correlations = products[1 : longest_lag + 1] / products[0]
     if not np.isfinite(correlations).all():  # the squares of the differences underflow or overflow
         return 1.0

@@ -92,7 +92,7 @@ class Extreme(Struct, frozen=True):
         """Estimate the statistic of n >= 1 values in any order."""
         n = len(x)
         k = max(2, math.isqrt(n))
-        tail = np.sort(x)[::-1][: k + 1] if self.largest else np.sort(x)[: k + 1]
+        tail = np.sort(x)[-k - 1 :][::-1] if self.largest else np.sort(x)[: k + 1]
         return StatisticEstimate(float(tail[0]), float(n), None, self._log_variance(tail))
 
     def _log_variance(self, tail: FloatArray) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +50,10 @@ class SteadyRun(Struct, frozen=True, dict=True):
         median = sample_quantile(ordered, 0.5)
         gaps = np.diff(ordered)
         distinct = 1 + np.count_nonzero(gaps)
+        if 2 * distinct > len(ordered) or not median > 0:
+            return 0.0
         ticks = gaps[gaps >= 1e-9 * np.abs(ordered).max()]  # smaller gaps are rounding errors
-        if 2 * distinct > len(ordered) or not median > 0 or not len(ticks):
+        if not len(ticks):
             return 0.0
         return float(np.square(ticks.min() / median)) / 12
 
@@ -91,7 +93,8 @@ def steady_run(values: RunValues, warmup: WarmUpRule = "auto", better: Better = 
     """
     check_warmup(warmup, better)
     try:
-        samples = np.asarray(values, dtype=np.float64)
+        # A LargeArray stays outside of memory.
+        samples = cast(FloatArray, values) if hasattr(values, "blocks") else np.asarray(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):  # one is not a number, or does not fit into a float
         samples = np.full(np.shape(values), np.nan)
     if samples.ndim > 1:
@@ -131,11 +134,9 @@ def _warmup(x: FloatArray, better: Better) -> WarmUp:
     centre = median(half)
     # The median absolute deviation is 0 if most values are equal; a thousandth allows for rounding.
     spread = max(1.4826 * median(np.abs(half - centre)), abs(centre) / 1000)
-    good = np.ones(len(head), dtype=np.bool_)
-    if better != "higher":
-        good &= head <= centre + 4 * spread
+    good = head <= (math.inf if better == "higher" else centre + 4 * spread)
     if better != "lower":
-        good &= head >= centre - 4 * spread
+        good = good & (head >= centre - 4 * spread)
     # True at i if the values i, i + 1 and i + 2 are good, for i from 0 to n // 4.
     settled = good[:-2] & good[1:-1] & good[2:]
     if not settled.any():
@@ -147,6 +148,8 @@ def median(x: FloatArray) -> float:
     """Return the median of finite values, NaN of none. `numpy.median` gives the same, but first imports numpy.ma."""
     if not len(x):
         return math.nan
+    if hasattr(x, "blocks"):  # a LargeArray
+        return float(np.median(x))
     half = len(x) // 2
     if len(x) % 2:
         return float(np.partition(x, half)[half])
@@ -185,7 +188,13 @@ def two_modes(values: RunValues) -> TwoModes | None:
     ordered = np.sort(run.values)
     centred = ordered - ordered.mean()
     sums = np.cumsum(centred)[:-1]
-    sizes = np.arange(1, n)
+    sizes: npt.NDArray[np.int64]
+    if hasattr(sums, "blocks"):  # a LargeArray
+        from perfgate.stats.large_runs import counted
+
+        sizes = counted(sums)
+    else:
+        sizes = np.arange(1, n, dtype=np.int64)
     # The total is 0 after centring, so the sum of the lower group is enough.
     cut = 1 + int((sums * sums / (sizes * (n - sizes))).argmax())
     low, high = ordered[:cut], ordered[cut:]
@@ -205,6 +214,10 @@ def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
     If there are more, the run is cut into equal parts, and the smallest and the largest value of each are kept, so that
     a line through them shows every peak.
     """
+    if hasattr(values, "blocks"):  # a LargeArray
+        from perfgate.stats.large_runs import drawn_places
+
+        return drawn_places(values, most)
     finite = np.flatnonzero(np.isfinite(values))
     if len(finite) <= most:
         return finite

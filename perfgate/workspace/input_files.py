@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.wording import MACHINE_FILE
@@ -66,6 +66,13 @@ def opened(path: str) -> tuple[BinaryIO, bytes]:
         pass
     os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "rb"), first
+
+
+def scratch_file() -> BinaryIO:
+    """Return a temporary file without a name: it is gone when the process ends, however it ends."""
+    import tempfile
+
+    return cast(BinaryIO, tempfile.TemporaryFile(buffering=0))
 
 
 def nearest_file(path: str) -> str:

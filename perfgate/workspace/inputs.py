@@ -29,6 +29,7 @@ from perfgate.workspace.input_files import (
     nearest_file,
     opened_input,
     parts_of,
+    scratch_file,
     unreadable,
 )
 from perfgate.workspace.options import Refused, shown_path
@@ -221,7 +222,14 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
         with file:
             rest = chunks(file, first)
             source = Source(
-                name, rest, options.limits, options.trace_mode, options.conditions, options.with_calls, parts
+                name,
+                rest,
+                options.limits,
+                options.trace_mode,
+                options.conditions,
+                options.with_calls,
+                parts,
+                scratch_file,
             )
             if options.mappings:
                 from perfgate.mappings.choose import read_with_mappings

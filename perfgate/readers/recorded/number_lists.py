@@ -24,7 +24,7 @@ _LIST = re.compile(r'"(values|steps)"([ \t\n\r]*:[ \t\n\r]*\[)([0-9eE+\-., \t\n\
 #: The letters of a part. A Python number takes four times the memory of an array's, so not all are decoded at once.
 _PIECE = 1 << 20
 #: `"\u0076alues"` is `"values"`, too.
-_ESCAPED_LETTER = re.compile(r"\\u00[67]")
+ESCAPED_LETTER = re.compile(r"\\u00[67]")
 _VALUES = msgspec.json.Decoder(list[float])
 _STEPS = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=LARGEST_STEP)]])
 
@@ -42,7 +42,7 @@ def without_lists(text: str) -> tuple[str, list[Numbers]] | None:
         parts += text[end : found.start(3)], str(len(lists) - 1)
         end = found.end(3)
     rest = "".join([*parts, text[end:]])
-    return None if _ESCAPED_LETTER.search(rest) else (rest, lists)
+    return None if ESCAPED_LETTER.search(rest) else (rest, lists)
 
 
 def _numbers(text: str, start: int, end: int, decoder: AnyDecoder) -> Numbers:

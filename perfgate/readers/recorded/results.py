@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -31,10 +32,16 @@ from perfgate.readers.recorded.number_lists import LARGEST_STEP, Numbers, withou
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
+if TYPE_CHECKING:
+    from perfgate.readers.recorded.large_results import AllNumbers
+
 NAME = "perfgate"
 TITLE = "perfgate results (perfgate.results/1)"
 METRICS = "whatever was recorded"
 CHECKED = "perfgate itself"
+
+#: A larger document is read in bounded memory: as a whole it would need five times its size.
+WHOLE_BYTES = 64 << 20
 
 INCOMPLETE = "the recording is incomplete"
 _FEWER = " (reading needs five times as much memory), or record fewer values: every tenth step, or an `aggregate`"
@@ -99,15 +106,14 @@ class SeveralForm(Struct, forbid_unknown_fields=True):
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a results document; a document of wrong form is one run with the error."""
-    if (text := file.whole(_FEWER)) is None:
+    if (document := _document(file)) is None:
         return (RunBuilder(file, NAME).run(),)
-    loaded, lists = _load(text, file)
-    source = JsonSource(loaded)
-    data = loaded.data
+    source, lists = document
+    data = source.loaded.data
     first = RunBuilder(file, NAME, source)
     if data is None:
         for problem in source.loaded.problems:
-            first.say(problem.severity, problem.message, problem.at)
+            first.say(problem.severity, problem.message, source.moved(problem.at))
         return (first.run(),)
     if not (isinstance(data, dict) and "runs" in data):
         return (_read_run(file, source, lists, SingleForm, data, ()).run(),)
@@ -115,6 +121,20 @@ def read(file: InputFile) -> tuple[Run, ...]:
     members = enumerate(several.runs) if several else ()
     runs = [_read_run(file, source, lists, RunForm, run, ("runs", index)) for index, run in members]
     return tuple(run.run(part) for part, run in enumerate(runs, 1)) or (first.run(),)
+
+
+def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbers] | None:
+    """Return the document and its lists of numbers; None, and a problem, if it is too large."""
+    scratch, most = file.source.scratch, file.limits.document_bytes
+    text = file.whole(_FEWER) if scratch is None else file.within(min(most, WHOLE_BYTES))
+    if text is not None:
+        loaded, lists = _load(text, file)
+        return JsonSource(loaded), lists
+    if scratch is None:
+        return None
+    from perfgate.readers.recorded.large_results import load_large
+
+    return load_large(file, scratch)
 
 
 def _load(text: str, file: InputFile) -> tuple[JsonDocument, Sequence[Numbers]]:
@@ -128,7 +148,12 @@ def _load(text: str, file: InputFile) -> tuple[JsonDocument, Sequence[Numbers]]:
 
 
 def _read_run(
-    file: InputFile, source: JsonSource, lists: Sequence[Numbers], form: type[RunForm], data: object, path: Path
+    file: InputFile,
+    source: JsonSource,
+    lists: Sequence[Numbers] | AllNumbers,
+    form: type[RunForm],
+    data: object,
+    path: Path,
 ) -> RunBuilder:
     file.count("runs")
     run = RunBuilder(file, NAME, source)
@@ -137,7 +162,7 @@ def _read_run(
         is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
         elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
         if not elsewhere and not is_value:
-            run.say(fault.problem.severity, fault.problem.message, fault.problem.at)
+            run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
     if written := _convert(run, form, data, path):
         for name, value in written.environment.items():
             file.count("facts", before=run.problems)
@@ -149,7 +174,7 @@ def _read_run(
         for index, member in enumerate(written.series):
             place = (*path, "series", index)
             if series := _convert(run, SeriesForm, member, place):
-                _add(run, _with_lists(series, lists) if lists else series, place)
+                _add(run, _with_lists(series, lists) if lists else series, lists, place)
                 has_whole_time |= series.metric == WHOLE_TIME
         if has_whole_time:
             split_whole_time(run)
@@ -173,13 +198,14 @@ def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> For
         return None
 
 
-def _with_lists(series: SeriesForm, lists: Sequence[Numbers]) -> SeriesForm:
+def _with_lists(series: SeriesForm, lists: Sequence[Numbers] | AllNumbers) -> SeriesForm:
     """Return a series with its lists instead of their indices."""
-    values, steps = (field if field is UNSET else lists[int(field[0])] for field in (series.values, series.steps))
+    find = (lambda left: lists[int(left[0])]) if isinstance(lists, Sequence) else lists.of
+    values, steps = (find(field) if field else field for field in (series.values, series.steps))
     return msgspec.structs.replace(series, values=values, steps=steps)
 
 
-def _add(run: RunBuilder, written: SeriesForm, path: Path) -> None:
+def _add(run: RunBuilder, written: SeriesForm, lists: Sequence[Numbers] | AllNumbers, path: Path) -> None:
     """Add one series, in base units; numbers that cannot be true are refused, each with its place."""
     key = Key.of(written.metric, **written.labels)
     if (unit := unit_of(written.unit)) is None:
@@ -200,7 +226,8 @@ def _add(run: RunBuilder, written: SeriesForm, path: Path) -> None:
         run.aggregate(key, unit.base, kept)
     elif written.values is not UNSET:
         per, steps = per_base(unit), () if written.steps is UNSET else written.steps
-        run.samples(key, unit.base, written.values, lambda at: (*path, "values", at), per=per, steps=steps)
+        add: Callable[..., None] = run.samples if isinstance(lists, Sequence) else partial(lists.add_to, run)
+        add(key, unit.base, written.values, lambda at: (*path, "values", at), per=per, steps=steps)
     elif isinstance(written.value, float) and is_possible(run, key, written.value, unit, (*path, "value")):
         run.one_value(key, unit.base, in_base(written.value, per_base(unit)))
 

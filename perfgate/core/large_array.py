@@ -1,0 +1,269 @@
+"""Values that are too many for memory: arrays in temporary files, which numpy's functions read piece by piece.
+
+A `LargeArray` can stand for a one-dimensional float64, int64 or bool array: it has numpy's protocols for arrays of
+other libraries, `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18). Arithmetic with it is done when its
+results are read. Sums are added in numpy's order, so every result has the same bits as in memory. What neither this
+class nor `large_functions` knows is done in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import index
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from weakref import finalize
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+AnyArray: TypeAlias = npt.NDArray[Any]
+#: Opens a temporary file without a name: it is gone when nobody has it open any more, however the program ends.
+OpenScratch: TypeAlias = Callable[[], BinaryIO]
+
+#: By their start and stop: the ascending values of ranges.
+Ordered: TypeAlias = dict[tuple[int, int], AnyArray]
+
+#: The values that are read at once.
+BLOCK = 1 << 18
+
+
+class Spool:
+    """Values of one type in a temporary file: first they are written, then they are read."""
+
+    def __init__(self, dtype: npt.DTypeLike, scratch: OpenScratch) -> None:
+        self.dtype, self.scratch = np.dtype(dtype), scratch
+        self.size = 0
+        #: The ascending values of the ranges that were sorted last.
+        self._ordered: Ordered = {}
+        self._file = scratch()
+        finalize(self, self._file.close)
+
+    def add(self, values: AnyArray) -> None:
+        """Write values after the others. Raises OSError if the disk is full."""
+        written = np.ascontiguousarray(values, self.dtype)
+        self._file.write(memoryview(written.data).cast("B"))
+        self.size += len(written)
+
+    def read(self, start: int, stop: int) -> AnyArray:
+        """Return the values from `start` to `stop`."""
+        found = np.empty(stop - start, self.dtype)
+        self._file.seek(start * self.dtype.itemsize)
+        self._file.readinto(memoryview(found.data).cast("B"))  # type: ignore[attr-defined]
+        return found
+
+    def array(self, start: int, stop: int) -> LargeArray:
+        """Return a range of the values as an array. Nothing is written afterwards."""
+        return LargeArray(self.read, start, stop, self.dtype, self.scratch, self._ordered)
+
+
+class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
+    """The values from `start` to `stop` of something that can be read in pieces: a file, or arithmetic with arrays."""
+
+    ndim = 1
+    #: Nothing writes to it.
+    flags = SimpleNamespace(writeable=False)
+
+    def __init__(
+        self,
+        read: Callable[[int, int], AnyArray],
+        start: int,
+        stop: int,
+        dtype: npt.DTypeLike,
+        scratch: OpenScratch,
+        ordered: Ordered | None = None,
+    ) -> None:
+        self._read, self.start, self.stop = read, start, stop
+        self.dtype, self.scratch = np.dtype(dtype), scratch
+        #: The ascending values of ranges of the same source, which sorting keeps.
+        self.ordered: Ordered = {} if ordered is None else ordered
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return len(self)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of values, as numpy has it."""
+        return (len(self),)
+
+    def read(self, start: int, stop: int) -> AnyArray:
+        """Return the values from `start` to `stop` in memory."""
+        return self._read(self.start + start, self.start + stop)
+
+    def blocks(self) -> Iterator[AnyArray]:
+        """Yield all values in memory, BLOCK at a time."""
+        for start in range(0, len(self), BLOCK):
+            yield self.read(start, min(start + BLOCK, len(self)))
+
+    def __iter__(self) -> Iterator[Any]:
+        for block in self.blocks():
+            yield from block
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
+        found = np.empty(len(self), self.dtype)
+        for start in range(0, len(self), BLOCK):
+            found[start : start + BLOCK] = self.read(start, min(start + BLOCK, len(self)))
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def __reduce__(self) -> tuple[Callable[..., AnyArray], tuple[AnyArray]]:
+        return np.asarray, (np.asarray(self),)  # another process cannot open the file
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice) and key.step in (None, 1):
+            start, stop, _ = key.indices(len(self))
+            begin, end = self.start + start, self.start + max(start, stop)
+            return LargeArray(self._read, begin, end, self.dtype, self.scratch, self.ordered)
+        if isinstance(key, LargeArray) and key.dtype == np.bool_:
+            return self._where(key)
+        if isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind in "iu":
+            return self._picked(key)
+        if hasattr(key, "__index__"):
+            at = index(key)
+            at = at + len(self) if at < 0 else at
+            if not 0 <= at < len(self):
+                raise IndexError(f"index {at} of {len(self)} values")
+            return self.read(at, at + 1)[0]
+        return np.asarray(self)[key]
+
+    def _picked(self, places: AnyArray) -> AnyArray:
+        """The values at some places; each block is read once."""
+        places = np.where(places < 0, places + len(self), places)
+        found = np.empty(len(places), self.dtype)
+        blocks = places // BLOCK
+        for block in np.unique(blocks).tolist():
+            inside = blocks == block
+            start = block * BLOCK
+            found[inside] = self.read(start, min(start + BLOCK, len(self)))[places[inside] - start]
+        return found
+
+    def _where(self, mask: LargeArray) -> AnyArray:
+        """The values for which a mask is true."""
+        kept = Spool(self.dtype, self.scratch)
+        for block, wanted in zip(self.blocks(), mask.blocks(), strict=True):
+            kept.add(block[wanted])
+        return as_values(kept.array(0, kept.size))
+
+    # --- numpy's functions --------------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if method == "__call__" and not options and ufunc.nout == 1:
+            return elementwise(ufunc, *inputs)
+        if method == "reduce" and set(options) <= {"axis"}:
+            return self._reduced(ufunc)
+        plain = [np.asarray(one) if isinstance(one, LargeArray) else one for one in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        from perfgate.core.large_functions import called
+
+        return called(function, args, options)
+
+    def _reduced(self, ufunc: np.ufunc) -> Any:
+        """A reduction; sums are added in the order of numpy, which halves the values until few are left."""
+        if ufunc is np.add:
+            return self._sum(0, len(self))
+        found = None
+        for block in self.blocks():
+            part = ufunc.reduce(block)
+            found = part if found is None else ufunc(found, part)
+            if self.dtype == np.bool_ and found == (ufunc is np.logical_or):
+                break  # the rest changes nothing
+        return ufunc.reduce(np.empty(0, self.dtype)) if found is None else found
+
+    def _sum(self, start: int, stop: int) -> Any:
+        if stop - start <= BLOCK:
+            return np.add.reduce(self.read(start, stop))
+        half = (stop - start) // 2
+        half -= half % 8
+        return self._sum(start, start + half) + self._sum(start + half, stop)
+
+    def sum(self) -> Any:
+        """Return the sum."""
+        return self._reduced(np.add)
+
+    def mean(self) -> Any:
+        """Return the mean."""
+        return np.float64(self.sum() / len(self))
+
+    def var(self, ddof: int = 0) -> Any:
+        """Return the variance."""
+        return np.float64(np.square(self - self.mean()).sum() / (len(self) - ddof))
+
+    def min(self) -> Any:
+        """Return the smallest value."""
+        return self._reduced(np.minimum)
+
+    def max(self) -> Any:
+        """Return the largest value."""
+        return self._reduced(np.maximum)
+
+    def all(self) -> Any:
+        """Return whether all values are true."""
+        return self._reduced(np.logical_and)
+
+    def any(self) -> Any:
+        """Return whether any value is true."""
+        return self._reduced(np.logical_or)
+
+    def argmax(self) -> int:
+        """Return the place of the first largest value."""
+        return self._place(np.argmax, np.greater)
+
+    def argmin(self) -> int:
+        """Return the place of the first smallest value."""
+        return self._place(np.argmin, np.less)
+
+    def _place(self, of: Callable[[AnyArray], Any], is_beyond: np.ufunc) -> int:
+        best, place = None, 0
+        for at, block in enumerate(self.blocks()):
+            inside = int(of(block))
+            if best is None or is_beyond(block[inside], best):
+                best, place = block[inside], at * BLOCK + inside
+                if self.dtype == np.bool_ and best == (is_beyond is np.greater):
+                    break
+        return place
+
+    def astype(self, dtype: npt.DTypeLike, copy: bool = True) -> Self:
+        """Return the values as another type."""
+        found = LargeArray(lambda start, stop: self.read(start, stop).astype(dtype), 0, len(self), dtype, self.scratch)
+        return cast("Self", found)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(np.asarray(self), name)
+
+
+def elementwise(function: Callable[..., AnyArray], *inputs: Any) -> Any:
+    """Return what a function of numbers gives for each value of arrays of one length, computed when it is read."""
+    large = [one for one in inputs if isinstance(one, LargeArray)]
+    size = len(large[0])
+    taken = [one.reshape(()) if isinstance(one, np.ndarray) and one.size == 1 != size else one for one in inputs]
+    if any(isinstance(one, LargeArray | np.ndarray) and one.ndim and len(one) != size for one in taken):
+        raise ValueError(f"arrays of {', '.join(str(np.size(one)) for one in taken)} values do not fit together")
+
+    def read(start: int, stop: int) -> AnyArray:
+        parts = []
+        for one in taken:
+            if isinstance(one, LargeArray):
+                parts.append(one.read(start, stop))
+            else:
+                parts.append(one[start:stop] if isinstance(one, np.ndarray) and one.ndim else one)
+        return function(*parts)
+
+    return LargeArray(read, 0, size, read(0, 0).dtype, large[0].scratch)
+
+
+def as_values(values: AnyArray | LargeArray) -> AnyArray:
+    """Return an array as the values of a series: in memory if it is one block, else a LargeArray in its stead."""
+    if isinstance(values, LargeArray) and len(values) > BLOCK:
+        return cast(AnyArray, values)
+    return np.asarray(values)

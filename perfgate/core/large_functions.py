@@ -1,0 +1,201 @@
+"""The functions of numpy that can be called with a `LargeArray`, in bounded memory: sorting, quantiles, and so on."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from perfgate.core.large_array import AnyArray, LargeArray, Spool, as_values, elementwise
+
+#: The values that are sorted at once.
+CHUNK = 1 << 22
+#: The values of each sorted chunk that show where others are.
+_SAMPLES = 256
+#: The sorted ranges of a file that are kept: the steady part of a run, and the whole.
+_KEPT = 2
+
+
+def called(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Return what a function of numpy returns; what is not in FUNCTIONS is done in memory."""
+    if (own := FUNCTIONS.get(function)) is not None:
+        return own(*args, **options)
+    return function(*map(_in_memory, args), **{name: _in_memory(one) for name, one in options.items()})
+
+
+def _in_memory(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(map(_in_memory, value))
+    return np.asarray(value) if isinstance(value, LargeArray) else value
+
+
+def ascending(x: LargeArray) -> AnyArray:
+    """Return the values in ascending order, NaN last."""
+    kept, place = x.ordered, (x.start, x.stop)
+    if place not in kept:
+        kept[place] = np.sort(np.asarray(x)) if len(x) <= CHUNK else _sorted_outside(x)
+    found = kept.pop(place)
+    kept[place] = found  # the newest is the last
+    for old in list(kept)[:-_KEPT]:
+        del kept[old]
+    return found
+
+
+def _sorted_outside(x: LargeArray) -> AnyArray:
+    """Sort by chunks, then merge the values between two edges from all chunks; the edges are values of samples.
+
+    Knuth, "The Art of Computer Programming" (volume 3, 5.4); the edges as in Shi and Schaeffer, "Parallel sorting by
+    regular sampling" (1992). Each edge has an interval of its own, so equal values never make an interval large.
+    """
+    chunks, samples, parts = Spool(x.dtype, x.scratch), [], []
+    for start in range(0, len(x), CHUNK):
+        chunk = np.sort(x.read(start, min(start + CHUNK, len(x))))
+        chunks.add(chunk)
+        samples.append(chunk[:: max(1, len(chunk) // _SAMPLES)].copy())
+        parts.append((start, start + len(chunk)))
+    every = np.sort(np.concatenate(samples))
+    edges = every[_SAMPLES // 2 :: _SAMPLES // 2]
+    after = np.nextafter(edges, np.inf) if x.dtype.kind == "f" else edges + 1
+    merged = Spool(x.dtype, x.scratch)
+    begins = [start for start, _ in parts]
+    for edge in (*np.unique(np.concatenate([edges, after])), None):
+        ends = []
+        for begin, (_, stop) in zip(begins, parts, strict=True):
+            rest = chunks.array(begin, stop)
+            ends.append(stop if edge is None else begin + bisect_left(rest, edge))
+        _merge(chunks, [*zip(begins, ends, strict=True)], merged)
+        begins = ends
+    return merged.array(0, merged.size)  # type: ignore[return-value]
+
+
+def _merge(chunks: Spool, ranges: Sequence[tuple[int, int]], merged: Spool) -> None:
+    """Write the values of several ascending ranges in order; if all are equal, there may be very many."""
+    pieces = [chunks.array(*one) for one in ranges if one[0] < one[1]]
+    if pieces and min(piece[0] for piece in pieces) == max(piece[-1] for piece in pieces):
+        for block in (block for piece in pieces for block in piece.blocks()):
+            merged.add(block)
+    elif pieces:
+        merged.add(np.sort(np.concatenate([np.asarray(piece) for piece in pieces]), kind="stable"))
+
+
+def _median(x: LargeArray) -> Any:
+    half = len(x) // 2
+    middle = _between(x, (len(x) - 1) // 2, half)
+    return middle[0] if len(x) % 2 else np.mean(middle)
+
+
+def _between(x: LargeArray, first: int, last: int) -> AnyArray:
+    """Return the values with these ranks, from 0: two places that are close to each other.
+
+    A sample says where they nearly are. If they are not there, all values are sorted.
+    """
+    if (x.start, x.stop) not in x.ordered and len(x) > CHUNK:
+        pieces = [x.read(start, start + _SAMPLES) for start in range(0, len(x) - _SAMPLES, len(x) // _SAMPLES)]
+        sample = np.sort(np.concatenate(pieces))
+        near, margin = first / len(x) * len(sample), CHUNK / len(x) / 8 * len(sample)
+        low, high = sample[[max(0, int(near - margin)), min(len(sample) - 1, int(near + margin) + 1)]]
+        below, found, size = 0, [], 0
+        for block in x.blocks():
+            below += int(np.count_nonzero(block < low))
+            found.append(block[(block >= low) & (block <= high)])
+            size += len(found[-1])
+            if size > CHUNK:
+                break
+        if size <= CHUNK and below <= first and last < below + size:
+            return np.sort(np.concatenate(found))[first - below : last - below + 1]
+    return ascending(x)[first : last + 1]
+
+
+def _quantile(x: LargeArray, q: Any) -> Any:
+    """Interpolate as numpy does."""
+    ordered = ascending(x)
+    places = np.asarray(q, np.float64) * (len(x) - 1)
+    below = np.clip(np.floor(places), 0, len(x) - 1).astype(np.int64)
+    low, high = ordered[np.atleast_1d(below)], ordered[np.atleast_1d(np.minimum(below + 1, len(x) - 1))]
+    share = np.atleast_1d(places - below)
+    found = np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share))
+    return found if np.ndim(q) else found[0]
+
+
+def _unique(x: LargeArray, return_counts: bool = False) -> Any:
+    """Return the different values, which are few unless all are different already."""
+    if not return_counts and bool((x[1:] > x[:-1]).all()):
+        return x
+    values, counts = np.empty(0, x.dtype), np.empty(0, np.int64)
+    for block in x.blocks():
+        found, times = np.unique(block, return_counts=True)
+        values, places = np.unique(np.concatenate([values, found]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([counts, times]), len(values)).astype(np.int64)
+    return (values, counts) if return_counts else values
+
+
+def _cumsum(x: LargeArray) -> AnyArray:
+    sums, last = Spool(np.result_type(x.dtype, np.int64 if x.dtype.kind in "bi" else x.dtype), x.scratch), None
+    for block in x.blocks():
+        found = np.cumsum(block if last is None else np.concatenate([[last], block]))
+        sums.add(found if last is None else found[1:])
+        last = found[-1]
+    return as_values(sums.array(0, sums.size))
+
+
+def _concatenate(parts: Sequence[AnyArray | LargeArray]) -> AnyArray:
+    if len(parts) == 1:
+        return parts[0]  # type: ignore[return-value]
+    scratch = next(part.scratch for part in parts if isinstance(part, LargeArray))
+    joined = Spool(np.result_type(*(part.dtype for part in parts)), scratch)
+    for part in parts:
+        for block in part.blocks() if isinstance(part, LargeArray) else [part]:
+            joined.add(block)
+    return as_values(joined.array(0, joined.size))
+
+
+def _array_equal(a: Any, b: Any) -> bool:
+    if np.shape(a) != np.shape(b):
+        return False
+    return bool((a == b).all())
+
+
+def _isin(elements: Any, among: Any) -> AnyArray:
+    """Return which of some elements are among very many values."""
+    if isinstance(elements, LargeArray):
+        return elementwise(lambda block: np.isin(block, np.asarray(among)), elements)  # type: ignore[no-any-return]
+    found = np.zeros(len(elements), np.bool_)
+    for block in among.blocks():
+        found |= np.isin(elements, block)
+    return found
+
+
+def _bounded(of: Callable[[Any], Any], x: LargeArray, initial: Any, choose: Callable[[Any, Any], Any]) -> Any:
+    return of(x) if initial is None else choose(of(x), initial) if len(x) else initial
+
+
+#: By numpy's function: what does the same for a LargeArray.
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.sort: lambda x, kind=None: ascending(x),
+    np.median: _median,
+    np.quantile: _quantile,
+    np.unique: _unique,
+    np.cumsum: _cumsum,
+    np.diff: lambda x: x[1:] - x[:-1],
+    np.atleast_1d: lambda x: x,
+    np.bincount: lambda x, minlength: sum(np.bincount(block, minlength=minlength) for block in x.blocks()),
+    np.clip: lambda x, low, high: elementwise(np.clip, x, low, high),
+    np.concatenate: _concatenate,
+    np.array_equal: _array_equal,
+    np.isin: _isin,
+    np.count_nonzero: lambda x: sum(int(np.count_nonzero(block)) for block in x.blocks()),
+    np.sum: lambda x: x.sum(),
+    np.mean: lambda x: x.mean(),
+    np.var: lambda x, ddof=0: x.var(ddof),
+    np.min: lambda x, initial=None: _bounded(LargeArray.min, x, initial, min),
+    np.max: lambda x, initial=None: _bounded(LargeArray.max, x, initial, max),
+    np.all: lambda x: x.all(),
+    np.any: lambda x: x.any(),
+    np.argmin: lambda x: x.argmin(),
+    np.argmax: lambda x: x.argmax(),
+    np.shape: lambda x: x.shape,
+    np.size: len,
+    np.ndim: lambda x: 1,
+}

@@ -1,0 +1,278 @@
+"""A results document with very many numbers -> the document without them, and the numbers in temporary files.
+
+The lists `"values": [...]` and `"steps": [...]` are decoded piece by piece. What is left of a list is its index among
+all lists, and its odd items: those that are not numbers of the right kind, and the first negative values, which may be
+wrong. So the rest is small, is read as strictly as any document, and has every fault; `Cuts` knows where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from perfgate.core import Location
+from perfgate.core.large_array import AnyArray, OpenScratch, Spool
+from perfgate.readers.recorded.number_lists import LARGEST_STEP, AnyDecoder
+
+_LIST = re.compile(rb'"(values|steps)"[ \t\n\r]*:[ \t\n\r]*\[')
+#: The beginning of a list, if the rest of it is in the next block.
+_BEGINS = re.compile(rb'"[a-z]{0,6}"?[ \t\n\r]*:?[ \t\n\r]*\Z')
+_EMPTY = re.compile(rb"[ \t\n\r]*\]")
+_BLANKS = re.compile(rb"[ \t\n\r]*")
+#: The blocks of the file that are taken together, and the letters of a list that are decoded at once.
+_BLOCKS = 8
+_PIECE = 1 << 20
+#: An odd item, such as a text, is at most as long; and the bytes that one costs, at least.
+_ODD_BYTES = 1 << 16
+_ODD_COSTS = 64
+#: The negative values of a list that are left in the document: no more are shown.
+_SHOWN = 20
+_DECODERS: dict[str, AnyDecoder] = {
+    "values": msgspec.json.Decoder(list[float]),
+    "steps": msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=LARGEST_STEP)]]),
+}
+#: Finds the end of any value; `float` accepts numbers of any length.
+_ANY = json.JSONDecoder(parse_int=float)
+
+
+class TooMuchElse(Exception):
+    """Without its lists of numbers, the document is still too large."""
+
+
+class Cuts:
+    """The places where text was cut out of a document, or put in."""
+
+    def __init__(self) -> None:
+        #: For each place, the bytes before it in what is left; the lines that were cut out there; the letters after the
+        #: last line end of them; and the letters put in.
+        self.rows: list[tuple[int, int, int, int]] = []
+        self._places: list[tuple[int, int]] = []
+
+    def add(self, at: int, text: bytes, put: bytes = b"") -> None:
+        """Note that a text was cut out before the byte `at` of what is left, and that the last of these were put in."""
+        lines = text.count(b"\n")
+        width = len(text) - text.rfind(b"\n") - 1 if lines else len(text)
+        if self.rows and self.rows[-1][0] == at - len(put):
+            _, before, beside, other = self.rows.pop()
+            lines, width, put = lines + before, width if lines else width + beside, put + b" " * other
+        self.rows.append((at, lines, width, len(put)))
+
+    def locate(self, rest: bytes) -> None:
+        """Find the line and column of each cut in what is left."""
+        line, begin, last, found = 1, 0, 0, []
+        for at, *_ in self.rows:
+            line += rest.count(b"\n", last, at)
+            begin = max(begin, rest.rfind(b"\n", last, at) + 1)
+            found.append((line, len(rest[begin:at].decode("utf-8", "replace")) + 1))
+            last = at
+        self._places = found
+
+    def moved(self, at: Location) -> Location:
+        """Return a place in what is left as a place in the whole document."""
+        line, column = at.line or 1, at.column or 1
+        count = bisect_right(self._places, (line, column))
+        lines = shift = 0
+        for (row, place), (_, cut, width, put) in zip(self._places[:count], self.rows[:count], strict=True):
+            lines += cut
+            if row == line:
+                shift = width + 1 - place if cut else shift + width - put
+        return replace(at, line=line + lines, column=column + shift)
+
+
+class NumberList:
+    """One list: its numbers are those of a spool from `start` to `stop`, without the odd items."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool, self.start, self.stop = spool, spool.size, spool.size
+        #: The indices of the items that are left in the document, and of those that are not numbers.
+        self.left: list[int] = []
+        self.odd: list[int] = []
+        self.has_negative = False
+
+    def __len__(self) -> int:
+        return self.stop - self.start + len(self.odd)
+
+    def add(self, numbers: AnyArray) -> None:
+        """Add numbers to the end."""
+        self.spool.add(numbers)
+        self.stop = self.spool.size
+
+
+class LargeLists:
+    """A document in blocks of bytes, without its lists, which are in temporary files."""
+
+    def __init__(self, blocks: Iterator[bytes], scratch: OpenScratch, most: int) -> None:
+        self.lists: list[NumberList] = []
+        self.cuts = Cuts()
+        self._blocks, self._scratch, self._most = blocks, scratch, most
+        self._spools: dict[str, Spool] = {}
+        self._rest: list[bytes] = []
+        self._size = self._cost = 0
+        self._data, self._at = b"", 0
+        self._is_broken = self._has_ended = False
+
+    def read(self) -> str:
+        """Return the document without its lists, up to the first thing that is not JSON.
+
+        Raises TooMuchElse, OSError.
+        """
+        while not self._is_broken:
+            if found := _LIST.search(self._data, self._at):
+                self._keep(found.end())
+                self._list(found[1].decode())
+                continue
+            if len(self._data) - self._at > _ODD_BYTES and not self._data[-_ODD_BYTES:].strip():
+                raise TooMuchElse  # the beginning of a list could be before so many blanks
+            begins = _BEGINS.search(self._data, max(self._at, len(self._data) - _ODD_BYTES))
+            self._keep(begins.start() if begins else len(self._data))
+            if not self._more():
+                self._keep(len(self._data))
+                break
+        rest = b"".join(self._rest)
+        self.cuts.locate(rest)
+        return rest.decode("utf-8", "replace")
+
+    def _more(self) -> bool:
+        """Read more of the file; False at its end."""
+        blocks = list(islice(self._blocks, _BLOCKS))
+        self._data = b"".join([self._data[self._at :], *blocks])
+        self._at = 0
+        self._has_ended = not blocks
+        return bool(blocks)
+
+    def _keep(self, end: int, cost: int = 0) -> None:
+        """Leave the data up to `end` in the document."""
+        self._put(self._data[self._at : end], cost)
+        self._at = end
+
+    def _put(self, text: bytes, cost: int = 0) -> None:
+        self._rest.append(text)
+        self._size += len(text)
+        self._cost += max(len(text), cost)
+        if self._cost > self._most:
+            raise TooMuchElse
+
+    def _list(self, kind: str) -> None:
+        """Read a list from behind its bracket; its end is left."""
+        while (blanks := _BLANKS.match(self._data, self._at)) and blanks.end() == len(self._data) and self._more():
+            pass
+        if _EMPTY.match(self._data, self._at) or self._at == len(self._data):
+            return
+        if kind not in self._spools:
+            self._spools[kind] = Spool(np.float64 if kind == "values" else np.int64, self._scratch)
+        numbers, decoder = NumberList(self._spools[kind]), _DECODERS[kind]
+        self._put(index := str(len(self.lists)).encode())
+        self.cuts.add(self._size, b"", index)
+        self.lists.append(numbers)
+        comma = b""
+        while True:
+            end = self._end_of_piece()
+            if not self._plain(numbers, decoder, comma, end):
+                self._careful(numbers, decoder, comma, end)
+            if self._is_broken or self._data[self._at : self._at + 1] != b",":
+                return
+            self._at += 1
+            comma = b","
+
+    def _end_of_piece(self) -> int:
+        """Return where the last item ends that is whole in the next piece."""
+        while len(self._data) - self._at < _PIECE + _ODD_BYTES and self._more():
+            pass
+        most = self._at + _PIECE
+        if (end := self._data.find(b"]", self._at, most)) >= 0:
+            return end
+        if (cut := self._data.rfind(b",", self._at, most)) >= 0 and len(self._data) > most:
+            return cut
+        ends = [end for letter in (b",", b"]") if (end := self._data.find(letter, most)) >= 0]
+        if not ends and not self._has_ended:
+            raise TooMuchElse
+        return min(ends, default=len(self._data))
+
+    def _plain(self, numbers: NumberList, decoder: AnyDecoder, comma: bytes, end: int) -> bool:
+        """Take the items up to `end` if all are numbers, and none is a negative one that may have to be shown."""
+        text = self._data[self._at : end]
+        try:
+            items = decoder.decode(b"[" + text + b"]")
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return False
+        found = np.fromiter(items, numbers.spool.dtype, len(items))
+        if not len(found) or (found.min() < 0 and len(numbers.left) - len(numbers.odd) < _SHOWN):
+            return False
+        numbers.has_negative |= bool(found.min() < 0)
+        numbers.add(found)
+        self.cuts.add(self._size, comma + text)
+        self._at = end
+        return True
+
+    def _careful(self, numbers: NumberList, decoder: AnyDecoder, comma: bytes, end: int) -> None:
+        """Take the items up to `end` one by one, and leave the odd ones; an odd item may be longer."""
+        waiting: list[float] = []
+        begin = start = self._at  # what is cut out begins at `begin`, the item at `start`
+        while True:
+            stop = self._data.find(b",", start, end)
+            stop = end if stop < 0 else stop
+            number = _one(self._data[start:stop], decoder)
+            is_left = number is None or (number < 0 and len(numbers.left) - len(numbers.odd) < _SHOWN)
+            if is_left:
+                self.cuts.add(self._size, comma + self._data[begin:start].removesuffix(b",") if start > begin else b"")
+                self._take(numbers, waiting)
+                stop = self._leave(numbers, start, stop, is_odd=number is None, is_first=not (comma or start > begin))
+            if number is not None:
+                waiting.append(number)
+                numbers.has_negative |= number < 0
+            if is_left:
+                begin, comma = stop + 1, b","
+            if self._is_broken or stop >= end or self._data[stop : stop + 1] != b",":
+                break
+            start = stop + 1
+        if begin < stop:
+            self.cuts.add(self._size, comma + self._data[begin:stop])
+        self._take(numbers, waiting)
+        self._at = stop
+
+    def _take(self, numbers: NumberList, waiting: list[float]) -> None:
+        numbers.add(np.array(waiting, numbers.spool.dtype))
+        waiting.clear()
+
+    def _leave(self, numbers: NumberList, start: int, stop: int, *, is_odd: bool, is_first: bool) -> int:
+        """Leave an item in the document, with the comma before it; returns its end. Without one, reading stops."""
+        self._put(b",", _ODD_COSTS)
+        if is_first:
+            self.cuts.add(self._size, b"", b",")
+        numbers.left.append(len(numbers))
+        if is_odd:
+            numbers.odd.append(len(numbers))
+            stop = self._end_of_value(start)
+        if self._is_broken:
+            stop = start + _ODD_BYTES
+        self._put(self._data[start:stop])
+        return stop
+
+    def _end_of_value(self, start: int) -> int:
+        """Return the end of any JSON value, with the blanks around it."""
+        text = self._data[start : start + _ODD_BYTES].decode("latin-1")  # a letter for each byte
+        try:
+            begin = _BLANKS.match(self._data, start).end() - start  # type: ignore[union-attr]
+            _, end = _ANY.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            end = -1
+        end = -1 if end < 0 else _BLANKS.match(self._data, start + end).end()  # type: ignore[union-attr]
+        self._is_broken = self._data[end : end + 1] not in (b",", b"]") if end >= 0 else True
+        return end
+
+
+def _one(item: bytes, decoder: AnyDecoder) -> float | None:
+    """Return the number that an item is; None for anything else."""
+    try:
+        (number,) = decoder.decode(b"[" + item + b"]")
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+        return None
+    return number

@@ -1,0 +1,68 @@
+"""Statistics of values that are too many for memory, where numpy's functions alone would need all of them at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.core.large_array import LargeArray, elementwise
+from perfgate.stats.distributions import FloatArray
+
+if TYPE_CHECKING:
+    Places = npt.NDArray[np.int64]
+
+#: The length of a Fourier transform: some times as long as the longest lag.
+_TRANSFORM = 1 << 16
+#: The values that ranks are counted in: a rank is right to one in so many.
+_KNOTS = 1 << 14
+
+
+def lagged_products(series: FloatArray, longest_lag: int) -> FloatArray:
+    """Return the sums of products of differences from the mean, for lags from 0 to `longest_lag`.
+
+    The products of each piece with itself and with the values after it are added as spectra. They differ from those of
+    one transform by rounding alone, some 1e-15 of the sum of squares.
+    """
+    centred = cast(LargeArray, series - series.mean())
+    piece = _TRANSFORM - longest_lag
+    spectrum = np.zeros(_TRANSFORM // 2 + 1, np.complex128)
+    for start in range(0, len(centred), piece):
+        values = centred.read(start, min(start + _TRANSFORM, len(centred)))
+        own = np.fft.rfft(values[:piece], _TRANSFORM)
+        spectrum += np.conj(own) * np.fft.rfft(values, _TRANSFORM)
+    products: FloatArray = np.fft.irfft(spectrum, _TRANSFORM)[: longest_lag + 1]
+    return products
+
+
+def middle_ranks(x: FloatArray) -> FloatArray:
+    """Return the rank of each value, the mean of their ranks for equal values; with more than _KNOTS values, nearly."""
+    ordered = np.sort(x)
+    knots = ordered[np.linspace(0, len(x) - 1, min(len(x), _KNOTS)).astype(np.int64)]
+    scale = len(x) / len(knots)
+
+    def ranks(block: FloatArray) -> FloatArray:
+        below = np.searchsorted(knots, block)
+        up_to = below.copy()
+        is_knot = knots[np.minimum(below, len(knots) - 1)] == block
+        up_to[is_knot] = np.searchsorted(knots, block[is_knot], "right")
+        found: FloatArray = (below + up_to + 1) / 2 * scale
+        return found
+
+    return cast(FloatArray, elementwise(ranks, x))
+
+
+def counted(like: FloatArray) -> Places:
+    """Return 1, 2, 3, ...: one number for each value of another array."""
+    large = cast(LargeArray, like)
+    return cast("Places", LargeArray(np.arange, 1, len(large) + 1, np.int64, large.scratch))
+
+
+def drawn_places(values: FloatArray, most: int) -> Places:
+    """Return the places of the smallest and the largest value of each of `most` // 2 equal stretches, ascending."""
+    size, more = divmod(len(values), most // 2)
+    ends = np.cumsum([size + (part < more) for part in range(most // 2)]).tolist()
+    begins = [0, *ends[:-1]]
+    stretches = [(begin, values[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    return np.unique([begin + int(place) for begin, one in stretches for place in (one.argmin(), one.argmax())])
