@@ -11,12 +11,12 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Location
 from perfgate.core.large_array import AnyArray, OpenScratch, Spool
