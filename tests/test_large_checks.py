@@ -95,3 +95,15 @@ def test_a_large_run_has_the_same_reports(perfgate: Command, folder: Path, monke
     in_pieces(monkeypatch)
     for one, other in zip(everything(perfgate), small, strict=True):
         assert one == other
+
+
+def test_a_full_disk_is_named(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "WHOLE_BYTES", 1000)
+    monkeypatch.setattr("tempfile.tempdir", "/dev/full")
+    write_results(Path("big.json"), {"metric": "a", "unit": "s", "values": [0.1] * 300})
+    done = perfgate("inspect", "big.json")
+    assert (done.code, done.out) == (3, "")
+    assert done.err == (
+        "error: /dev/full has no room for the temporary files of very many values (Not a directory): free some, or let"
+        " TMPDIR name a folder with more\n"
+    )

@@ -3,7 +3,7 @@
 A `LargeArray` can stand for a one-dimensional float64, int64 or bool array: it has numpy's protocols for arrays of
 other libraries, `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18). Arithmetic with it is done when its
 results are read. Sums are added in numpy's order, so every result has the same bits as in memory. What neither this
-class nor `large_functions` knows is done in memory.
+class nor FUNCTIONS knows is done in memory.
 """
 
 from __future__ import annotations
@@ -11,19 +11,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from operator import index
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 AnyArray: TypeAlias = npt.NDArray[Any]
-#: Opens a temporary file without a name: it is gone when nobody has it open any more, however the program ends.
-OpenScratch: TypeAlias = Callable[[], BinaryIO]
 
+
+class ScratchFile(Protocol):
+    """A temporary file without a name: it is gone when nobody has it open any more, however the program ends."""
+
+    def write(self, data: memoryview, /) -> int:
+        """Write bytes, or some of them, and return how many."""
+
+    def readinto(self, data: memoryview, /) -> int:
+        """Read bytes into memory, and return how many."""
+
+    def seek(self, place: int, /) -> int:
+        """Go to a place."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+OpenScratch: TypeAlias = Callable[[], ScratchFile]
 #: By their start and stop: the ascending values of ranges.
 Ordered: TypeAlias = dict[tuple[int, int], AnyArray]
 
@@ -43,21 +56,28 @@ class Spool:
         finalize(self, self._file.close)
 
     def add(self, values: AnyArray) -> None:
-        """Write values after the others. Raises OSError if the disk is full."""
+        """Write values after the others."""
         written = np.ascontiguousarray(values, self.dtype)
-        self._file.write(memoryview(written.data).cast("B"))
+        left = memoryview(written.data).cast("B") if len(written) else memoryview(b"")
+        while left:
+            left = left[self._file.write(left) :]
         self.size += len(written)
 
     def read(self, start: int, stop: int) -> AnyArray:
         """Return the values from `start` to `stop`."""
         found = np.empty(stop - start, self.dtype)
         self._file.seek(start * self.dtype.itemsize)
-        self._file.readinto(memoryview(found.data).cast("B"))  # type: ignore[attr-defined]
+        if len(found) and self._file.readinto(memoryview(found.data).cast("B")) < found.nbytes:
+            raise EOFError("a temporary file lost its end")
         return found
 
     def array(self, start: int, stop: int) -> LargeArray:
         """Return a range of the values as an array. Nothing is written afterwards."""
         return LargeArray(self.read, start, stop, self.dtype, self.scratch, self._ordered)
+
+
+#: By numpy's function: what does the same for a LargeArray. The module `large_functions` has them.
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -162,9 +182,9 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*plain, **options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        from perfgate.core.large_functions import called
-
-        return called(function, args, options)
+        if (own := FUNCTIONS.get(function)) is not None:
+            return own(*args, **options)
+        return function(*map(in_memory, args), **{name: in_memory(one) for name, one in options.items()})
 
     def _reduced(self, ufunc: np.ufunc) -> Any:
         """A reduction; sums are added in the order of numpy, which halves the values until few are left."""
@@ -231,10 +251,9 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
                     break
         return place
 
-    def astype(self, dtype: npt.DTypeLike, copy: bool = True) -> Self:
+    def astype(self, dtype: npt.DTypeLike, copy: bool = True) -> LargeArray:
         """Return the values as another type."""
-        found = LargeArray(lambda start, stop: self.read(start, stop).astype(dtype), 0, len(self), dtype, self.scratch)
-        return cast("Self", found)
+        return LargeArray(lambda start, stop: self.read(start, stop).astype(dtype), 0, len(self), dtype, self.scratch)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -260,6 +279,13 @@ def elementwise(function: Callable[..., AnyArray], *inputs: Any) -> Any:
         return function(*parts)
 
     return LargeArray(read, 0, size, read(0, 0).dtype, large[0].scratch)
+
+
+def in_memory(value: Any) -> Any:
+    """Return an argument of a function with arrays in memory."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(in_memory, value))
+    return np.asarray(value) if isinstance(value, LargeArray) else value
 
 
 def as_values(values: AnyArray | LargeArray) -> AnyArray:

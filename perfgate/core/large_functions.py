@@ -1,4 +1,7 @@
-"""The functions of numpy that can be called with a `LargeArray`, in bounded memory: sorting, quantiles, and so on."""
+"""The functions of numpy that can be called with a `LargeArray`, in bounded memory: sorting, quantiles, and so on.
+
+Import this module before arrays are made.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.core.large_array import AnyArray, LargeArray, Spool, as_values, elementwise
+from perfgate.core.large_array import FUNCTIONS, AnyArray, LargeArray, Spool, as_values, elementwise
 
 #: The values that are sorted at once.
 CHUNK = 1 << 22
@@ -16,19 +19,6 @@ CHUNK = 1 << 22
 _SAMPLES = 256
 #: The sorted ranges of a file that are kept: the steady part of a run, and the whole.
 _KEPT = 2
-
-
-def called(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Return what a function of numpy returns; what is not in FUNCTIONS is done in memory."""
-    if (own := FUNCTIONS.get(function)) is not None:
-        return own(*args, **options)
-    return function(*map(_in_memory, args), **{name: _in_memory(one) for name, one in options.items()})
-
-
-def _in_memory(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(map(_in_memory, value))
-    return np.asarray(value) if isinstance(value, LargeArray) else value
 
 
 def ascending(x: LargeArray) -> AnyArray:
@@ -171,8 +161,7 @@ def _bounded(of: Callable[[Any], Any], x: LargeArray, initial: Any, choose: Call
     return of(x) if initial is None else choose(of(x), initial) if len(x) else initial
 
 
-#: By numpy's function: what does the same for a LargeArray.
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+FUNCTIONS |= {
     np.sort: lambda x, kind=None: ascending(x),
     np.median: _median,
     np.quantile: _quantile,

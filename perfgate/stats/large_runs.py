@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from perfgate.core.large_array import LargeArray, elementwise
-from perfgate.stats.distributions import FloatArray
 
-if TYPE_CHECKING:
-    Places = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Places: TypeAlias = npt.NDArray[np.int64]
 
 #: The length of a Fourier transform: some times as long as the longest lag.
 _TRANSFORM = 1 << 16
@@ -56,7 +55,7 @@ def middle_ranks(x: FloatArray) -> FloatArray:
 def counted(like: FloatArray) -> Places:
     """Return 1, 2, 3, ...: one number for each value of another array."""
     large = cast(LargeArray, like)
-    return cast("Places", LargeArray(np.arange, 1, len(large) + 1, np.int64, large.scratch))
+    return cast(Places, LargeArray(np.arange, 1, len(large) + 1, np.int64, large.scratch))
 
 
 def drawn_places(values: FloatArray, most: int) -> Places:

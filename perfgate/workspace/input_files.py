@@ -9,13 +9,16 @@ import time
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO
 
 from perfgate.core import Location, Problem, Run
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import shown_path
 from perfgate.workspace.output_files import PATIENCE_S
+
+if TYPE_CHECKING:
+    from perfgate.core.large_array import ScratchFile
 
 #: The bytes of a file that are read together.
 CHUNK = 1 << 18
@@ -68,11 +71,11 @@ def opened(path: str) -> tuple[BinaryIO, bytes]:
     return os.fdopen(descriptor, "rb"), first
 
 
-def scratch_file() -> BinaryIO:
-    """Return a temporary file without a name: it is gone when the process ends, however it ends."""
-    import tempfile
+def scratch_file() -> ScratchFile:
+    """Return a file without a name in the folder for temporary files; writing raises Refused if that is full."""
+    from perfgate.workspace.scratch import open_scratch
 
-    return cast(BinaryIO, tempfile.TemporaryFile(buffering=0))
+    return open_scratch()
 
 
 def nearest_file(path: str) -> str:

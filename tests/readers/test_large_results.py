@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import tempfile
-from typing import BinaryIO, cast
 
 import numpy as np
 import pytest
@@ -20,15 +18,12 @@ from perfgate.core.large_array import LargeArray
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.readers import Source, read, text
 from perfgate.readers.recorded import large_lists, large_results, results
-
-
-def scratch() -> BinaryIO:
-    return cast(BinaryIO, tempfile.TemporaryFile(buffering=0))
+from perfgate.workspace.scratch import open_scratch
 
 
 def runs(document: str | bytes, limits: Limits = DEFAULT) -> tuple[Run, ...]:
     data = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
-    return read(Source("big.json", [data], limits, scratch=scratch), "perfgate")
+    return read(Source("big.json", [data], limits, scratch=open_scratch), "perfgate")
 
 
 def everything(document: str) -> object:
@@ -133,17 +128,4 @@ def test_a_large_document_of_something_else_names_the_limit(monkeypatch: pytest.
     assert said(run)[0] == (
         "big.json: error: this document is larger, without its `values` and `steps`, than the limit "
         "document_bytes=2000 allows; to raise the limit, set PERFGATE_LIMITS=document_bytes=4000"
-    )
-
-
-def test_a_full_disk_is_named() -> None:
-    def full() -> BinaryIO:
-        raise OSError(28, "No space left on device")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results, "WHOLE_BYTES", 0)
-        (run,) = read(Source("big.json", [(ROW + '"values": [1, 2]}]}').encode()], scratch=full))
-    assert said(run)[0] == (
-        "big.json: error: the values do not fit into the folder for temporary files (No space left on device): set "
-        "TMPDIR to a folder with more room"
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import tempfile
-from typing import BinaryIO, cast
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from perfgate.stats import large_runs
 from perfgate.stats.bounds import quantile_limit
 from perfgate.stats.statistics import describe, parse_statistic
 from perfgate.stats.steady import kept_for_drawing, stalls, steady_run, two_modes
+from perfgate.workspace.scratch import open_scratch
 
 RNG = np.random.default_rng(5)
 SMOOTH = RNG.lognormal(-1, 0.1, 3000) * (1 + np.exp(-np.arange(3000) / 20))
@@ -41,11 +40,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outside(values: np.ndarray) -> np.ndarray:
     """The same values in a temporary file."""
-
-    def scratch() -> BinaryIO:
-        return cast(BinaryIO, tempfile.TemporaryFile(buffering=0))
-
-    spool = Spool(values.dtype, scratch)
+    spool = Spool(values.dtype, open_scratch)
     spool.add(values)
     return spool.array(0, len(values))  # type: ignore[return-value]
 

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+import perfgate.core.large_functions  # for the arrays of the lists  # noqa: F401
 from perfgate.core import Location
 from perfgate.core.large_array import AnyArray, OpenScratch, Spool
 from perfgate.readers.recorded.number_lists import LARGEST_STEP, AnyDecoder
@@ -122,7 +123,7 @@ class LargeLists:
     def read(self) -> str:
         """Return the document without its lists, up to the first thing that is not JSON.
 
-        Raises TooMuchElse, OSError.
+        Raises TooMuchElse.
         """
         while not self._is_broken:
             if found := _LIST.search(self._data, self._at):

@@ -21,7 +21,6 @@ IN_MEMORY = 1 << 23
 
 _TOO_LARGE = "this document is larger, without its `values` and `steps`,"
 _ESCAPED = r"a name has a letter that is written as \u00.., which only a smaller document may have: write the letter"
-_NO_ROOM = "the values do not fit into the folder for temporary files ({}): set TMPDIR to a folder with more room"
 
 
 class CutDocument(JsonSource):
@@ -121,9 +120,6 @@ def load_large(file: InputFile, scratch: OpenScratch) -> tuple[CutDocument, AllN
         rest = found.read()
     except TooMuchElse:
         file.problems.append(file.problem("error", file.limits.beyond("document_bytes", _TOO_LARGE)))
-        return None
-    except OSError as error:
-        file.problems.append(file.problem("error", _NO_ROOM.format(error.strerror or error)))
         return None
     if ESCAPED_LETTER.search(rest):
         file.problems.append(file.problem("error", _ESCAPED))

@@ -1,0 +1,43 @@
+"""Temporary files for values that are too many for memory."""
+
+from __future__ import annotations
+
+import tempfile
+from io import FileIO
+from typing import cast
+
+from perfgate.core.large_array import ScratchFile
+from perfgate.workspace.options import Refused
+
+
+def open_scratch() -> ScratchFile:
+    """Return a file without a name; opening it and writing to it raise Refused if there is no room."""
+    try:
+        return _Scratch(cast(FileIO, tempfile.TemporaryFile(buffering=0)))
+    except OSError as error:
+        raise _no_room(error) from None
+
+
+class _Scratch:
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.seek, self.close = file.seek, file.close
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def readinto(self, data: memoryview) -> int:
+        return self._file.readinto(data)
+
+
+def _no_room(error: OSError) -> Refused:
+    folder = tempfile.gettempdir()
+    why = error.strerror or error
+    return Refused(
+        f"{folder} has no room for the temporary files of very many values ({why}): free some, or let TMPDIR name a"
+        " folder with more",
+        3,
+    )
