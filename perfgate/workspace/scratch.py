@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from io import FileIO
-from typing import cast
 
 from perfgate.core.large_array import ScratchFile
 from perfgate.workspace.options import Refused
@@ -13,7 +12,7 @@ from perfgate.workspace.options import Refused
 def open_scratch() -> ScratchFile:
     """Return a file without a name; opening it and writing to it raise Refused if there is no room."""
     try:
-        return _Scratch(cast(FileIO, tempfile.TemporaryFile(buffering=0)))
+        return _Scratch(tempfile.TemporaryFile(buffering=0))
     except OSError as error:
         raise _no_room(error) from None
 
