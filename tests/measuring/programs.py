@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +49,15 @@ def plain(folder: Path, centre: float = 100.0, name: str = "plain.py") -> list[s
     return [sys.executable, str(path), str(centre)]
 
 
-def processes_that_mention(text: str) -> list[str]:
-    """The command lines of running processes that hold a text."""
+def processes_that_stay(text: str) -> list[str]:
+    """The command lines that hold a text, of processes that run on; a killed one has a moment to end."""
+    until = time.monotonic() + 5
+    while (found := _processes_that_mention(text)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found
+
+
+def _processes_that_mention(text: str) -> list[str]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) == os.getpid():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Done, Repository, write_log, write_rules
-from programs import HOOKED, hooked, plain, processes_that_mention
+from programs import HOOKED, hooked, plain, processes_that_stay
 
 from perfgate.cli.run_progress import line
 from perfgate.measuring.lockstep import whose
@@ -306,7 +306,7 @@ def test_a_side_that_fails_ends_both(perfgate: Command, folder: Path, side: str,
     assert f"pair 1: the {side} {reason}" in said(done)
     assert (Path("perfgate-runs/pair-001") / side / "results.json").exists()
     assert reason in (Path("perfgate-runs/pair-001") / f"{side}.FAILED.txt").read_text()
-    assert not processes_that_mention(str(folder))
+    assert not processes_that_stay(str(folder))
 
 
 def test_forks_that_stay_are_ended(perfgate: Command, folder: Path) -> None:
@@ -317,7 +317,7 @@ def test_forks_that_stay_are_ended(perfgate: Command, folder: Path) -> None:
     words = [*hooked(folder, sleeper), "trouble"]
     perfgate(*PAIRED, "--runs", "1", "--base", shlex.join(words), "--", *words)
     assert Path("perfgate-runs/pair-001.json").exists()
-    assert not processes_that_mention(str(folder))
+    assert not processes_that_stay(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_a_signal_ends_both_sides_and_keeps_what_was_measured(folder: Path, numb
     assert process.returncode == 128 + number, out
     assert f"stopped by {number.name}" in out
     assert (folder / "perfgate-runs/pair-001/base/results.json").exists()
-    assert not processes_that_mention(str(folder / "slow.py"))
+    assert not processes_that_stay(str(folder / "slow.py"))
 
 
 # --- in one process ---------------------------------------------------------------------------------------------------
