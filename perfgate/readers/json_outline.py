@@ -14,6 +14,7 @@ from msgspec import Struct
 from perfgate.documents.json_tokens import walk
 
 _DEPTH, _LONGEST = 3, 1 << 20
+_EVENTS = ("traceEvents",)
 
 
 class JsonOutline(Struct, frozen=True):
@@ -27,10 +28,15 @@ class JsonOutline(Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> JsonOutline:
-        """Return the outline of a JSON document from its first 1 MiB."""
+        """Return the outline of a JSON document from its first 1 MiB.
+
+        It ends at the events of a trace, which are long and make its format certain.
+        """
         tokens: dict[tuple[str, ...], str] = {}
         for path, _, token in walk(text[:_LONGEST], _DEPTH):
             tokens.setdefault(tuple(key if isinstance(key, str) else "*" for key in path), token)
+            if path == _EVENTS and token == "[":
+                break
         return cls(tokens)
 
     def has(self, *path: str) -> bool:

@@ -17,6 +17,7 @@ from itertools import chain
 from operator import length_hint
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Location, Problem, Severity
@@ -273,7 +274,7 @@ class InputFile:
                 except zlib.error as error:
                     return self._stop(f"the gzip stream is damaged ({error})", lines)
                 inflated += len(text)
-                lines += text.count(b"\n")
+                lines += int(np.count_nonzero(np.frombuffer(text, np.uint8) == 0x0A))  # faster than `count`
                 yield text
                 if inflated > self.limits.inflated_bytes:
                     return self._stop(self.limits.beyond("inflated_bytes", "this file inflates to more"), lines)

@@ -102,7 +102,7 @@ def flop_of(events: Iterable[Event]) -> Float64:
 def _flop(event: Event) -> float:
     try:
         dims = msgspec.convert(event.args.dims, list[_Shape])
-        concrete = msgspec.convert(event.args.concrete or [], list[str])
+        concrete = msgspec.convert(event.args.concrete, list[str]) if event.args.concrete else ()
         return COUNTED[str(event.name)](dims, concrete)
     except (
         msgspec.ValidationError,
