@@ -11,6 +11,7 @@ from perfgate.analysis.plan import SPREAD_OF_PAIRS, pairs_fail_from
 from perfgate.analysis.proposals import (
     DETAILS,
     STEP,
+    UNSAID,
     Proposal,
     Proposals,
     about,
@@ -43,18 +44,23 @@ _UNSTEADY = "stored runs would not show what they will be on another day"
 _NOT_WITH_PAIRS = "few rules need few pairs: add one with `perfgate init --paired --add METRIC RUN...`"
 
 
-def advise(runs: Sequence[Run], today: date, *, is_paired: bool = False) -> Advice:
-    """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs."""
+def advise(
+    runs: Sequence[Run], today: date, *, is_paired: bool = False, better: Mapping[str, Better] = UNSAID
+) -> Advice:
+    """Return first rules for a gate that compares with stored runs, or with `is_paired` for one that makes pairs.
+
+    `better` is the direction of metrics for which the user said it.
+    """
     runs, steadier = use_steadier(runs)
-    return replace(_advise(runs, today, is_paired), steadier=steadier)
+    return replace(_advise(runs, today, is_paired, better), steadier=steadier)
 
 
-def _advise(runs: Sequence[Run], today: date, is_paired: bool) -> Advice:
-    found = propose(runs, today)
+def _advise(runs: Sequence[Run], today: date, is_paired: bool, better: Mapping[str, Better]) -> Advice:
+    found = propose(runs, today, better)
     known = shared_metrics(runs, {})
     step = step_time(known, found)
     if is_paired:
-        return _of_pairs(runs, today, found, step)
+        return _of_pairs(runs, today, found, step, better)
     rules, few, unsteady = list[ProposedRule](), None, list[str]()
     if step.metric == STEP and step.trouble == _FEW and (mean := _mean_of_few(runs, today)) is not None:
         rules, step, few = [mean], StepTime(STEP), STEP
@@ -75,18 +81,20 @@ def _left_out(found: Mapping[str, Sequence[str]], ruled: str | None = None) -> t
     return tuple(LeftOut(reason, metrics) for reason, metrics in names if metrics)
 
 
-def proposed_for(metric: str, runs: Sequence[Run], today: date, *, is_paired: bool = False) -> ProposedRule | str:
+def proposed_for(
+    metric: str, runs: Sequence[Run], today: date, *, is_paired: bool = False, better: Mapping[str, Better] = UNSAID
+) -> ProposedRule | str:
     """Return the rule for one metric, or why there is none. Every run has the metric."""
     left_out: dict[str, list[str]] = {}
     known = shared_metrics([_only(run, metric) for run in runs], left_out)
-    ranked(known, left_out)
+    ranked(known, left_out, better)
     if left_out:
         return next(iter(left_out))
-    found = propose([_only(run, metric) for run in runs], today)
+    found = propose([_only(run, metric) for run in runs], today, better)
     if is_paired:
         is_calm = found.rules[:1] and found.rules[0].tolerance <= _TOLERANCES_OF_PAIRS[1]
         is_calm = is_calm and len(runs) >= RUNS_FOR_A_PROMISE and not is_unsteady(known[metric])
-        return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm]) or "a rule cannot name it"
+        return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm], better) or "a rule cannot name it"
     mine = [proposal for proposal in found.rules if proposal.metric == metric]
     if not mine:
         return next(reason for reason, names in found.left_out.items() if metric in names)
@@ -149,15 +157,17 @@ def _mean_of_few(runs: Sequence[Run], today: date) -> ProposedRule | None:
 # --- rules that compare in pairs ------------------------------------------------------------------------------------
 
 
-def _of_pairs(runs: Sequence[Run], today: date, found: Proposals, step: StepTime) -> Advice:
+def _of_pairs(
+    runs: Sequence[Run], today: date, found: Proposals, step: StepTime, better: Mapping[str, Better]
+) -> Advice:
     """Return the rules of a gate that makes pairs: the time of a step, and bytes, which have no noise."""
     known, left_out = shared_metrics(runs, {}), dict[str, list[str]]()
-    order = ranked(known, left_out)
+    order = ranked(known, left_out, better)
     ruled = {proposal.metric: proposal for proposal in found.rules}
     mains = _judged_in_pairs(known, found, order)
     is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not step.is_noisy
     is_calm = is_calm and all(name in ruled and ruled[name].tolerance <= _TOLERANCES_OF_PAIRS[1] for name in mains)
-    pairs = [_of_pair(name, known, _TOLERANCES_OF_PAIRS[not is_calm]) for name in mains]
+    pairs = [_of_pair(name, known, _TOLERANCES_OF_PAIRS[not is_calm], better) for name in mains]
     rules = [rule for rule in pairs if rule is not None]
     covered = StepTime(mains[0] if mains else None, None if rules else step.trouble or "a rule cannot name it")
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
@@ -180,12 +190,12 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
     ][:1]
 
 
-def _of_pair(metric: str, known: Known, tolerance: int) -> ProposedRule | None:
+def _of_pair(metric: str, known: Known, tolerance: int, better: Mapping[str, Better]) -> ProposedRule | None:
     series = known[metric][0]
     sentence = about(metric)(f"within {tolerance}% of baseline")
-    better: Better = direction(metric, series.unit, None) or "lower"
+    towards: Better = direction(metric, series.unit, better.get(metric)) or "lower"
     if sentence is None:
         return None
     subject, asks = f"{metric} {default_statistic(series)}", f"within {tolerance}%"
-    fails_from = pairs_fail_from(tolerance / 100, PAIRS, better)
+    fails_from = pairs_fail_from(tolerance / 100, PAIRS, towards)
     return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, SPREAD_OF_PAIRS)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer
-from perfgate.core import Kind, Plan, Run, Series
+from perfgate.core import Better, Kind, Plan, Run, Series
 from perfgate.core.goodput import GOODPUT
 from perfgate.core.wording import MACHINE_STATE, TIMES_OF_RUN
 from perfgate.judge.inquiry import direction
@@ -28,6 +29,8 @@ DETAILS = ("kernel.", "op.", "range.", "collective.")
 STEP = "step.time"
 _KINDS: tuple[Kind, ...] = ("samples", "summary", "value", "aggregate")
 _UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
+#: Nobody said which direction of a metric is better.
+UNSAID: Mapping[str, Better] = MappingProxyType({})
 #: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
 
@@ -59,12 +62,15 @@ class Proposals(Struct, frozen=True):
     left_out: Mapping[str, Sequence[str]]
 
 
-def propose(runs: Sequence[Run], today: date) -> Proposals:
-    """Return first rules for the main metrics that every run has: samples first, times first, then the largest."""
+def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNSAID) -> Proposals:
+    """Return first rules for the main metrics that every run has: samples first, times first, then the largest.
+
+    `better` is the direction of metrics for which the user said it.
+    """
     left_out: dict[str, list[str]] = {}
     found: dict[str, Proposal] = {}
     known = shared_metrics(runs, left_out)
-    for tried, metric in enumerate(ranked(known, left_out)):
+    for tried, metric in enumerate(ranked(known, left_out, better)):
         chosen = [known[name] for name in found]
         enough = [series for series in chosen if series[0].unit == known[metric][0].unit]
         sums = MOST_SUMS if metric.startswith(DETAILS) else MOST
@@ -76,7 +82,7 @@ def propose(runs: Sequence[Run], today: date) -> Proposals:
             left_out.setdefault(reason, []).append(metric)
         elif any(_is_nearly(known[metric], series) for series in enough):
             left_out.setdefault("within 2% of a metric that has a rule", []).append(metric)
-        elif isinstance(proposal := _proposal(metric, known, runs, today), Proposal):
+        elif isinstance(proposal := _proposal(metric, known, runs, today, better.get(metric)), Proposal):
             found[metric] = proposal
         else:
             left_out.setdefault(proposal, []).append(metric)
@@ -102,7 +108,9 @@ def shared_metrics(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[
     return {metric: series for metric, series in known.items() if metric not in alone}
 
 
-def ranked(known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]]) -> list[str]:
+def ranked(
+    known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]], better: Mapping[str, Better] = UNSAID
+) -> list[str]:
     """Return the metrics that a rule can compare, the main ones first."""
     fitting = []
     for metric, series in known.items():
@@ -116,7 +124,9 @@ def ranked(known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]]
         elif metric == GOODPUT:
             why = "longer runs have more: set a limit, such as `goodput at least 90%`"
             left_out.setdefault(why, []).append(metric)
-        elif direction(metric, series[0].unit, None) is None:
+        elif better.get(metric) == "neither":
+            left_out.setdefault("their mapping says that neither direction is better", []).append(metric)
+        elif direction(metric, series[0].unit, better.get(metric)) is None:
             left_out.setdefault("unknown which direction is better (set `better:` in a rule)", []).append(metric)
         else:
             fitting.append(metric)
@@ -137,11 +147,13 @@ def _total(series: Series) -> float:
     return series.aggregate.get("total", series.aggregate.get("mean", 0.0) * series.aggregate.get("count", 1.0))
 
 
-def _proposal(metric: str, known: Mapping[str, list[Series]], runs: Sequence[Run], today: date) -> Proposal | str:
+def _proposal(
+    metric: str, known: Mapping[str, list[Series]], runs: Sequence[Run], today: date, better: Better | None
+) -> Proposal | str:
     """Return the rule of a metric, or why there is none. Calls in a trace with steps are judged by their sum."""
     series = known[metric]
     is_sum = metric.startswith(DETAILS) and series[0].kind == "samples" and series[0].unit == "s" and STEP in known
-    trial = Trial.of(runs, {metric, STEP} if is_sum else {metric}, today)
+    trial = Trial.of(runs, {metric, STEP} if is_sum else {metric}, today, better)
     found = trial.fitted(sums_of(metric) if is_sum else about(metric))
     if isinstance(found, str):
         return found
@@ -161,7 +173,7 @@ def sums_of(metric: str) -> Writer:
 
 def _limit(trial: Trial, metric: str, series: Sequence[Series]) -> str | None:
     """Return a limit a fifth beyond the worst run, which all runs pass: on the p95 of samples if that is possible."""
-    upper = direction(metric, series[0].unit, None) == "lower"
+    upper = direction(metric, series[0].unit, trial.better) == "lower"
     tail = ("p95" if upper else "p5") if series[0].kind == "samples" else None
     for statistic in [tail, "median"] if tail else [None]:
         measured = statistic or default_statistic(series[0])

@@ -62,12 +62,14 @@ class Trial(Struct, frozen=True):
 
     runs: tuple[Run, ...]
     today: date
+    #: The direction of the metric, if the user said it.
+    better: Better | None = None
 
     @classmethod
-    def of(cls, runs: Iterable[Run], metrics: Collection[str], today: date) -> Trial:
+    def of(cls, runs: Iterable[Run], metrics: Collection[str], today: date, better: Better | None = None) -> Trial:
         """The runs with only these metrics."""
         kept = (replace(run, series=tuple(s for s in run.series if s.key.metric in metrics)) for run in runs)
-        return cls(tuple(kept), today)
+        return cls(tuple(kept), today, better)
 
     def fitted(self, write: Writer) -> Fit | str:
         """Return the sentence with the smallest tolerance that fits, or why there is none."""
@@ -102,7 +104,7 @@ class Trial(Struct, frozen=True):
         return sentence if sentence is not None and self.passes(sentence) else None
 
     def _case(self, sentences: Iterable[str], new: Sequence[Run]) -> Case:
-        rules = tuple(Rule(parse_sentence(sentence), Location("rules")) for sentence in sentences)
+        rules = tuple(Rule(parse_sentence(one), Location("rules"), better=self.better) for one in sentences)
         # A rule about one metric ignores the problems of other metrics.
         judged = tuple(replace(run, problems=()) for run in new)
         return Case(Ruleset("proposed", rules, {}), judged, Baseline(runs=self.runs), self.today)

@@ -92,7 +92,8 @@ def _rule(metric: str, runs: Sequence[Run], ruleset: Ruleset, *, is_paired: bool
         close = get_close_matches(metric, names[:_MOST_COMPARED], n=3, cutoff=0.5)
         hint = f"the nearest names are {listed(close)}" if close else f"they have {listed(names)}"
         raise Refused(f"the runs have no metric {metric}: {hint}")
-    found = proposed_for(metric, runs, surroundings.today(), is_paired=is_paired)
+    better = replace(ruleset, mappings=read_mappings(WORKING_TREE, ("rules",))).better
+    found = proposed_for(metric, runs, surroundings.today(), is_paired=is_paired, better=better)
     if isinstance(found, str):
         paired = (
             ""

@@ -85,9 +85,10 @@ def _from_runs(options: CommandOptions, choices: InitChoices, gate: FirstGate, s
 
     Raises Refused.
     """
-    runs, facts, noticed = read_measured(options, no_rules(suite, (RULES,)))
+    mapped = no_rules(suite, (RULES,))
+    runs, facts, noticed = read_measured(options, mapped)
     runs = runs[-RUNS_KEPT:]
-    advice = advise(runs, surroundings.today(), is_paired=choices.paired)
+    advice = advise(runs, surroundings.today(), is_paired=choices.paired, better=mapped.better)
     env = tuple(f"--env {shlex.quote(typed_fact(fact))}" for fact in options.env)
     gate = replace(
         gate,

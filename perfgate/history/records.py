@@ -10,11 +10,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core import Baseline, Key, Run, Series
+from perfgate.core import Baseline, Better, Key, Run, Series
 from perfgate.core.run_history import HistoryValue, SeriesName
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import Member, Method, NotAvailable, choose, default_statistic, statistic_unit
@@ -42,7 +43,10 @@ def _hash(content: list[object]) -> str:
 
 
 def values_of(
-    run: Run, rules: Sequence[Rule] = (), metrics: Mapping[str, DerivedMetric] | None = None
+    run: Run,
+    rules: Sequence[Rule] = (),
+    metrics: Mapping[str, DerivedMetric] | None = None,
+    better: Mapping[str, Better] = MappingProxyType({}),
 ) -> tuple[tuple[HistoryValue, ...], int]:
     """Return the numbers of a run, sorted by name, and how many did not fit.
 
@@ -51,13 +55,14 @@ def values_of(
     run : the run, with samples or with summaries.
     rules : their statistics, ranks, warm-up and directions are used for the metrics that they name.
     metrics : the derived metrics of the rules.
+    better : the direction of metrics, for those that no rule names.
     """
     wanted: dict[SeriesName, _Wanted] = {}
     judged = JudgedRuns.of((run,), Baseline(), metrics or {})
     for rule in rules:
         for subject in find_subjects(rule.sentence, judged):
             if subject.trouble is None and subject.new[0]:
-                one = _Wanted.of(subject.key, subject.new[0], rule)
+                one = _Wanted.of(subject.key, subject.new[0], rule, better)
                 wanted.setdefault(one.name, one)
     count = len(wanted)
     groups: dict[Key, dict[Member, Series]] = {}
@@ -65,7 +70,9 @@ def values_of(
         groups.setdefault(series.key.without_members(), {})[series.key.member()] = series
     by_time = sorted(groups.items(), key=lambda row: (-_seconds(row[1].values()), row[0]))
     for key, members in by_time:
-        one = _Wanted.of(key, members, next((known.rule for known in wanted.values() if known.name.key == key), None))
+        one = _Wanted.of(
+            key, members, next((known.rule for known in wanted.values() if known.name.key == key), None), better
+        )
         usual = replace(one, name=SeriesName(key, default_statistic(next(iter(members.values())))))
         wanted.setdefault(usual.name, usual)
     chosen = list(wanted.values())[: max(MOST_VALUES, count)]
@@ -79,19 +86,21 @@ class _Wanted(Struct, frozen=True):
     name: SeriesName
     members: Mapping[Member, Series]
     rule: Rule | None
+    better: Better | None
 
     @classmethod
-    def of(cls, key: Key, members: Mapping[Member, Series], rule: Rule | None) -> _Wanted:
+    def of(cls, key: Key, members: Mapping[Member, Series], rule: Rule | None, better: Mapping[str, Better]) -> _Wanted:
         """Return what a rule asks of a metric. `on each rank` is remembered as the worst one."""
         default = default_statistic(next(iter(members.values())))
         statistic, rank = (rule.sentence.statistic or default, rule.sentence.rank) if rule else (default, None)
-        return cls(SeriesName(key, statistic, "worst" if rank in (None, "each") else str(rank)), members, rule)
+        name = SeriesName(key, statistic, "worst" if rank in (None, "each") else str(rank))
+        return cls(name, members, rule, (rule.better if rule else None) or better.get(key.metric))
 
     def measured(self) -> HistoryValue | None:
         """Return the number; None if the run does not have it as a finite number."""
         key, statistic, rule = self.name.key, self.name.statistic, self.rule
         unit = statistic_unit(next(iter(self.members.values())), statistic)
-        better = direction(key.metric, unit, rule.better if rule else None) or "neither"
+        better = direction(key.metric, unit, self.better) or "neither"
         method = Method(statistic, rule.settings.warmup if rule else "auto", better)
         rank: RankChoice = _RANKS.get(self.name.rank, "worst")
         try:

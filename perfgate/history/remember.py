@@ -90,7 +90,7 @@ def record_of(
 ) -> tuple[HistoryRecord, int]:
     """Return what is remembered of a run, and the number of metrics that did not fit."""
     identity = identity_of(facts, ruleset.identity)
-    values, left_out = values_of(run, ruleset.rules, ruleset.metrics)
+    values, left_out = values_of(run, ruleset.rules, ruleset.metrics, ruleset.better)
     commit = utf8_text(options.head or run.commit or surroundings.head_commit() or "") or None
     about = HistoryRun(
         id=id_of_files((file.sha256 for file in run.files), run.part),

@@ -195,3 +195,8 @@ class Ruleset(Struct, frozen=True):
     mappings: tuple[FileMapping, ...] = ()
     #: The trained model, from which `mfu` and `hfu` are computed.
     model: TrainedModel | None = None
+
+    @property
+    def better(self) -> Mapping[str, Better]:
+        """The direction of each metric whose mapping says it."""
+        return {one.name.text: one.better for mapping in self.mappings for one in mapping.metrics if one.better}

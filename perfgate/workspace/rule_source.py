@@ -154,9 +154,10 @@ def _loaded(files: RuleFiles, suite: str | None) -> tuple[Ruleset | None, list[P
     if ruleset is None or wrong:
         return None, [*wrong, *problems]
     conditions = tuple(dict.fromkeys([*ruleset.conditions, *label_names(mappings)]))
-    better = {one.name.text: one.better for mapping in mappings for one in mapping.metrics if one.better}
+    mapped = replace(ruleset, mappings=mappings, conditions=conditions)
+    better = mapped.better
     rules_with = tuple(replace(rule, better=rule.better or better.get(_metric(rule))) for rule in ruleset.rules)
-    return replace(ruleset, rules=rules_with, mappings=mappings, conditions=conditions), problems
+    return replace(mapped, rules=rules_with), problems
 
 
 def _metric(rule: Rule) -> str:
