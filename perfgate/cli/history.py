@@ -193,7 +193,7 @@ def import_(options: CommandOptions, tool: str | None, time: str | None, ref: st
     """Add the history of another tool: CSV, github-action-benchmark, asv, pytest-benchmark, Megatron, Bencher.
 
     FILE is a file, or the folder of the tool. CSV has a header: time,commit,metric,value[,unit][,host]. Runs that were
-    imported before are not added again.
+    imported before are not added again. Of files that a mapping reads, each version in git is a run.
 
     \b
     Example: perfgate history import history.csv

@@ -59,7 +59,7 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
 
 def _renames(rules: Sequence[str]) -> dict[str, str]:
     """Return the renamed metrics of the rules. Files without any are not checked: a history needs no rules."""
-    if rules == ("rules",) and not Path("rules").exists():
+    if rules == ("rules",) and not (Path("rules").exists() and WORKING_TREE.has_rules(rules)):
         return {}
     files = [file for file in WORKING_TREE.rule_files(rules) if b"renames" in file[1]]
     return {old: new for file in files for old, new in sound_rules([file], None).renames.items()}

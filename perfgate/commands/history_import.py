@@ -68,12 +68,13 @@ def _files(
 ) -> Iterator[tuple[ImportFile, Importer]]:
     """Yield the files at a path with their formats. Raises Refused for an unknown format; others are problems."""
     asked = next((one for one in IMPORTERS if one.name == how.format), None)
-    if how.format is not None and asked is None:
-        raise Refused(f"--format {how.format}: no such format; known are {listed([one.name for one in IMPORTERS], 9)}")
+    names = [*(one.name for one in IMPORTERS), *(one.name for one in ruleset.mappings)]
+    if how.format is not None and how.format not in names:
+        raise Refused(f"--format {how.format}: no such format; known are {listed(names, 12)}")
     top = Path(path)
     if not top.exists():
         raise Refused(f"{path}: file or folder not found", 3)
-    inside = sorted(one for one in top.rglob("*") if one.suffix in _ENDS and one.is_file()) if top.is_dir() else [top]
+    inside = sorted(one for one in top.rglob("*") if _may_have_runs(one, ruleset)) if top.is_dir() else [top]
     others = {name for one in IMPORTERS for name in one.others}
     for place in [*surroundings.not_too_many(inside, path)]:
         if top.is_dir() and place.name in others:
@@ -87,13 +88,33 @@ def _files(
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             problems.append(Problem("error", f"cannot be read: {why}", Location(name)))
             continue
-        importer = asked or importer_of(name, text[:HEAD])
+        importer = asked or _importer_of(name, text, ruleset, how.format)
         if importer is None:
             problems.append(_unknown(name, text, is_alone=not top.is_dir()))
             continue
         file = ImportFile(name, text, ruleset, how.time, head, surroundings.limits())
         versions = list(_versions(place, file)) if importer.of_versions and how.time is None else []
         yield from ((one, importer) for one in versions or [file])
+
+
+def _may_have_runs(path: Path, ruleset: Ruleset) -> bool:
+    """Return whether a path in a folder is a file that may be of a known format, or that a mapping names."""
+    if path.suffix in _ENDS or not ruleset.mappings:
+        return path.suffix in _ENDS and path.is_file()
+    from perfgate.mappings.choose import names_file
+
+    return names_file(ruleset.mappings, path.as_posix()) and path.is_file()
+
+
+def _importer_of(name: str, text: str, ruleset: Ruleset, format: str | None) -> Importer | None:
+    """Return what imports a file: a mapping that names it, its format, or a mapping that knows its content."""
+    if not ruleset.mappings:
+        return importer_of(name, text[:HEAD])
+    from perfgate.commands.mapped_history import mapped_importer
+
+    named = mapped_importer(name, text, ruleset.mappings, format, is_named=True)
+    by_format = importer_of(name, text[:HEAD])
+    return named or by_format or mapped_importer(name, text, ruleset.mappings, format, is_named=False)
 
 
 def _unknown(name: str, text: str, *, is_alone: bool) -> Problem:

@@ -38,15 +38,32 @@ def read_with_mappings(source: Source, mappings: Sequence[FileMapping], format: 
         chosen = [mapping for mapping in mappings if mapping.name == format]
         return _read(InputFile(source), chosen[0], "--format") if chosen else recognise(source, format).read()
     file = InputFile(source)
-    named = [mapping for mapping in mappings if _is_named(mapping, source.name) and _has(mapping, file)]
-    if named:
+    if named := _named(file, mappings):
         return _only(file, named)
     recognised = recognise(file)
     if recognised.found is None:
-        fitting = [mapping for mapping in mappings if not mapping.files and _has(mapping, recognised.file)]
-        if fitting:
-            return _only(recognised.file, fitting)
+        found = [mapping for mapping in mappings if not mapping.files and _has(mapping, recognised.file)]
+        if found:
+            return _only(recognised.file, found)
     return _unmapped(recognised, mappings)
+
+
+def fitting(source: Source, mappings: Sequence[FileMapping], *, is_named: bool) -> bool:
+    """Return whether a mapping fits a file: one that names it, or else one that knows it by its content alone."""
+    file = InputFile(source)
+    if is_named:
+        return bool(_named(file, mappings))
+    recognised = recognise(file)
+    return recognised.found is None and any(not one.files and _has(one, recognised.file) for one in mappings)
+
+
+def names_file(mappings: Sequence[FileMapping], name: str) -> bool:
+    """Return whether a mapping names a file."""
+    return any(_is_named(mapping, name) for mapping in mappings)
+
+
+def _named(file: InputFile, mappings: Sequence[FileMapping]) -> list[FileMapping]:
+    return [mapping for mapping in mappings if _is_named(mapping, file.name) and _has(mapping, file)]
 
 
 def _only(file: InputFile, fitting: Sequence[FileMapping]) -> tuple[Run, ...]:

@@ -130,6 +130,48 @@ def git(*words: str) -> None:
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
 
 
+@pytest.mark.parametrize("words", [(), ("--paired",)], ids=["stored", "pairs"])
+def test_init_uses_the_better_direction_of_a_mapping(folder: Path, perfgate: Command, words: tuple[str, ...]) -> None:
+    metrics = "score: {unit: none, better: higher}, seed: {unit: none, better: neither}, other: none"
+    write_mapping(folder, f"mappings: [{{files: 's*.json', json: $, metrics: {{{metrics}}}}}]\n")
+    for number in range(5):
+        (folder / f"s{number}.json").write_text(json.dumps({"score": 100.5 + number / 10, "seed": 7.5, "other": 1.5}))
+    runs = [f"s{number}.json" for number in range(5)]
+    done = perfgate("init", *words, *runs)
+    said = " ".join(done.said.split())
+    if words:
+        assert "few rules need few pairs: add one with `perfgate init --paired --add METRIC RUN...`: score" in said
+        return
+    assert "score mean within 3%" in said, done.said
+    assert "score over " in (folder / "rules/training.yaml").read_text()
+    assert "without a rule (their mapping says that neither direction is better): seed" in said
+    assert "(unknown which direction is better (set `better:` in a rule)): other" in said
+    (folder / "new.json").write_text('{"score": 50.5, "seed": 9.5, "other": 1.5}')
+    assert perfgate("check", *runs).code == 0
+    assert perfgate("history", "add", *runs).code == 0
+    found = json.loads(perfgate("history", "show", "--json").out)["series"]
+    assert {one["metric"]: one["better"] for one in found} == {"score": "higher", "seed": "neither", "other": "neither"}
+
+
+def test_history_imports_every_version_of_a_mapped_file(folder: Path, perfgate: Command) -> None:
+    write_mapping(folder)
+    write_bench(folder, 12.5)
+    alone = perfgate("history", "import", "bench0.json")
+    assert (alone.code, "bench0.json: error: has no time of its own: give it with --time" in alone.err) == (3, True)
+    git("init", "-q", "-b", "main")
+    for time in (12.5, 13.5, "slow"):
+        (folder / "bench0.json").write_text(json.dumps({"forward": time, "backward": 25.5}))
+        git("add", "bench0.json")
+        git("commit", "-qm", str(time))
+    done = perfgate("history", "import", ".")
+    assert "imported 3 runs with 2 metrics" in done.out
+    assert (done.code, 'bench0.json:1:13: error: forward: "slow" is not a number' in done.err) == (3, True), done.said
+    found = json.loads(perfgate("history", "show", "--json").out)["series"]
+    assert {one["metric"]: one["values"] for one in found} == {"backward": [0.0255] * 3, "forward": [0.0125, 0.0135]}
+    given = perfgate("history", "import", "bench0.json", "--format", "bench", "--time", "2026-01-01T00:00:00Z")
+    assert "imported 1 run with 1 metric, 2026-01-01" in given.out
+
+
 def test_a_pull_request_cannot_change_how_its_numbers_are_read(folder: Path, perfgate: Command) -> None:
     write_rules(folder, "forward under 15 ms")
     write_mapping(folder)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from perfgate.core import Better, Fact, Key, Location, Problem
+from perfgate.core import Better, Fact, Key, Location, Problem, Run
 from perfgate.core.resource_limits import DEFAULT, Limits
 from perfgate.core.run_history import HistoryValue, SeriesName
 from perfgate.documents.json import JsonDocument, Path
@@ -161,18 +162,30 @@ def of_results(
         problems = problems if any(run.series for run in runs) else []  # the file says no more than its gaps
         what = "1 result is missing, because its benchmark" if gaps == 1 else f"{gaps} results are missing: benchmarks"
         problems.append(Problem("warning", f"{what} failed", Location(file.name)))
+    return of_runs(file, runs, problems, time, commit, place)
+
+
+def of_runs(
+    file: ImportFile,
+    runs: Sequence[Run],
+    problems: Sequence[Problem],
+    time: str | None = None,
+    commit: str | None = None,
+    place: Mapping[str, Fact] = MappingProxyType({}),
+) -> Imported:
+    """Return runs that were read of a file, with what is wrong with it, as runs of this time and commit."""
     when = file.time or time
     if when is None:
         why = "has no time of its own: give it with --time"
         return Imported((), (*problems, Problem("error", why, Location(file.name))))
     found = []
     for run in runs:
-        values, _ = values_of(run, file.ruleset.rules, file.ruleset.metrics)
+        values, _ = values_of(run, file.ruleset.rules, file.ruleset.metrics, file.ruleset.better)
         if values:
             about = file.commit or run.commit or commit
             found.append(ImportedRun(when, about, values, facts=run.environment, place=place))
     if not found and not any(problem.severity == "error" for problem in problems):
-        problems.append(Problem("warning", "has no numbers; left out", Location(file.name)))
+        problems = [*problems, Problem("warning", "has no numbers; left out", Location(file.name))]
     return Imported(tuple(found), tuple(problems))
 
 
