@@ -175,6 +175,20 @@ def test_inspect_prints_what_was_read(perfgate: Command, passing: Path) -> None:
     assert "200" in table
 
 
+def test_inspect_says_once_what_several_runs_share(perfgate: Command, folder: Path) -> None:
+    for number, name in enumerate("abcdefg"):
+        more = "Traceback (most recent call last):\n" if name != "d" else ""
+        (folder / f"{name}.log").write_text(f"time (ms) | fwd: 1.0{number} | bwd: 2.00\n{more}")
+    said = perfgate("inspect", *(f"{name}.log" for name in "abcdefg")).out
+    assert said.count("traceback") == 1
+    shared = "(the same in b.log, c.log, e.log, f.log and 1 more)"
+    assert f"a.log:2: warning: the log ends in a traceback {shared}\n\nb.log: deepspeed" in said
+    steps = "".join(f"iter {step % 3}: loss 2.0, time {step}.00ms, mfu 1.00%\n" for step in range(1, 7))
+    (folder / "twice.log").write_text(steps)
+    said = perfgate("inspect", "twice.log").out
+    assert ("twice.log (run 2)" in said, said.count("this file has 3 runs"), "the same in" in said) == (True, 1, False)
+
+
 def test_inspect_shows_many_ranks_in_a_row_with_the_slowest_by_name(perfgate: Command, folder: Path) -> None:
     ranks = [{"forward": [100.0 + rank + 50 * (rank == 7)] * 4} for rank in range(9)]
     write_log(folder / "many.log", ranks)

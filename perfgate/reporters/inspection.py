@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from perfgate.core.runs import Location
 from perfgate.core.summaries import Portion, RankSpread, RunSummary, SeriesSummary, TraceView
 from perfgate.core.units import format_number, format_value, printed_base
-from perfgate.core.wording import aligned, clip, one_line, plural, series_name, synonyms, without_commands
+from perfgate.core.wording import aligned, clip, listed, one_line, plural, series_name, synonyms, without_commands
 from perfgate.reporters.plain_json import encode, problem
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = ".:-=+*#@"
+#: The most runs that are named beside a problem that they share.
+_MOST_NAMED = 4
 _COLUMNS = ("value", "median", "mean", "p95", "p99", "min", "max", "total")
 
 
@@ -58,30 +61,52 @@ def render_text(runs: Sequence[RunSummary], *, ascii_only: bool = False, verbose
 
     With `verbose`, a file of an unknown format is followed by what was searched for in it.
     """
-    texts = [_table(run, ascii_only) for run in runs]
+    texts = [_table(run, said, ascii_only) for run, said in zip(runs, _problems(runs), strict=True)]
     details = dict.fromkeys(problem.details for run in runs for problem in run.problems if problem.details)
     if details and not verbose:
         texts.append("--verbose lists the formats that were searched for\n")
     return without_commands("\n".join([*texts, *(f"{text}\n" for text in details if verbose and text)]))
 
 
-def _table(run: RunSummary, ascii_only: bool) -> str:
+def _problems(runs: Sequence[RunSummary]) -> list[list[str]]:
+    """Return the problems that each run is shown with: one that several runs have is said once, with their names."""
+    having: dict[tuple[str, str], dict[str, set[Location]]] = {}
+    for run in runs:
+        for one in run.problems:
+            having.setdefault((one.severity, one.message), {}).setdefault(_name(run), set()).add(one.at)
+    found: list[list[str]] = []
+    for run in runs:
+        lines = dict[str, None]()
+        for one in run.problems:
+            (first, own), *others = having[one.severity, one.message].items()
+            elsewhere = [name for name, places in others if not places <= own]  # not the same place of one file
+            more = f" (the same in {listed(elsewhere, _MOST_NAMED)})" if elsewhere else ""
+            if first == _name(run):
+                lines[one_line(f"{one}{more}")] = None
+        found.append([*lines])
+    return found
+
+
+def _name(run: RunSummary) -> str:
+    return run.source + ("" if run.part is None else f" (run {run.part})")
+
+
+def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in run.environment.items())
-    part = "" if run.part is None else f" (run {run.part})"
-    title = f"{run.source}{part}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
+    title = f"{_name(run)}: {run.format}" + (f", {run.recognised_by}" if run.recognised_by else "")
     lines = [one_line(title), *([one_line(f"environment: {facts}")] if facts else [])]
     spread = {(one.key, one.unit) for one in run.spreads}
-    listed = [one for one in _listed(run, run.series) if (one.key.without_members(), one.unit) not in spread]
-    shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in listed)]
-    warms_up = any(summary.warmup_steps for summary in listed)
+    series = [one for one in _listed(run, run.series) if (one.key.without_members(), one.unit) not in spread]
+    shown = [name for name in _COLUMNS if any(name in summary.statistics for summary in series)]
+    warms_up = any(summary.warmup_steps for summary in series)
     rows = [["metric", "n", *shown, *(["warm-up"] if warms_up else []), "distribution"]]
-    rows += [_row(summary, shown, ascii_only, warms_up=warms_up) for summary in listed]
+    rows += [_row(summary, shown, ascii_only, warms_up=warms_up) for summary in series]
     if len(rows) > 1:
         lines += ["", *aligned(rows)]
     lines += _spread_lines(run)
     if run.trace:
         lines += _trace_lines(run.trace, ascii_only=ascii_only)
-    lines += [""] + [one_line(str(problem)) for problem in run.problems] if run.problems else []
+    lines += ["", *problems] if problems else []
     return "\n".join(lines) + "\n"
 
 
