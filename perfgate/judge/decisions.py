@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from perfgate.core import OUTCOMES, Allowance, HostDifference, NextStep, Outcome, PooledRuns, Quarantine, Series
 from perfgate.judge.decide_change import ChangeResult, ChangeTerms, Margin, judge_measured_change
@@ -180,9 +179,6 @@ def decide(question: Question) -> LimitDecision | RankDecision | ChangeDecision:
         )
     if isinstance(question, LimitQuestion):
         limit = judge_steady_limit(question.runs, question.terms)
-        bad_end = limit.high if question.terms.upper else limit.low
-        if limit.outcome == "inconclusive" and limit.reason == "interval" and bad_end is None:
-            limit = replace(limit, reason="thin-tail")  # no value is excluded, so exit 0 would promise nothing
         return LimitDecision(outcome=limit.outcome, reason=limit.reason, question=question, result=limit)
     answers = [(terms, judge_steady_limit(question.ratios, terms)) for terms in question.terms]
     terms, ratio = min(answers, key=lambda answer: OUTCOMES.index(answer[1].outcome))

@@ -17,9 +17,20 @@ _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 
 
 def limit_message(
-    name: str, result: LimitResult, asks: str, unit: str, shown: str | None, *, confidence: float, dropped: int = 0
+    name: str,
+    result: LimitResult,
+    asks: str,
+    unit: str,
+    shown: str | None,
+    *,
+    confidence: float,
+    dropped: int = 0,
+    is_open: bool = False,
 ) -> str:
-    """The measured value with its interval, and how it compares with the bound; `dropped` values were warm-up."""
+    """The measured value with its interval, and how it compares with the bound.
+
+    `dropped` values were warm-up. The interval `is_open` if there are too few values to exclude any bad one.
+    """
     value, low, high = (format_value(number, unit, shown) for number in (result.estimate, result.low, result.high))
     exact = result.low is not None and result.low == result.high
     interval = "" if exact else f" [{low}, {high}] at {format_confidence(confidence)} confidence"
@@ -31,7 +42,7 @@ def limit_message(
     }[result.outcome]
     if result.reason == "every-value":
         relation = f"every value breaks `{asks}`"
-    if result.reason == "thin-tail":
+    if is_open:
         relation = f"these values are too few to exclude anything, so it is not known whether it is {asks}"
     if result.reason == "cannot-exclude":
         relation = f"the interval reaches `at_worst`, so it is not known whether it is {asks}"
@@ -197,7 +208,9 @@ def paired_next_step(result: ChangeResult) -> NextStep:
     return NextStep("run-again", "not enough evidence: make two more pairs")
 
 
-def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None) -> NextStep:
+def limit_next_step(
+    result: LimitResult, asks: str, place: str, needed: int | None, ref: str | None = None, *, is_open: bool = False
+) -> NextStep:
     """The shortest next step after the outcome of a limit in a rule of `ref`, or of the working tree."""
     if result.outcome == "fail":
         return NextStep(
@@ -206,11 +219,9 @@ def limit_next_step(result: LimitResult, asks: str, place: str, needed: int | No
     enough = f": about {needed} independent values are needed" if needed else ""
     if result.outcome == "suspect":
         return NextStep("run-again", f"run it again, longer{enough}")
-    if result.reason == "thin-tail":
-        text = f"run longer or give more runs{enough}; or accept the doubt: `on_inconclusive: warn`"
-        return NextStep("run-longer", text)
     if result.outcome == "inconclusive":
-        return NextStep("run-longer", f"run longer or give more runs{enough}")
+        blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
+        return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")
     return NO_STEP
 
 

@@ -138,12 +138,19 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
             needed = values_to_settle(result.share, allowed, terms.confidence)
     name, units = inquiry.name(member, inquiry.shown_statistic), (inquiry.unit, inquiry.shown_unit)
     dropped = sum(run.dropped for run in question.runs)
-    message = messages.limit_message(name, result, asks, *units, confidence=terms.confidence, dropped=dropped)
+    bad_end = result.high if terms.upper else result.low
+    is_open = (result.outcome, result.reason, bad_end) == ("inconclusive", "interval", None)
+    message = messages.limit_message(
+        name, result, asks, *units, confidence=terms.confidence, dropped=dropped, is_open=is_open
+    )
+    would_pass = is_open and inquiry.rule.settings.on_inconclusive is None
     verdict = _verdict(
         inquiry,
         decision,
         message,
-        messages.limit_next_step(result, asks, str(inquiry.rule.at), needed, inquiry.case.accept.ref),
+        messages.limit_next_step(
+            result, asks, str(inquiry.rule.at), needed, inquiry.case.accept.ref, is_open=would_pass
+        ),
         [*(_ONE_RUN if result.runs == 1 else ()), *_two_modes(inquiry, question.new)],
     )
     size = (result.n, result.n_effective, result.runs)

@@ -127,8 +127,6 @@ def _settings(rule: Rule) -> list[str]:
         lines.append(f"does not block until {rule.quarantine.until} (quarantine): {rule.quarantine.reason}")
     effect = "blocks (exit 1)" if settings.severity == "error" else "is a warning (exit 0)"
     unsure = {"warn": "is a warning (exit 0)", "fail": "counts as a failure (exit 1)", "error": "is an error (exit 3)"}
-    may_be_unbounded = settings.on_inconclusive is None and any(isinstance(c.asks, LimitClause) for c in rule.clauses)
-    thin = ", or an error (exit 3) if the values are too few to exclude anything" if may_be_unbounded else ""
-    lines.append(f"a failure {effect}; an inconclusive result {unsure[settings.on_inconclusive or 'warn']}{thin}")
+    lines.append(f"a failure {effect}; an inconclusive result {unsure[settings.on_inconclusive or 'warn']}")
     owner = [f"owner: {settings.owner}"] if settings.owner else []
     return [*lines, *([f"why: {rule.why}"] if rule.why else []), *owner]

@@ -91,11 +91,9 @@ DRIFTING = run_of(series("x", "s", [0.16 * 10 ** (3.796 * i / 199) for i in rang
         ("x p65 under 1.55 s", TEN, False, "suspect interval", 3),
         ("x p65 under 1.55 s", TEN, True, "fail interval", 1),
         ("{assert: x p65 under 1.55 s, severity: warning}", TEN, True, "fail interval", 0),
-        ("x p99 under 2 s", TEN, True, "inconclusive thin-tail", 3),  # no value is excluded, however large
-        ("x p1 over 0.1 s", TEN, False, "inconclusive thin-tail", 3),
-        ("{assert: x p99 under 2 s, on_inconclusive: warn}", TEN, False, "inconclusive thin-tail", 0),
-        ("{assert: x p99 under 2 s, on_inconclusive: fail}", TEN, False, "inconclusive thin-tail", 1),
-        ("x under 1.65 s", FEW, False, "inconclusive interval", 0),  # both ends of the interval are known
+        ("x p99 under 2 s", TEN, True, "inconclusive interval", 0),  # no value is excluded, and the message says so
+        ("{assert: x p99 under 2 s, on_inconclusive: error}", TEN, False, "inconclusive interval", 3),
+        ("{assert: x p99 under 2 s, at_worst: 9 s}", TEN, False, "inconclusive cannot-exclude", 3),
         ("x max under 5 s", run_of(series("x", "s", [9.0, *[1.0] * 40])), False, "fail exact", 1),
         ("{assert: x max under 5 s, warmup: 1}", run_of(series("x", "s", [9.0, *[1.0] * 40])), False, "pass exact", 0),
     ],
@@ -130,10 +128,19 @@ def test_how_many_values_would_settle_a_percentile_is_told(rule: str, needed: in
     assert found.next_step.text == f"run longer or give more runs{enough}"
 
 
-def test_a_tail_of_few_values_is_told() -> None:
-    (found,) = judge(bare("{assert: x p90 under 2.5 s, warmup: 0}", [FEW]))
-    assert "unbounded] at 95% confidence: these values are too few to exclude anything, so it is not" in found.message
-    assert found.next_step.text == (
-        "run longer or give more runs: about 29 independent values are needed; "
-        "or accept the doubt: `on_inconclusive: warn`"
-    )
+OPEN = [
+    # a rule, whether its interval excludes nothing, and whether that is a warning only
+    ("{assert: x p90 under 2.5 s, warmup: 0}", True, True),
+    ("{assert: x p10 over 0.5 s, warmup: 0}", True, True),
+    ("{assert: x p90 under 2.5 s, warmup: 0, on_inconclusive: error}", True, False),
+    ("{assert: x p90 under 2.5 s, warmup: 0, at_worst: 9 s}", False, False),
+    ("{assert: x under 1.65 s, warmup: 0}", False, False),
+]
+
+
+@pytest.mark.parametrize(("rule", "is_open", "warns"), OPEN)
+def test_an_interval_that_excludes_nothing_is_told(rule: str, is_open: bool, warns: bool) -> None:
+    (found,) = judge(bare(rule, [FEW]))
+    assert found.outcome == "inconclusive"
+    assert ("these values are too few to exclude anything, so it is not known" in found.message) == is_open
+    assert found.next_step.text.endswith("needed; to block until then, set `on_inconclusive: error`") == warns
