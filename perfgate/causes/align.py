@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.causes.merged import Floats, Numbers, Placed, RunTrees, Union, in_groups, merged
-from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.core.call_trees import CallNode, CallTree, heads_of, trees_with
 
 #: No step takes so long, in s; the square of a much larger number overflows.
 _LARGEST_S = 1e100
@@ -86,14 +86,14 @@ class Alignment(Struct, frozen=True):
 
 def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str, ...]:
     """The parts of the two sides that cannot be compared, in words."""
-    trees = [tree for side in (base, new) for run in side for tree in run]
+    trees = [head for side in (base, new) for run in side for head in heads_of(run)]
     notes = list(dict.fromkeys(note for tree in trees for note in tree.notes))
     if not all(tree.has_steps for tree in trees if tree.error is None):
         notes.append("traces without steps (profiler.step() is not called): each counts as one step")
     ranks = [_ranks(side) for side in (base, new)]
     for side, runs, alone in (("base", base, ranks[0] - ranks[1]), ("new", new, ranks[1] - ranks[0])):
         if alone and ranks[0] & ranks[1]:
-            is_mean = any(tree.rank_wall is not None for run in runs for tree in run)
+            is_mean = any(head.rank_wall is not None for run in runs for head in heads_of(run))
             what = "but it is stored as the mean of all its ranks" if is_mean else "left out"
             notes.append(f"only the {side} side has rank {', '.join(sorted(alone))}: {what}")
     return tuple(notes)
@@ -101,7 +101,7 @@ def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str
 
 def is_of_metrics(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> bool:
     """Return whether the trees are made from metrics, which have a mean instead of steps."""
-    return any(tree.error is not None for side in (base, new) for run in side for tree in run)
+    return any(head.error is not None for side in (base, new) for run in side for head in heads_of(run))
 
 
 def same_ranks(
@@ -116,24 +116,25 @@ def same_ranks(
     for one, other in pairs if paired else [(list(base), list(new))]:
         shared = _ranks(one) & _ranks(other)
         for found, side in zip(kept, (one, other), strict=True):
-            left = ([tree for tree in run if shared.intersection(tree.ranks)] for run in side)
+            left = (trees_with(run, shared) for run in side)
             found.extend(run for run in left if run)
     return kept if kept[0] else (list(base), list(new))
 
 
 def _ranks(side: Sequence[RunTrees]) -> set[str]:
-    return {rank for run in side for tree in run for rank in tree.ranks}
+    return {rank for run in side for head in heads_of(run) for rank in head.ranks}
 
 
 def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     """Return both sides on one tree. Each run has at least one tree, with at least one step."""
     runs = _alike([merged(run) for run in (*base, *new)])
     union = Union(runs)
+    placed = [union.place(run) for run in runs]
     count = len(union.nodes)
-    sides = [_side(placed, count) for placed in (union.placed[: len(base)], union.placed[len(base) :])]
+    sides = [_side(of_side, count) for of_side in (placed[: len(base)], placed[len(base) :])]
     marked = [{tree.has_steps for tree in side} for side in (runs[: len(base)], runs[len(base) :])]
-    is_cut = any(tree.is_cut for run in (*base, *new) for tree in run)
-    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first(), marked[0] == marked[1], is_cut)
+    is_cut = any(head.is_cut for run in (*base, *new) for head in heads_of(run))
+    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first, marked[0] == marked[1], is_cut)
 
 
 def _alike(runs: list[CallTree]) -> list[CallTree]:

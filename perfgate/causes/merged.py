@@ -14,7 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core.call_trees import CallNode, CallTree, NodeKind
+from perfgate.core.call_trees import CallNode, CallTree, NodeKind, heads_of
 
 Floats = npt.NDArray[np.float64]
 Masks = npt.NDArray[np.bool_]
@@ -55,26 +55,20 @@ class Placed(Struct, frozen=True):
 
 
 class Union:
-    """The nodes of several trees, by path."""
+    """The nodes of the trees that were placed, by path."""
 
-    def __init__(self, trees: Iterable[CallTree]) -> None:
-        trees = list(trees)
+    def __init__(self, pooling: Iterable[CallTree] = ()) -> None:
+        """Begin without trees. `pooling` are those that will be placed, if some of them pool calls."""
         self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
         self._known: dict[tuple[int, str, str], int] = {}
         #: By path: the children of a node whose other children are pooled.
-        self._own = _own_children(trees)
+        self._own = _own_children(pooling)
         self._paths: list[tuple[_Child, ...]] = [()]
-        self.placed = [self._place(tree) for tree in trees]
+        #: The time of the first call of each node in s, (n,).
+        self.first: Floats = np.full(1, np.inf)
 
-    def first(self) -> Floats:
-        """The time of the first call of each node in s, (n,)."""
-        found = np.full(len(self.nodes), np.inf)
-        for one in self.placed:
-            if one.tree.first is not None:
-                np.minimum.at(found, one.at, one.tree.first)
-        return found
-
-    def _place(self, tree: CallTree) -> Placed:
+    def place(self, tree: CallTree) -> Placed:
+        """Add the nodes of a tree that are new."""
         at, is_pooled = np.zeros(len(tree.nodes), np.int64), np.zeros(len(tree.nodes), bool)
         for index, node in enumerate(tree.nodes[1:], 1):
             parent = int(at[node.parent])
@@ -88,6 +82,9 @@ class Union:
                 if self._own:
                     self._paths.append((*self._paths[parent], (node.name, node.kind)))
             at[index] = self._known[key]
+        self.first = grown(self.first, len(self.nodes), np.inf)
+        if tree.first is not None:
+            np.minimum.at(self.first, at, tree.first)
         return Placed(tree, at, is_pooled)
 
     def _pools(self, parent: int, child: _Child) -> bool:
@@ -113,38 +110,54 @@ def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Ch
 
 
 def merged(trees: RunTrees) -> CallTree:
-    """Return the mean of the ranks of a run, at least one, with the wall time of each rank."""
-    if len(trees) == 1 and trees[0].rank_wall is not None:
+    """Return the mean of the ranks of a run, at least one, with the wall time of each rank.
+
+    The trees are decoded one after the other, and their nodes are forgotten.
+    """
+    heads = heads_of(trees)
+    if len(heads) == 1 and heads[0].rank_wall is not None:
         return trees[0]
-    union = Union(trees)
-    count, steps = len(union.nodes), min(tree.wall.shape[1] for tree in trees)
-    counts, busy, wall = (np.zeros((count, steps)) for _ in range(3))
+    union, steps = _union_of(trees), min(head.wall.shape[1] for head in heads)
+    counts, busy, wall = (np.zeros((0, steps)) for _ in range(3))
     walls: dict[str, list[Floats]] = defaultdict(list)
     memory: list[Floats] = []
-    errors = [one.error(count) / len(trees) for one in union.placed if one.tree.error is not None]
-    for one in union.placed:
-        tree = one.tree
-        counts += one.sums(tree.counts[:, :steps], count) / len(trees)
-        busy += one.sums(tree.busy[:, :steps], count) / len(trees)
-        wall += one.wall(tree.wall[:, :steps], count) / len(trees)
+    errors: list[Floats] = []
+    for tree in trees:
+        one, count = union.place(tree), len(union.nodes)
+        counts = grown(counts, count) + one.sums(tree.counts[:, :steps], count) / len(heads)
+        busy = grown(busy, count) + one.sums(tree.busy[:, :steps], count) / len(heads)
+        wall = grown(wall, count) + one.wall(tree.wall[:, :steps], count) / len(heads)
         walls[tree.rank].append(one.wall(tree.wall.mean(axis=1), count))
         if tree.memory is not None:
             memory.append(one.wall(tree.memory, count))
-    peaks = [tree.peak for tree in trees if tree.peak is not None]
+        if tree.error is not None:
+            errors.append(one.error(count) / len(heads))
+    peaks = [head.peak for head in heads if head.peak is not None]
     return CallTree(
         "",
         tuple(union.nodes),
         counts,
         busy,
         wall,
-        memory=np.mean(memory, axis=0) if memory else None,
+        memory=np.mean([grown(one, count) for one in memory], axis=0) if memory else None,
         peak=float(np.mean(peaks)) if peaks else None,
-        first=union.first(),
-        has_steps=all(tree.has_steps for tree in trees),
-        error=np.sqrt(np.square(errors).sum(axis=0)) if errors else None,
-        steps=min(tree.steps or tree.wall.shape[1] for tree in trees),
-        rank_wall={rank: np.mean(found, axis=0) for rank, found in walls.items()},
+        first=union.first,
+        has_steps=all(head.has_steps for head in heads),
+        error=np.sqrt(np.square([grown(one, count) for one in errors]).sum(axis=0)) if errors else None,
+        steps=min(head.steps or head.wall.shape[1] for head in heads),
+        rank_wall={rank: np.mean([grown(one, count) for one in found], axis=0) for rank, found in walls.items()},
     )
+
+
+def _union_of(trees: RunTrees) -> Union:
+    """Return the union that trees will be placed in; only for trees that pool calls, all are decoded at once."""
+    return Union(trees if any(head.pooled for head in heads_of(trees)) else ())
+
+
+def grown(values: Floats, count: int, value: float = 0.0) -> Floats:
+    """Return a table with more rows of this value at its end, (count, ...)."""
+    more = count - len(values)
+    return np.concatenate([values, np.full((more, *values.shape[1:]), value)]) if more else values
 
 
 def in_groups(tree: CallTree, groups: int) -> CallTree:

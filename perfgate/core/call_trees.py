@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -103,6 +104,11 @@ class LazyTrees(Sequence[CallTree], ABC):
     def decode(self) -> tuple[CallTree, ...]:
         """Return the call trees."""
 
+    @property
+    def heads(self) -> Sequence[CallTree]:
+        """The trees, or if they are packed one by one: the trees without nodes, whose tables have columns only."""
+        return self._trees
+
     @cached_property
     def _trees(self) -> tuple[CallTree, ...]:
         return self.decode()
@@ -133,11 +139,31 @@ class JoinedTrees(LazyTrees):
         """Return the call trees of all files."""
         return tuple(self)
 
+    @property
+    def heads(self) -> Sequence[CallTree]:
+        """The heads of the trees of all files."""
+        return tuple(chain.from_iterable(map(heads_of, self.parts)))
+
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
     def __iter__(self) -> Iterator[CallTree]:
         return chain.from_iterable(self.parts)
+
+
+def heads_of(trees: Sequence[CallTree]) -> Sequence[CallTree]:
+    """Return trees that tell everything but their nodes and times; they are small and need not be decoded."""
+    return trees.heads if isinstance(trees, LazyTrees) else trees
+
+
+def trees_with(trees: Sequence[CallTree], ranks: AbstractSet[str]) -> Sequence[CallTree]:
+    """Return the trees that have one of these ranks, those of other files not decoded."""
+    wanted = [not ranks.isdisjoint(head.ranks) for head in heads_of(trees)]
+    if all(wanted) or not any(wanted):
+        return trees if any(wanted) else ()
+    if isinstance(trees, JoinedTrees):
+        return joined_trees([trees_with(part, ranks) for part in trees.parts])
+    return tuple(tree for tree, is_wanted in zip(trees, wanted, strict=True) if is_wanted)
 
 
 def joined_trees(parts: Sequence[Sequence[CallTree]]) -> Sequence[CallTree]:

@@ -1,14 +1,15 @@
 """Call trees packed into some tens of KB, without any loss: so a process hands them to another one.
 
 Times of a trace are whole ns, summed over the steps of a group and divided by their number. So the tables are packed
-as integers, which compress well, if they give exactly the same numbers again. They are unpacked only to find causes.
+as integers, which compress well, if they give exactly the same numbers again. They are unpacked only to find causes,
+each time one after the other: those of a thousand ranks would fill the memory.
 """
 
 from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -31,21 +32,31 @@ _Table: TypeAlias = tuple[bytes, str, list[int]]
 
 
 class PackedTrees(LazyTrees):
-    """The call trees of a run, unpacked when the first of them is used."""
+    """The call trees of a run, unpacked whenever they are used."""
 
     def __init__(self, trees: Sequence[CallTree]) -> None:
-        self._count = len(trees)
+        self._heads = tuple(_head(tree) for tree in trees)
         self._data = zlib.compress(pickle.dumps([_packed(tree) for tree in trees]), 1)
 
     def decode(self) -> tuple[CallTree, ...]:
         """Return the call trees, unpacked."""
         return tuple(_unpacked(*one) for one in pickle.loads(zlib.decompress(self._data)))
 
-    def __len__(self) -> int:
-        return self._count
+    @property
+    def heads(self) -> Sequence[CallTree]:
+        """The trees without nodes, first calls and memory, and with tables that have columns only."""
+        return self._heads
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_count": self._count, "_data": self._data}
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def __iter__(self) -> Iterator[CallTree]:
+        return iter(self.decode())
+
+
+def _head(tree: CallTree) -> CallTree:
+    empty = read_only(np.empty((0, tree.wall.shape[1])))
+    return replace(tree, nodes=(), counts=empty, busy=empty, wall=empty, first=None, memory=None)
 
 
 def _packed(tree: CallTree) -> tuple[CallTree, list[tuple[Any, ...]], dict[str, _Table], int]:
