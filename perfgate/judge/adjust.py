@@ -139,9 +139,9 @@ def doubt_start(inquiry: Inquiry, decision: Decision) -> Decision:
     found = [series for run in inquiry.new for series in run.values() if len(series.values)]
     starts = [(series, inquiry.method.steady(series)) for series in found]
     long = [(one.values[: run.dropped], run.values) for one, run in starts if run.dropped >= FEWEST_STEPS]
+    medians = ((len(head), median(head), len(rest), median(rest)) for head, rest in long)
     # A first look, without the base runs.
-    sizes = ((len(head) * abs(np.divide(median(head), median(rest)) - 1), len(rest)) for head, rest in long)
-    if any(size > LEAST_SHARE / 2 * count for size, count in sizes):
+    if any(slow * abs(start - usual) > LEAST_SHARE / 2 * count * abs(usual) for slow, start, count, usual in medians):
         doubts += grown_warmup(inquiry.new, inquiry.subject.base, inquiry.method)
     quarters = [(len(one.values), run.dropped) for one, run in starts if 1 < run.dropped == len(one.values) // 4]
     if quarters and inquiry.method.warmup == "auto":

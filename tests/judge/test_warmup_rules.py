@@ -58,6 +58,13 @@ def test_a_slow_start_fails_if_strict_and_may_be_allowed() -> None:
     assert (allowed.outcome, allowed.reason) == ("pass", "allowed")
 
 
+def test_values_that_end_at_zero_have_a_slow_start_too() -> None:
+    """A queue that is empty after the start: the median without warm-up is zero, and no ratio to it exists."""
+    past = [run_of(series("x", "1", [5.0] * 40 + [0.0] * 160), source=f"{seed}.json") for seed in range(4)]
+    found = judge(bare("x under 9", past[:1], past[1:])) + judge(bare("x within 1 of baseline", past[:1], past[1:]))
+    assert [one.outcome for one in found] == ["pass", "pass"]
+
+
 def test_one_slow_start_of_three_is_no_change_of_the_program() -> None:
     new = [slow_start(50, 25, 10.0), slow_start(51, 3, 4.0), slow_start(52, 3, 4.0)]
     (found,) = judge(bare("x within 5% of baseline", new, BASE))
