@@ -35,7 +35,7 @@ from msgspec.structs import replace
 from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity, read_only
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import Items, checked, fault_in, fault_of, in_base, measured
+from perfgate.readers.values import Items, checked, fault_in, in_base, measured
 
 MAX_FAULTS = 20
 
@@ -151,12 +151,13 @@ class RunBuilder:
 
     def add(self, column: Column, text: str, line: int, step: int | None = None) -> None:
         """Add a printed value to a series, or a problem; either all values of a series have a step, or none has."""
-        if fault := fault_of(text):
+        value, fault = checked(text, "s")
+        if fault:
             self.refuse(column.key, fault, line)
-        else:
-            column.values.append(float(text))
-            if step is not None:
-                column.steps.append(step)
+            return
+        column.values.append(value)
+        if step is not None:
+            column.steps.append(step)
 
     def sample(self, key: Key, unit: str, value: object, at: Place, *, per: float = 1, step: int | None = None) -> None:
         """Add a value to the series of this key, or a problem; in units "1" and "B" it may be negative."""

@@ -35,6 +35,8 @@ def number_of(value: object) -> float:
 def checked(value: object, unit: str) -> tuple[float, str | None]:
     """Return a value as a number, and why it cannot be a measurement; numbers in quotes are numbers, too."""
     parsed = number(value) if isinstance(value, str) else value
+    if type(parsed) is float and 0 <= parsed < math.inf:  # nearly always
+        return parsed, None
     if isinstance(parsed, bool) or not isinstance(parsed, int | float):
         return 0.0, f"{str(value)[:40]!r} is not a number; left out"
     if not abs(parsed) <= sys.float_info.max:

@@ -1,4 +1,8 @@
-"""Iteration lines: of Megatron-LM and its forks, of DeepSpeed's pipeline engine, and of DeepSpeed-Chat.
+"""Lines that need no other line: throughput, and those of Megatron-LM, the pipeline engine, chats and open_clip.
+
+    [Rank 0] epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=3.1, CurrSamplesPerSec=3.2, MemAllocated=4GB
+
+Source: deepspeedai/DeepSpeed `deepspeed/utils/timer.py`.
 
     iteration        1/    1000 | elapsed time per iteration (ms): 150471.3 | learning rate: 1.875E-05 | ...      2021
     [2024-08-21 10:19:42] iteration        4/   25000 | consumed samples:         4096 |
@@ -11,6 +15,10 @@ second`). A value is a mean over the iterations since the last such line (`--log
     |E2E latency=7.99s |Gather latency=0.00s (0.00%) |Generate time=5.26s (65.81%) |...|CurSamplesPerSec=8.01 |...
 
 Sources: deepspeedai/DeepSpeed `runtime/pipe/engine.py`, DeepSpeedExamples `dschat/utils/perf.py`.
+
+    Train Epoch: 0 [...] Global Steps: 101 Data (t): 0.001 (0.002) Batch (t): 1.856, 1057.47/s, 264.368/s/gpu LR: ...
+
+Source: mlfoundations/open_clip `training/train.py`; EVA-CLIP adds `Global Steps`.
 """
 
 from __future__ import annotations
@@ -20,11 +28,30 @@ from collections.abc import Iterator
 
 from perfgate.core import Key
 from perfgate.readers.builder import RunBuilder
+from perfgate.readers.deepspeed.timers import RECORD
 from perfgate.readers.values import checked
 
 ITERATION_WORD, PIPELINE_WORD, CHAT_WORD = "elapsed time per iteration", "iter time (s):", "|E2E latency="
 ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}\d+")
 PIPELINE = re.compile(r"\bsteps: (\d{1,18}) .{0,999}?iter time \(s\): (\S{1,40}) samples/sec: ([^\s\[]{1,40})")
+_COUNT = r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(\d{1,18})"
+#: The end of the step count in a throughput line, and what follows it. To search for what follows, and then back for
+#: the count, takes a quarter of the time of one pattern.
+COUNTED = re.compile(_COUNT + r"\Z")
+SAMPLES = re.compile(", (?:RunningAvg)?SamplesPerSec=")
+SETTING = re.compile(r"(\w+)=([^\s,|\[]+)")
+#: The settings of a throughput line that are metrics; the oldest `SamplesPerSec` is also that of the last step.
+SETTINGS = (
+    ("CurrSamplesPerSec", Key("samples_per_second"), "1/s", 1.0),
+    ("MemAllocated", Key("memory.allocated"), "B", 2.0**-30),
+    ("MaxMemAllocated", Key("memory.peak_allocated"), "B", 2.0**-30),
+)
+
+TRAINER = re.compile(
+    r"Data \(t\): (\S+) (?:\([^)]{0,99}\) )?Batch \(t\): ([^\s,]+)(?: \([^)]{0,99}\))?(?:, ([^\s,/]+)/s)?"
+)
+TRAINER_STEP = re.compile(r"Global Steps: (\d{1,18})")
+_TRAINER_METRICS = ((Key("data_time"), "s"), (Key("batch_time"), "s"), (Key("batch_rate"), "1/s"))
 
 #: A part of a label, in small letters; the metric, its unit, and how many printed units are one base unit.
 _LABELS = (
@@ -55,6 +82,20 @@ _CHAT_METRICS = {
     "Others": ("chat.other_time", "s"),
     "CurSamplesPerSec": ("chat.samples_per_second", "1/s"),
 }
+
+#: What records begin with.
+_STARTS = (
+    RECORD,
+    re.compile(_COUNT + f"(?={SAMPLES.pattern})"),
+    re.compile(r"Data \(t\): "),
+    ITERATION,
+    re.compile(r"\bsteps: \d|\|E2E latency=|\bcomm op: |\bMA \S+ GB "),
+)
+
+
+def last_start(line: str) -> int | None:
+    """Return where the last record of a line begins, whatever kind it is of; None if no record begins there."""
+    return max((found.start() for pattern in _STARTS for found in pattern.finditer(line)), default=None)
 
 
 def iterations(line: str) -> Iterator[tuple[int, str]]:
@@ -113,3 +154,11 @@ def add_chat(run: RunBuilder, text: str, line: int) -> None:
             metric, unit = _CHAT_METRICS[name]
             column = run.column(Key(metric), unit)
             run.add(column, printed.removesuffix("s"), line, len(column.values))
+
+
+def add_trainer(run: RunBuilder, found: re.Match[str], step: int | None, line: int) -> None:
+    """Add `data_time`, `batch_time` (s) and `batch_rate` (1/s); the values of lines without a step are counted."""
+    for (key, unit), text in zip(_TRAINER_METRICS, found.groups(), strict=True):
+        if text is not None:
+            column = run.column(key, unit)
+            run.add(column, text, line, len(column.values) if step is None else step)

@@ -1,7 +1,7 @@
 """DeepSpeed logs: wall-clock timers, throughput, and the training lines of open_clip and EVA-CLIP.
 
-This module walks a log; `timers`, `lines` and `blocks` each read a kind of lines, and `usual_lines` most lines of a
-long log at once.
+This module walks a log and gives each line to what reads it: `timers`, `lines`, which need no other line, and `blocks`.
+`usual_lines` reads most lines of a long log at once.
 
 Sources: deepspeedai/DeepSpeed `deepspeed/utils/timer.py` and `runtime/engine.py` (v0.1 to v0.18),
 mlfoundations/open_clip `training/train.py`. Units: s, 1/s and B.
@@ -16,8 +16,8 @@ begins a new step. A step that is skipped on OVERFLOW prints no `optimizer_*` re
 series. Lines with a count from 1 (`Global Steps: n`, `global_step=n`) belong to step n - 1.
 
 **Runs.** A launcher's banner after the first record, or a step counter that goes back, begins a new run. A restart that
-shows only in the counter has made steps before the counter's line: `timers.Progress` finds them if that is possible,
-else the new run begins at that line.
+shows only in the counter has made steps before the counter's line: `restarts` finds them if that is possible, else the
+new run begins at that line.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from perfgate.core import Key, Run
+from perfgate.core import Run
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.deepspeed import blocks, lines
-from perfgate.readers.deepspeed.timers import RECORD, WORD, Progress, Timers
+from perfgate.readers.deepspeed.restarts import Progress
+from perfgate.readers.deepspeed.timers import WORD, Timers
 from perfgate.readers.runs import Runs
 from perfgate.readers.text import InputFile
 
@@ -47,31 +48,7 @@ METRICS = (
 )
 CHECKED = "DeepSpeed 0.19.8: a log that it wrote; public logs of 0.1 to 0.18"
 
-_THROUGHPUT = re.compile(
-    r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(\d{1,18}), (?=(?:RunningAvg)?SamplesPerSec=)"
-)
-_SETTING = re.compile(r"(\w+)=([^\s,|\[]+)")
-_TRAINER = re.compile(
-    r"Data \(t\): (\S+) (?:\([^)]{0,99}\) )?Batch \(t\): ([^\s,]+)(?: \([^)]{0,99}\))?(?:, ([^\s,/]+)/s)?"
-)
-_TRAINER_STEP = re.compile(r"Global Steps: (\d{1,18})")
 _STEP = re.compile(r"(?:\[Rank (-?\d+)\] )?\bstep=(\d{1,18}), skipped=")
-
-#: The settings of a throughput line that are metrics; the oldest `SamplesPerSec` is also that of the last step.
-_SETTINGS = (
-    ("CurrSamplesPerSec", "samples_per_second", "1/s", 1.0),
-    ("MemAllocated", "memory.allocated", "B", 2.0**-30),
-    ("MaxMemAllocated", "memory.peak_allocated", "B", 2.0**-30),
-)
-_TRAINER_METRICS = (("data_time", "s"), ("batch_time", "s"), ("batch_rate", "1/s"))
-_STARTS = (
-    RECORD,
-    _THROUGHPUT,
-    re.compile(r"Data \(t\): "),
-    lines.ITERATION,
-    re.compile(r"\bsteps: \d|\|E2E latency=|\bcomm op: |\bMA \S+ GB "),
-)
-
 _BEFORE_STEPS = ("memory.", "collective.")
 
 _FACTS = (
@@ -145,29 +122,28 @@ class _Log:
         if lines.CHAT_WORD in line:
             lines.add_chat(self.runs.run, line, number)
             self.runs.run.traceback = None
-        starts = [*_THROUGHPUT.finditer(line)]
-        ends = [match.start() for match in starts[1:]] + [len(line)]
-        for start, end in zip(starts, ends, strict=False):  # without a start there is one end too many
+        ends = [found.start() for found in lines.SAMPLES.finditer(line)]
+        starts = [found for end in ends if (found := lines.COUNTED.search(line, line.rfind(" ", 0, end) + 1, end))]
+        for start, after in zip(starts, [*starts, None][1:], strict=True):
             count = int(start[1])
             self._count("throughput", count, number, fraction=0.5)  # several ranks or engines, without a name
-            settings = dict(_SETTING.findall(line, start.end(), end))
+            settings = dict(lines.SETTING.findall(line, start.end(), after.start() if after else len(line)))
             if "SamplesPerSec" in settings:
                 settings.setdefault("CurrSamplesPerSec", settings["SamplesPerSec"])
-            for name, metric, unit, per in _SETTINGS:
+            run = self.runs.run
+            for name, key, unit, per in lines.SETTINGS:
                 if name in settings:
-                    self._add(metric, unit, settings[name].removesuffix("GB"), number=number, step=count - 1, per=per)
+                    run.add(run.column(key, unit, per), settings[name].removesuffix("GB"), number, count - 1)
+                    run.traceback = None
 
     def trainer(self, number: int, line: str) -> None:
         """`Global Steps: 101 ... Data (t): 0.001 Batch (t): 1.856, 1057.47/s` of open_clip and EVA-CLIP."""
-        if not (found := _TRAINER.search(line)):
+        if not (found := lines.TRAINER.search(line)):
             return
-        if counted := _TRAINER_STEP.search(line):
+        if counted := lines.TRAINER_STEP.search(line):
             self._count("trainer", int(counted[1]), number)
-        for text, (metric, unit) in zip(found.groups(), _TRAINER_METRICS, strict=True):
-            if text is not None:
-                before = self.runs.run.columns.get(Key(metric))
-                step = int(counted[1]) - 1 if counted else len(before.values) if before else 0
-                self._add(metric, unit, text, number=number, step=step)
+        lines.add_trainer(self.runs.run, found, int(counted[1]) - 1 if counted else None, number)
+        self.runs.run.traceback = None
 
     def iterations(self, number: int, line: str) -> None:
         """Iteration lines of Megatron-DeepSpeed; the throughput lines have `samples_per_second`, too."""
@@ -231,11 +207,6 @@ class _Log:
             moved = f"the step counter shows that the last {steps} steps before this line belong to the run after it"
             self.runs.run.say("warning", moved, number)
 
-    def _add(self, metric: str, unit: str, text: str, *, number: int, step: int, per: float = 1.0) -> None:
-        run = self.runs.run
-        run.add(run.column(Key(metric), unit, per), text, number, step)
-        run.traceback = None
-
     def counter(self, number: int, line: str) -> None:
         """`[Rank 0] step=10, skipped=6, lr=[..]`."""
         for rank, count in _STEP.findall(line):
@@ -269,12 +240,12 @@ class _Log:
 
     def whole_records(self, number: int, line: str) -> str:
         """Return a last line without a line end up to its last record, which may be cut inside a number."""
-        starts = [match.start() for pattern in _STARTS for match in pattern.finditer(line)]
+        start = lines.last_start(line)
         is_open = self.blocks is not None and (self.blocks[1].is_open or self.blocks[2].is_open)
-        if not starts and not (line.strip() and is_open):
+        if start is None and not (line.strip() and is_open):
             return ""
         self.runs.run.say("warning", "the last record is cut off; left out", number)
-        return line[: max(starts, default=0)]
+        return line[: start or 0]
 
 
 #: Which method reads which lines: those with the word.

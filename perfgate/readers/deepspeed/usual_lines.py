@@ -60,9 +60,10 @@ class UsualLines:
         #: The lines of the last blocks: the form of each, and its words.
         self._forms: list[Ints] = []
         self._words: list[Words] = []
-        #: For each of these that is counted, its step and its number among all the records of the run.
+        #: The steps of those that are counted.
         self._steps: array[int] = array("q")
-        self._records: array[int] = array("q")
+        #: How many of them follow each other, and the number of the first among all the records of the run.
+        self._together: list[tuple[int, int]] = []
 
     def block(self, text: bytes, number: int) -> UsualBlock:
         """Return a block: whole lines without the last line end, the first of which has this number."""
@@ -80,8 +81,8 @@ class UsualLines:
         if (timers := self._timers()) is not self._run.timers:
             self.read_values()
             self._run = _FormsOfRun(timers, self._shapes.forms)
-        self._steps.frombytes(self._run.count(forms, numbers).tobytes())
-        self._records.frombytes(np.arange(timers.records, timers.records + len(forms)).tobytes())
+        self._steps.extend(self._run.count(forms, numbers))
+        self._together.append((len(forms), timers.records))
         timers.records += len(forms)
 
     def read_values(self) -> None:
@@ -89,39 +90,44 @@ class UsualLines:
         if not self._steps:
             return
         count, forms, words = len(self._steps), np.concatenate(self._forms), np.concatenate(self._words)
-        steps, records = np.array(self._steps), np.array(self._records)
+        lengths, firsts = np.array(self._together).T
+        records = np.arange(count) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
+        steps = np.array(self._steps)
         order = np.argsort(forms[:count], kind="stable")
         for own in np.split(order, np.flatnonzero(np.diff(forms[order])) + 1):
             form = int(forms[own[0]])
             values = self._shapes.forms[form].decimals.read(words[own])
-            self._run.tables[form].extend(values, steps[own], records[own])
+            self._run.table(form).extend(values, steps[own], records[own])
         self._forms, self._words = ([forms[count:]], [words[count:]]) if count < len(forms) else ([], [])
-        self._steps, self._records = array("q"), array("q")
+        self._steps, self._together = array("q"), []
 
 
 class _FormsOfRun:
-    """The forms of usual lines in one run: their tables, and the steps of their lines."""
+    """The forms of usual lines in one run: their ranks and tables, and the steps of their lines."""
 
     def __init__(self, timers: Timers, forms: Sequence[Form]) -> None:
         self.timers = timers
-        self.tables: dict[int, Table] = {}
-        self._known = forms
+        self._forms = forms
+        self._found: dict[int, tuple[Rank, Table]] = {}
         self._ranks: list[Rank] = []
         #: By form: its rank, as a place in the list, and 1 if its records end a step.
         self._rank_of = self._ends = np.zeros(0, np.int64)
 
-    def count(self, forms: Ints, numbers: Ints) -> Ints:
+    def table(self, form: int) -> Table:
+        """Return the table of a form that was counted."""
+        return self._found[form][1]
+
+    def count(self, forms: Ints, numbers: Ints) -> array[int]:
         """Return the steps of the next lines, from their forms and their numbers in the file."""
         listed: list[int] = forms.tolist()
-        if not self.tables.keys() >= {*listed}:
+        if not self._found.keys() >= {*listed}:
             for form, number in zip(listed, numbers.tolist(), strict=True):
-                if form not in self.tables:
+                if form not in self._found:
                     self._add(form, number)
         if len(listed) >= _MANY_LINES and all(rank.names is None for rank in self._ranks):
-            return self._count_many(forms)
-        ranks = [self._ranks[at] for at in self._rank_of[forms].tolist()]
-        numbered = enumerate(zip(ranks, listed, strict=True), self.timers.records)
-        return np.array([rank.count(self.tables[form], record) for record, (rank, form) in numbered])
+            return array("q", self._count_many(forms).tobytes())
+        found = enumerate(map(self._found.__getitem__, listed), self.timers.records)
+        return array("q", [rank.count(table, record) for record, (rank, table) in found])
 
     def _count_many(self, forms: Ints) -> Ints:
         if len(self._ranks) == 1:
@@ -135,15 +141,16 @@ class _FormsOfRun:
 
     def _add(self, form: int, number: int) -> None:
         """Find the rank and the table of a form, which is on this line. Raises OverLimit, at the line."""
-        rank = self.timers.rank(self._known[form].before)
+        rank = self.timers.rank(self._forms[form].before)
         try:
-            self.tables[form] = self.timers.table(rank, self._known[form].names)
+            table = self.timers.table(rank, self._forms[form].names)
         except OverLimit as over:
             at = Location(over.problem.at.file, number)
             raise OverLimit(replace(over.problem, at=at), over.before) from None
+        self._found[form] = rank, table
         if all(rank is not one for one in self._ranks):
             self._ranks.append(rank)
         more = max(form + 1 - len(self._ends), 0)
         self._rank_of, self._ends = np.pad(self._rank_of, (0, more)), np.pad(self._ends, (0, more))
         self._rank_of[form] = next(at for at, one in enumerate(self._ranks) if one is rank)
-        self._ends[form] = self.tables[form].ends_step
+        self._ends[form] = table.ends_step
