@@ -548,7 +548,8 @@ def test_the_files_of_several_ranks_are_no_several_runs(perfgate: Command, folde
         path.write_text("".join(line for line in lines if f"[Rank {rank}]" in line))
     done = perfgate("check", *files)
     assert done.code == 3
-    assert "give their folder" in " ".join(done.out.split())
+    why = "forward: the new runs have different ranks, so they are probably the files of one run"
+    assert f"{why} → give their folder: each path on the command line is a run" in " ".join(done.out.split())
     assert perfgate("baseline", "approve", *files, "--reason", "x").code == 1
 
 

@@ -79,6 +79,9 @@ def check_presence(inquiry: Inquiry) -> None:
             names = listed([member_name(member) or "the series without rank" for member in gone])
             where = "the baseline has" if stored & set(gone) else "other new runs have"
             step = "find out why that process wrote nothing"
+            if len(subject.new) > 1 and sum(map(len, subject.new)) == len(seen):  # no rank is in two of them
+                why = f"{subject.key}: the new runs have different ranks, so they are probably the files of one run"
+                raise CannotJudge("rank-gone", why, "give their folder: each path on the command line is a run")
             if len(subject.new) > 1:
                 step += "; if these are the files of one run, one for each rank, give their folder"
             raise CannotJudge("rank-gone", f"{subject.key}: {view.run.name} lacks {names}, which {where}", step)

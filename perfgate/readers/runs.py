@@ -99,7 +99,8 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     whole = [run for run in runs if run.source not in parts]
     if repeats := _repeats(whole):
         message = f"a folder is the ranks of one run, but {len(repeats)} files here are runs of their own"
-        problems.append(Problem("error", f"{message}: did you mean {_glob(name, repeats)}?", Location(name)))
+        ranks = "or, if they are ranks, write the rank in each name: rank0.log"
+        problems.append(Problem("error", f"{message}: did you mean {_glob(name, repeats)}? {ranks}", Location(name)))
         whole = [replace(run, series=(), call_trees=(), outlines=None) for run in whole]
     traces = _traces(whole, problems)
     series, with_trees = _series(traces, problems), [run.call_trees for run in traces if len(run.call_trees)]

@@ -212,6 +212,9 @@ class JobClock:
             return
         untold = {part for one in job for part in one.happened - one.timed}
         found = metrics(split(known, set(self._told) - untold, self._rounding) or {})
+        if found and job[0].runs and known[0].done:
+            what = f"this log goes on from step {known[0].done}: goodput and time.* are of this log alone"
+            job[0].runs[0].say("warning", f"{what}; for the whole job, join its logs in one file")
         for run in dict.fromkeys(run for one in job for run in one.runs):
             add_times(run, found)
 

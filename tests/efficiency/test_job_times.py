@@ -92,6 +92,15 @@ def test_a_restart_loses_everything_after_the_step_that_it_continues_from() -> N
     assert goodput(second) == pytest.approx(50 / 225)
 
 
+def test_a_log_that_continues_another_one_says_so() -> None:
+    (alone,) = runs_of(titan(*RESUMED))
+    assert [problem.message for problem in alone.problems] == [
+        "this log goes on from step 10: goodput and time.* are of this log alone; for the whole job, join its logs in "
+        "one file"
+    ]
+    assert not any("goes on" in problem.message for run in runs_of(titan(*FIRST, *RESUMED)) for problem in run.problems)
+
+
 def test_a_restart_inside_a_record_keeps_a_share_of_it() -> None:
     """The next attempt continues from step 15: half of the 20 s for steps 11 to 20 are kept."""
     resumed = ((at, text.replace("step 11", "step 16").replace("step: 11", "step: 16")) for at, text in RESUMED)

@@ -75,7 +75,7 @@ def test_a_folder_of_many_runs_is_one_error_that_says_how_to_give_them(names, gl
     count = len([name for name in names if "rank" not in name])
     assert errors(joined) == [
         f"rank3: error: a folder is the ranks of one run, but {count} files here are runs of their own:"
-        f" did you mean {glob}?"
+        f" did you mean {glob}? or, if they are ranks, write the rank in each name: rank0.log"
     ]
 
 
