@@ -27,7 +27,9 @@ def sweep_curves(
     A value is the mean over runs and ranks.
     """
     found: list[SweepCurve] = []
-    for metric in sorted(metrics):
+    labelled = (series.key for run in new for series in run.series if series.key.metric in metrics)
+    at_loads = {key.metric for key in labelled if any(name in conditions for name, _ in key.labels)}
+    for metric in sorted(at_loads):  # the values of a thousand ranks without any load need not be measured again
         unit, own = _values(metric, new)
         _, stored = _values(metric, base)
         if condition := _swept(own, conditions):
