@@ -30,6 +30,13 @@ _SIGNATURE_LENGTH = 64
 #: No marker is longer.
 _MARKER_LENGTH = 4096
 
+#: How much of the end of a log is examined, and words of a job that did not end by itself.
+_TAIL = 1 << 14
+_UNUSUAL_END = re.compile(
+    rb"Killed|Killing|Terminated|Aborted|Segmentation|slurmstepd|srun: error|return code =|closing signal|death signal"
+    rb"|exitcode:|on signal|iteration +\d+/"
+)
+
 _PICKLE = (
     "a Python pickle, which is never loaded, unless it is a memory snapshot of torch: write the numbers as text or JSON"
 )
@@ -81,7 +88,13 @@ class Recognition(Struct, frozen=True):
             reader = partial(read_outside, self.found)
         else:
             reader = import_module(self.found.module, __package__).read
-        return read_within_limits(self.file, self.found.name, self.why, reader)
+        runs = read_within_limits(self.file, self.found.name, self.why, reader)
+        tail = b"".join(self.file.last_blocks) if self.found.markers or self.found.hints else b""
+        if b"Train Epoch: " not in tail and not _UNUSUAL_END.search(tail, max(0, len(tail) - _TAIL)):
+            return runs
+        from perfgate.readers.log_endings import with_ending
+
+        return with_ending(runs, tail.decode("utf-8", "replace"), (*self.found.markers, *self.found.hints))
 
 
 def read_within_limits(

@@ -107,6 +107,8 @@ class InputFile:
         self.problems: list[Problem] = []
         self._stream = self._text_blocks()
         self._head: deque[bytes] = deque()
+        #: The last two blocks of the text that was read so far.
+        self.last_blocks: tuple[bytes, bytes] = (b"", b"")
         most = {"series": limits.series, "runs": limits.runs, "problems": limits.problems, "facts": limits.facts}
         self._most = most
         self._counts: Counter[str] = Counter()
@@ -254,8 +256,11 @@ class InputFile:
             stream = _reblock(chain([first.removeprefix(codecs.BOM_UTF8)], stream))
             first = next(stream, b"")
         if first:
+            self.last_blocks = (b"", first)
             yield first
-        yield from stream
+        for block in stream:
+            self.last_blocks = (self.last_blocks[1], block)
+            yield block
 
     def _gunzip(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Inflate gzip: several members are one text (RFC 1952, 2.2), and zero padding after the last is allowed."""

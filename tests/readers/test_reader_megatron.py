@@ -10,11 +10,11 @@ from perfgate.readers import Source, recognise
 
 YEAR_2021 = (
     "time (ms) | load-checkpoint: 0.50\n"
-    " iteration        1/    1000 | consumed samples:         1024 | elapsed time per iteration (ms): 150250.5 | "
+    " iteration        1/       2 | consumed samples:         1024 | elapsed time per iteration (ms): 150250.5 | "
     "learning rate: 0.000E+00 | loss scale: 4294967296.0 | number of skipped iterations:   1 | "
     "number of nan iterations:   0 |\n"
     "time (ms) | forward-compute: 29733.50 | backward-params-all-reduce: 27.25 | batch-generator: 185.75\n"
-    " iteration        2/    1000 | consumed samples:         2048 | elapsed time per iteration (ms): 123896.5 | "
+    " iteration        2/       2 | consumed samples:         2048 | elapsed time per iteration (ms): 123896.5 | "
     "learning rate: 1.500E-04 | lm loss: 1.25E+01 | number of skipped iterations:   0 | "
     "number of nan iterations:   0 |\n"
     "time (ms) | forward-compute: 28669.75 | backward-params-all-reduce: 27.50 | batch-generator: 184.75\n"
@@ -29,7 +29,7 @@ YEAR_2024 = (
     "using world size: 16, data-parallel size: 2\n"
     "(min, max) time across ranks (ms):\n"
     + dotted("model-and-optimizer-setup")
-    + "(812.25, 880.75)\n [2024-08-21 10:19:42] iteration       10/   25000 | consumed samples:        10240 | "
+    + "(812.25, 880.75)\n [2024-08-21 10:19:42] iteration       10/      20 | consumed samples:        10240 | "
     "elapsed time per iteration (ms): 2701.5 | throughput per GPU (TFLOP/s/GPU): 449.6 | learning rate: 7.5E-08 | "
     "global batch size:  1024 | lm loss: 2.125E+00 | loss scale: 1.0 | number of skipped iterations:   0 | "
     "number of nan iterations:   0 |\n"
@@ -40,7 +40,7 @@ YEAR_2024 = (
     + "(1232.25, 1233.5)\nsome other line: 12\n"
     + dotted("optimizer")
     + "(12.25, 13.5)\n"
-    " [2024-08-21 10:20:12] iteration       20/   25000 | consumed samples:        20480 | "
+    " [2024-08-21 10:20:12] iteration       20/      20 | consumed samples:        20480 | "
     "elapsed time per iteration (ms): 2650.25 | throughput per GPU (TFLOP/s/GPU): 450.7 | lm loss: 2.0E+00 |\n"
 )
 
@@ -120,7 +120,7 @@ def test_the_newer_shape():
     ],
 )
 def test_every_shape_of_timers(block, expected):
-    run = run_of(" iteration 5/ 9 | elapsed time per iteration (ms): 1000.0 |\n" + block)
+    run = run_of(" iteration 5/ 5 | elapsed time per iteration (ms): 1000.0 |\n" + block)
     assert [problem.severity for problem in run.problems] == ([] if expected else ["warning"])
     assert values_of(run) == {"iteration_time": [1.0], **expected}
     assert all(steps == [4] for steps in steps_of(run).values())
@@ -156,13 +156,13 @@ def test_every_shape_of_timers(block, expected):
     ],
 )
 def test_labels_of_versions_and_forks(labels, expected):
-    run = run_of(f" iteration 5/ 9 | {labels}\n")
+    run = run_of(f" iteration 5/ 5 | {labels}\n")
     assert not run.problems
     assert values_of(run) == expected
 
 
 def test_a_rate_before_the_iteration():
-    run = run_of(" samples/sec: 12.5 | iteration 5/ 9 | elapsed time per iteration (ms): 500.0 |\n")
+    run = run_of(" samples/sec: 12.5 | iteration 5/ 5 | elapsed time per iteration (ms): 500.0 |\n")
     assert values_of(run) == {"samples_per_second": [12.5], "iteration_time": [0.5]}
 
 

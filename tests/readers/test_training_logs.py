@@ -69,7 +69,7 @@ def nemo(steps=range(STEPS)):
         }
         printed = {name: str(int(v)) if v.is_integer() else f"{v:.4}" for name, v in metrics.items()}
         fields = "".join(f" | {name}: {text}" for name, text in printed.items())
-        lines.append(f"Training epoch 0, iteration {step}/99{fields}")
+        lines.append(f"Training epoch 0, iteration {step}/11{fields}")
         for name, metric, factor in (
             ("max_memory_reserved", "memory.peak_reserved", 1),
             ("max_memory_allocated", "memory.peak_allocated", 1),
