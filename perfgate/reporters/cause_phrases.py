@@ -70,7 +70,7 @@ def by_verdict(report: Report) -> dict[int, CauseGroup]:
 
 
 def step(found: CauseReport) -> str:
-    """Return the change of the step: `step 10.2 → 11 ms, +815 µs (+8.0%); 3 base runs, 1 new run`."""
+    """Return the change of the whole step: `whole step 10.2 → 11 ms, +815 µs (+8.0%); 3 base runs, 1 new run`."""
     if not _has_times(found):
         return f"memory at its peak; {plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
     change = found.new_step - found.base_step
@@ -78,14 +78,14 @@ def step(found: CauseReport) -> str:
     relative = f" ({format_change(change / found.base_step)})" if found.base_step else ""
     sides = f"{format_number(found.base_step / unit.factor)} → {format_value(found.new_step, 's', unit.symbol)}"
     runs = f"{plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
-    return f"step {sides}, {signed(change)}{relative}; {runs}"
+    return f"whole step {sides}, {signed(change)}{relative}; {runs}"
 
 
 def without_cause(found: CauseReport) -> str:
     """Return what is said if no cause was found."""
     if not _has_times(found):
         return "No cause found: the peak of the memory is the same, or nearly."
-    return f"No cause found. Noise can change the step by {format_value(found.noise, 's')}."
+    return f"No cause found. Noise can change the whole step by {format_value(found.noise, 's')}."
 
 
 def rest(found: CauseReport) -> str:

@@ -75,7 +75,7 @@ def test_the_page_names_the_causes() -> None:
     place = ("mix", "aten::linear <b>")
     cause = Cause("slower", place, "time", 0.002, 0.001, 0.003, 0.4)
     page = render(replace(REPORT, causes=CauseReport((cause,), 0.05, 0.055, 0.003, 0.001, 8, 8)))
-    assert "What changed: step 50 → 55 ms, +5 ms (+10.0%); 8 base runs, 8 new runs</h2>" in page
+    assert "What changed: whole step 50 → 55 ms, +5 ms (+10.0%); 8 base runs, 8 new runs</h2>" in page
     assert "<td>slower</td><td>mix / aten::linear &lt;b&gt;</td><td>+2 ms [+1, +3] per step, 40% of the change" in page
     assert "What changed" not in render(REPORT)
 
