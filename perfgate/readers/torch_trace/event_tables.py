@@ -15,18 +15,13 @@ import numpy as np
 from perfgate.readers.builder import MAX_FAULTS
 from perfgate.readers.torch_trace import event_fields as fields
 from perfgate.readers.torch_trace.chunks import Chunk
+from perfgate.readers.torch_trace.event_categories import EventsByCategory
 from perfgate.readers.torch_trace.event_fields import Args, Event, Int64, Names, whole_numbers
 from perfgate.readers.torch_trace.flops import COUNTED, flop_of
 from perfgate.readers.torch_trace.function_names import is_own_function
 from perfgate.readers.torch_trace.tables import (
-    ANNOTATION,
     KERNEL,
-    MEMCPY,
-    MEMSET,
-    NAMED,
     OP,
-    PLAIN,
-    PYTHON,
     Allocations,
     Collective,
     Device,
@@ -37,20 +32,6 @@ from perfgate.readers.torch_trace.tables import (
     Runtime,
     Threads,
 )
-
-#: The table and kind of each category, in lower case. Categories of a runtime or driver have many names.
-_CATEGORIES = {
-    **dict.fromkeys(("cpu_op", "operator"), ("host", OP)),
-    "user_annotation": ("host", ANNOTATION),
-    "python": ("host", PYTHON),
-    "python_function": ("frame", 0),
-    "kernel": ("device", KERNEL),
-    **dict.fromkeys(("gpu_memcpy", "memcpy"), ("device", MEMCPY)),
-    **dict.fromkeys(("gpu_memset", "memset"), ("device", MEMSET)),
-    "runtime": ("runtime", PLAIN),
-    **dict.fromkeys(("", "cpu_instant_event"), ("instant", 0)),
-}
-_Kind = tuple[str, int]
 
 #: No machine has more devices; a trace with more is an attack on memory.
 MOST_DEVICES = 256
@@ -84,29 +65,6 @@ class Pieces:
         """Remove the columns `start` and `duration`, and return the starts and the ends."""
         start = self.take("start")
         return start, start + self.take("duration")
-
-
-class _ByCategory(dict[Any, Callable[[Event], object] | None]):
-    """Maps a category to the function that stores its events; None for a category that is not kept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sorted: dict[_Kind, list[Event]] = defaultdict(list)
-
-    def __missing__(self, category: Any) -> Callable[[Event], object] | None:
-        name = category.lower() if isinstance(category, str) else ""
-        kind = _CATEGORIES.get(name) or (("runtime", NAMED) if name.endswith(("_runtime", "_driver")) else None)
-        put = self.sorted[kind].append if kind else None
-        if len(self) < 1000:
-            self[category] = put
-        return put
-
-    def sort(self, events: Iterable[Event]) -> dict[_Kind, list[Event]]:
-        """The kept events, by table and kind."""
-        for event in events:
-            if put := self[event.cat]:
-                put(event)
-        return self.sorted
 
 
 @dataclass(slots=True)
@@ -159,7 +117,7 @@ class EventTables:
             self._add(chunk, chunk.exact())
 
     def _add(self, chunk: Chunk, events: Sequence[Event]) -> None:
-        kinds = _ByCategory().sort(events)
+        kinds = EventsByCategory().sort(events)
         self._add_memory(kinds.pop(("instant", 0), ()))
         rows = {kind: [event for event in found if event.ph == "X"] for kind, found in kinds.items()}
         # Convert all times before any event is stored: Inexact must leave the tables unchanged.
