@@ -212,7 +212,7 @@ def fill(baselines: Path, runs: int, metrics: int, loose: int) -> float:
     """Write a history with a step of 6 % into each metric; return the seconds that the loose runs took."""
     from perfgate.baselines.stores import open_store
     from perfgate.core import Key
-    from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+    from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
     from perfgate.history.compaction import write_months
     from perfgate.history.records import id_of_values
     from perfgate.history.store import add

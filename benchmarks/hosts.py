@@ -23,7 +23,7 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perfgate.core import Baseline, HostDifference, Key, Run, Series, read_only
-from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.hosts import host_differences
 from perfgate.history.noise import learned_priors
 from perfgate.history.store import HistoryColumn, StoredHistory

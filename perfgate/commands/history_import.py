@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from perfgate.baselines.places import environment_name, identity_of
 from perfgate.baselines.stores import Store, open_store
 from perfgate.core import Fact, Location, Problem
-from perfgate.core.run_history import HistoryRecord, HistoryRun
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun
 from perfgate.core.wording import listed, plural
 from perfgate.history.compaction import write_months
 from perfgate.history.imports import HEAD, IMPORTERS, Importer, csv, importer_of

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfgate.baselines.places import NEWEST_RUNS
 from perfgate.baselines.stores import Store
 from perfgate.core import HostDifference, Problem
-from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.noise import learned_priors
 from perfgate.history.records import id_of_files
 from perfgate.history.since import runs_since

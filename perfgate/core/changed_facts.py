@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from perfgate.core.run_history import HistoryRun
+from perfgate.core.remembered_runs import HistoryRun
 from perfgate.core.runs import fact_text
 
 #: A fact that changes more often than this, as a share of the runs, explains no change: a host of a pool, a clock.

@@ -17,5 +17,5 @@
 | `backfill` | which commits to measure, so that a change point has one commit |
 | `imports`, `exports` | one file for each format of other tools |
 
-The types are in `perfgate.core.run_history`. A check without history never comes here.
+The types are in `perfgate.core.remembered_runs` and `run_history`. A check without history never comes here.
 """

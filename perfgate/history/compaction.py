@@ -12,7 +12,7 @@ from contextlib import suppress
 from perfgate.baselines.places import HISTORY, environment_name
 from perfgate.baselines.stores import Store, WritableStore, write_file
 from perfgate.core import Problem
-from perfgate.core.run_history import HistoryRecord
+from perfgate.core.remembered_runs import HistoryRecord
 from perfgate.history.files import records_of
 from perfgate.history.month_files import month_file
 from perfgate.history.store import listed, places, read_file, tool

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from perfgate.core import Fact, Location, Problem
-from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue
 from perfgate.history.month_files import MONTH_SCHEMA, MonthColumn, MonthFile, columns_of, places_of, runs_of, values_of
 from perfgate.history.run_files import RUN_FILE, RUN_SCHEMA, MetricFilter, RunFile, run_of, value_of
 

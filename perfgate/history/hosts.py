@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from perfgate.core import HostDifference, HostLevel
-from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.host_levels import contrast
 from perfgate.history.noise import branch_of, is_exact, usable_runs
 from perfgate.history.store import HistoryColumn, StoredHistory

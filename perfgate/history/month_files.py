@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from perfgate.core import Better, Fact, Key, Kind
-from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
 from perfgate.history.run_files import DIGITS, TIME, MetricFilter, digits_of
 

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.core import Better, CalibratedPrior
-from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.store import HistoryColumn, StoredHistory
 from perfgate.stats.change_points import find_change_points
 from perfgate.stats.distributions import BoolArray, FloatArray

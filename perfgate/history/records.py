@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.core import Baseline, Better, Key, Run, Series
-from perfgate.core.run_history import HistoryValue, SeriesName
+from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.judge.inquiry import direction
 from perfgate.judge.measure import Member, Method, NotAvailable, choose, default_statistic, statistic_unit
 from perfgate.judge.subjects import JudgedRuns, find_subjects

@@ -13,7 +13,7 @@ from perfgate.baselines.candidates import read_measured
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.stores import open_store
 from perfgate.core import Fact, Run
-from perfgate.core.run_history import HistoryRecord, HistoryRun
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun
 from perfgate.core.wording import plural, utf8_text
 from perfgate.history.records import id_of_files, values_of
 from perfgate.history.store import add

@@ -8,7 +8,8 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.core.run_history import HistoryRun, HistorySeries, SeriesName
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
+from perfgate.core.run_history import HistorySeries
 from perfgate.history.store import HistoryColumn, StoredHistory
 
 #: A new metric may be an old one if it begins within this many runs after it, at this ratio of values or less.

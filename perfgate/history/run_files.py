@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from perfgate.core import Better, Key, Kind
-from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
 from perfgate.documents.signed_files import SignedFile
 

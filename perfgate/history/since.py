@@ -8,7 +8,7 @@ import numpy as np
 
 from perfgate.baselines.places import NEWEST_RUNS
 from perfgate.core import RememberedRuns
-from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.noise import branch_of, is_exact, usable_runs
 from perfgate.history.store import StoredHistory
 from perfgate.stats.change_points import find_change_points

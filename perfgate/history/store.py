@@ -20,7 +20,7 @@ import perfgate
 from perfgate.baselines.places import HISTORY, UnsafeName, environment_name, newest_history
 from perfgate.baselines.stores import Store, WritableStore
 from perfgate.core import Better, Fact, Kind, Problem
-from perfgate.core.run_history import HistoryRecord, HistoryRun, SeriesName
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.history.files import HistoryFile, decode
 from perfgate.history.month_files import name_of
 from perfgate.history.run_files import MetricFilter, run_file

@@ -18,7 +18,7 @@ from seeds import FORMATS, HISTORIES, RULES
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSeries, StoredSource
 from perfgate.cli.entry import run as command_line
 from perfgate.core import Key, Run
-from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.history.files import decode, records_of
 from perfgate.history.imports import IMPORTERS
 from perfgate.history.imports.imported_runs import ImportFile

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from perfgate.baselines.stores import WritableStore, open_store
 from perfgate.core import Better, Fact, Key
-from perfgate.core.run_history import HistoryRecord, HistoryRun, HistoryValue, SeriesName
+from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.history.records import id_of_values
 from perfgate.history.store import add
 

@@ -11,7 +11,8 @@ from conftest import Done
 from histories import filled, record, steps, store_at, value
 
 from perfgate.baselines.stores import open_store
-from perfgate.core.run_history import HistoryRecord, HistorySeries
+from perfgate.core.remembered_runs import HistoryRecord
+from perfgate.core.run_history import HistorySeries
 from perfgate.history.load import load
 from perfgate.history.store import add
 

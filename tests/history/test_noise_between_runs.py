@@ -18,7 +18,7 @@ from scipy import stats
 
 from perfgate.baselines.places import NEWEST_RUNS, newest_history
 from perfgate.baselines.stores import open_store
-from perfgate.core.run_history import HistoryRun
+from perfgate.core.remembered_runs import HistoryRun
 from perfgate.history.noise import branch_of, noise_between_runs, robust_variance, without_line
 from perfgate.history.store import add
 from perfgate.judge.learned_noise import runs_contradict

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scipy import stats
 
 from perfgate.baselines.stores import open_store
-from perfgate.core.run_history import HistoryRun, SeriesName
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.since import runs_since
 from perfgate.history.store import add, read
 

@@ -11,7 +11,8 @@ from histories import at, filled, record, sha, steps, store_at
 from msgspec.structs import replace
 
 from perfgate.core.branch import CommitLine, CommitNote
-from perfgate.core.run_history import ApprovedLevel, HistoryRun
+from perfgate.core.remembered_runs import HistoryRun
+from perfgate.core.run_history import ApprovedLevel
 from perfgate.history.load import load
 from perfgate.history.series import _changes, order_of
 from perfgate.history.store import add

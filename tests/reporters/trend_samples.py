@@ -10,15 +10,14 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Location, Problem
 from perfgate.core.branch import CommitLine, CommitNote
+from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.core.run_history import (
     ApprovedLevel,
     ChangePoint,
     EnvironmentHistory,
     HistoryChange,
-    HistoryRun,
     HistorySeries,
     LoadedHistory,
-    SeriesName,
 )
 
 COMMITS = [f"{number:02}c0ffee{number:02}" + "0" * 30 for number in range(16)]

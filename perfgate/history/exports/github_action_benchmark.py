@@ -11,7 +11,8 @@ from math import isnan
 from typing import TypeAlias
 
 from perfgate.core.branch import CommitLine
-from perfgate.core.run_history import HistoryRun, HistorySeries, LoadedHistory
+from perfgate.core.remembered_runs import HistoryRun
+from perfgate.core.run_history import HistorySeries, LoadedHistory
 from perfgate.core.units import display_unit, format_value
 
 NAME = "github-action-benchmark"

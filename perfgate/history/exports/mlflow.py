@@ -11,7 +11,8 @@ import re
 from datetime import datetime
 
 from perfgate.core import fact_text
-from perfgate.core.run_history import EnvironmentHistory, HistoryRun, LoadedHistory
+from perfgate.core.remembered_runs import HistoryRun
+from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
 
 NAME = "mlflow"
 _TAG = "perfgate.run"

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.core import Fact, Location, Problem
-from perfgate.core.run_history import HistoryValue
+from perfgate.core.remembered_runs import HistoryValue
 from perfgate.documents.json import JsonDocument, load_json
 from perfgate.history.imports.imported_runs import (
     AboutRun,

@@ -16,7 +16,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from perfgate.core import Better, Key, Location
-from perfgate.core.run_history import HistoryValue, SeriesName
+from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.core.wording import listed
 from perfgate.history.imports.imported_runs import (
     AboutRun,

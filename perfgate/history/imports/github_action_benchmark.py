@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.core import Better, Location, Problem
-from perfgate.core.run_history import HistoryValue
+from perfgate.core.remembered_runs import HistoryValue
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.history.imports.imported_runs import (
     Faults,

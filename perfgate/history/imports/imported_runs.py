@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from perfgate.core import Better, Fact, Key, Location, Problem, Run
+from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.core.resource_limits import DEFAULT, Limits
-from perfgate.core.run_history import HistoryValue, SeriesName
 from perfgate.documents.json import JsonDocument, Path
 from perfgate.history.records import values_of
 from perfgate.history.times import utc_time
