@@ -143,12 +143,12 @@ def _event(cat: str, name: str, place: str, ts: float, dur: float, args: str) ->
     )
 
 
-def write_trace(path: Path, megabytes: float) -> None:
-    """A trace of about this size."""
+def write_trace(path: Path, megabytes: float, seed: int = 7) -> None:
+    """A trace of about this size; another seed gives other calls and times."""
     size = 0
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)
-        for event in Trace().steps():
+        for event in Trace(seed).steps():
             file.write(("," if size else "") + event)
             size += len(event) + 1
             if size > megabytes * 1e6 and "ProfilerStep" in event:
