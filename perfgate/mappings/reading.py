@@ -59,6 +59,8 @@ class _MappedFile:
     last_step: int = 0
     #: Adds the records that are like an earlier one; None if each is read in full.
     usual: UsualRecords | None = field(init=False)
+    #: True if a fact of the record differs from the first one of the file.
+    contradicts: bool = False
 
     def __post_init__(self) -> None:
         name = self.mapping.name
@@ -143,6 +145,7 @@ class _MappedFile:
 
     def add(self, record: Record) -> None:
         """Add the values of a record. A missing value is a problem."""
+        self.contradicts = False
         try:
             labels = tuple(sorted(self.labels(record)))
             step = self.step(record)
@@ -157,7 +160,9 @@ class _MappedFile:
                 run = own.get(identity) if not metric.name.fields else None
                 run = own[identity] = run or self.run_of(identity, record, step)
                 self.add_values(run, key, unit, values, record, step)
-        if self.usual is not None and labels in own and self.fingerprints.is_repetition(labels, record):
+        if self.usual is None or labels not in own or self.contradicts:
+            return
+        if self.fingerprints.is_repetition(labels, record):
             keys = [self.metrics.key_of(metric, labels) for metric in self.mapping.metrics]
             self.usual.learn(record.data, [own[labels].columns.get(key) if key else None for key in keys])
 
@@ -265,6 +270,7 @@ class _MappedFile:
                 known = self.facts.setdefault(name, value if not isinstance(value, str) else value[:LONGEST])
                 run.facts[name] = known
                 if fact_text(known) != fact_text(value)[:LONGEST]:
+                    self.contradicts = True
                     message = f"the fact {name} is {shown(value)} here and {shown(known)} before: is it a label?"
                     self.whole.json = record.json
                     self.whole.say("error", message, record.place(one.path))

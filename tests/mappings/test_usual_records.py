@@ -21,7 +21,15 @@ def records(chance: random.Random) -> list[dict[str, object]]:
     for step in range(40):
         record: dict[str, object] = {"step": step % 25, "rank": step % 2, "ms": 10.5 + step, "loss": -1.5, "host": "a"}
         odd: list[dict[str, object]] = [
-            *({"ms": None}, {"ms": "12.5"}, {"ms": -1}, {"ms": True}, {"loss": "x"}, {"host": "b"}, {"host": 1.5}),
+            *(
+                {"ms": None},
+                {"ms": "12.5"},
+                {"ms": -1},
+                {"ms": True},
+                {"loss": "x"},
+                *[{"host": "b"}] * 4,
+                {"host": 1.5},
+            ),
             *({"step": 3.0}, {"step": "7"}, {"step": 1.5}, {"rank": None}, {"more": 1}, {"rank": "1"}, {"ms": [1, 2]}),
         ]
         record |= chance.choice(odd) if chance.random() < 0.15 else {}
@@ -48,6 +56,10 @@ KINDS: dict[str, tuple[str, Callable[[list[dict[str, object]]], str]]] = {
     "json": (
         f"json: 'log[*]', {METRICS}, labels: [rank], facts: {{gpu: $.gpu}}",
         lambda rows: json.dumps({"gpu": "x", "log": rows}),
+    ),
+    "facts": (
+        f"jsonl: $, {METRICS}, labels: [rank], facts: {{host: host}}",
+        lambda rows: "\n".join(map(json.dumps, rows)),
     ),
     "csv": (f"csv: comma, {METRICS}, labels: [rank], where: {{host: [a, b]}}", as_csv),
     "lines": (f"lines: 'rank {{rank}} | step {{step}}: {{ms}} ms, loss={{loss}}', {METRICS}, labels: [rank]", as_log),
