@@ -23,6 +23,7 @@ import planned_scale
 import speed
 import traces
 
+MANY_VALUES = 10_000_000
 ROOT = Path(__file__).resolve().parent.parent
 PERFGATE = [sys.executable, "-m", "perfgate"]
 _IMPORT = "from perfgate.workspace.inputs import read_runs; read_runs([{!r}])"
@@ -76,6 +77,20 @@ def results(folder: Path) -> None:
         for i in range(10)
     ]
     (folder / "results.json").write_text(json.dumps({"schema": "perfgate.results/1", "series": series}))
+
+
+def many_values(folder: Path) -> None:
+    """Ten million values in four series, with all digits: a document of 200 MB, made a piece at a time."""
+    rng = random.Random(1)
+    with (folder / "results.json").open("w") as file:
+        file.write('{"schema": "perfgate.results/1", "series": [')
+        for i in range(4):
+            file.write((", " if i else "") + f'{{"metric": "m{i}", "unit": "ms", "values": [100.5')
+            for _ in range(MANY_VALUES // 40_000):
+                piece = [rng.gauss(100, 2) for _ in range(10_000)]
+                file.write(", " + json.dumps(piece)[1:-1])
+            file.write("]}")
+        file.write("]}")
 
 
 def small(folder: Path) -> None:
@@ -150,6 +165,8 @@ ROWS = (
         python("sum(1 for _ in open('train.log'))")),
     Row("results/1 with a million values", "json.loads", results, python(_IMPORT.format("results.json")),
         python("import json; json.loads(open('results.json').read())")),
+    Row("results/1 with ten million values", "json.loads", many_values, [*PERFGATE, "inspect", "results.json"],
+        python("import json; json.loads(open('results.json').read())")),
     Row("check with 2,000 stored runs", "read and hash them", stored_runs, CHECK,
         python(_HASH)),
     Row("check with ten stored runs of 8 MB", "read and hash them", large_runs, CHECK,
@@ -178,6 +195,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--only", default="", metavar="TEXT", help="measure only the work with this text in its name")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument(
         "--plan", action="store_true", help="measure the plan for large jobs at a hundredth of the size"
@@ -188,7 +206,7 @@ def main() -> None:
         return
     found = []
     print(f"{'work':44} {'CPU':>8} {'memory':>9}  {'floor':>8}  ratio")
-    for row in ROWS:
+    for row in (row for row in ROWS if options.only in row.work):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             row.make(folder)

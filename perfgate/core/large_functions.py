@@ -25,12 +25,18 @@ def ascending(x: LargeArray) -> AnyArray:
     """Return the values in ascending order, NaN last."""
     kept, place = x.ordered, (x.start, x.stop)
     if place not in kept:
-        kept[place] = np.sort(np.asarray(x)) if len(x) <= CHUNK else _sorted_outside(x)
+        kept[place] = _sorted_at_once(x) if len(x) <= CHUNK else _sorted_outside(x)
     found = kept.pop(place)
     kept[place] = found  # the newest is the last
     for old in list(kept)[:-_KEPT]:
         del kept[old]
     return found
+
+
+def _sorted_at_once(x: LargeArray) -> AnyArray:
+    found = Spool(x.dtype, x.scratch)
+    found.add(np.sort(np.asarray(x)))
+    return as_values(found.array(0, found.size))
 
 
 def _sorted_outside(x: LargeArray) -> AnyArray:

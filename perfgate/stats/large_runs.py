@@ -7,7 +7,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.core.large_array import LargeArray, elementwise
+from perfgate.core.large_array import LargeArray, Spool, elementwise
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -39,17 +39,16 @@ def middle_ranks(x: FloatArray) -> FloatArray:
     """Return the rank of each value, the mean of their ranks for equal values; with more than _KNOTS values, nearly."""
     ordered = np.sort(x)
     knots = ordered[np.linspace(0, len(x) - 1, min(len(x), _KNOTS)).astype(np.int64)]
-    scale = len(x) / len(knots)
-
-    def ranks(block: FloatArray) -> FloatArray:
+    scale = len(x) / len(knots) / 2
+    large = cast(LargeArray, x)
+    doubled = Spool(np.uint16, large.scratch)  # searching takes long, and the ranks are read several times
+    for block in large.blocks():
         below = np.searchsorted(knots, block)
         up_to = below.copy()
         is_knot = knots[np.minimum(below, len(knots) - 1)] == block
         up_to[is_knot] = np.searchsorted(knots, block[is_knot], "right")
-        found: FloatArray = (below + up_to + 1) / 2 * scale
-        return found
-
-    return cast(FloatArray, elementwise(ranks, x))
+        doubled.add(below + up_to)
+    return cast(FloatArray, elementwise(lambda block: (block + 1.0) * scale, doubled.array(0, doubled.size)))
 
 
 def counted(like: FloatArray) -> Places:
