@@ -25,7 +25,7 @@ VARIABLE = "PERFGATE_LIMITS"
 class Limits(Struct, frozen=True):
     """Every limit by the name that users write; limits of bytes end in `_bytes`."""
 
-    #: A document that must be read as a whole, such as JSON.
+    #: A document that must be read as a whole, such as JSON; in `perfgate.results/1`, values and steps do not count.
     document_bytes: int = 64 << 20
     #: The decompressed size of a file, and the size of a binary log. No report of a training run is larger.
     inflated_bytes: int = 4 << 30
