@@ -114,13 +114,14 @@ def _mean(sizes: Sequence[Size]) -> Size:
 @np.errstate(all="ignore")
 def size_of(series: Series) -> Size | None:
     """The median of samples after warm-up, the number of a value, the mean of an aggregate; None if there is none."""
-    if series.kind == "samples" and len(series.values):
-        run = steady_run(series.values, "auto", BETTER_BY_UNIT.get(series.unit, "neither"))
+    samples = series.values
+    if series.kind == "samples" and len(samples):
+        run = steady_run(samples, "auto", BETTER_BY_UNIT.get(series.unit, "neither"))
         values, value = run.values, median(run.values) if run.finite else math.nan
         error = 1.8581 * median(np.abs(values - value)) / math.sqrt(len(values)) / value if value > 0 else 0.0
-        total = float(series.values.mean()) * (series.thinned_from or len(series.values))
+        total = float(samples.mean()) * (series.thinned_from or len(samples))
     else:
-        printed = {"mean": float(series.values[0])} if series.kind == "value" else dict(series.aggregate)
+        printed = {"mean": float(samples[0])} if series.kind == "value" else dict(series.aggregate)
         value = printed.get("median" if series.kind == "summary" else "mean", printed.get("mean", math.nan))
         total = printed.get("total", printed.get("mean", value) * printed.get("count", 1.0))
         error = 0.0

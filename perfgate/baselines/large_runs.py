@@ -59,6 +59,13 @@ class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
         """The name of the series."""
         return Key(self.metric, tuple(sorted(self.labels.items())))
 
+    def decoded(self) -> StoredSeries:
+        """Return the series with its numbers. Raises MsgspecError."""
+        values = msgspec.json.decode(self.values, type=list[float])
+        steps = msgspec.json.decode(self.steps, type=list[int] | None)
+        rest = self.aggregate, self.thinned_from
+        return StoredSeries(self.metric, self.unit, self.kind, self.labels, values, steps, *rest)
+
 
 class _RawRun(RunHead, frozen=True, forbid_unknown_fields=True):
     """A stored run, its numbers not decoded."""
@@ -136,7 +143,7 @@ class _Numbers:
 
     def _decoded(self, row: _RawSeries) -> Series:
         with suppress(msgspec.MsgspecError):
-            alone = replace(self._head, series=[msgspec.json.decode(msgspec.json.encode(row), type=StoredSeries)])
+            alone = replace(self._head, series=[row.decoded()])
             if alone.fault() is None:
                 return alone.run("").series[0]
         whole = self._source.file().run("")  # raises the usual message
