@@ -226,7 +226,7 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
     if left.kind != "samples" or right.kind != "samples":  # a single number is combined with every value of the other
         return a, b, left.steps if left.kind == "samples" else right.steps, 1.0
     if left.steps is not None and right.steps is not None:
-        if np.array_equal(left.steps, right.steps) and bool((left.steps[1:] > left.steps[:-1]).all()):
+        if len(a) and np.array_equal(left.steps, right.steps) and bool((left.steps[1:] > left.steps[:-1]).all()):
             return a, b, left.steps, 1.0
         common, in_a, in_b = np.intersect1d(_unique_steps(left.steps), _unique_steps(right.steps), return_indices=True)
         is_thinned = left.thinned_from is not None or right.thinned_from is not None
