@@ -133,8 +133,8 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
             found[start : start + BLOCK] = self.read(start, min(start + BLOCK, len(self)))
         return found if dtype is None else found.astype(dtype, copy=False)
 
-    def __reduce__(self) -> tuple[Callable[..., AnyArray], tuple[AnyArray]]:
-        return np.asarray, (np.asarray(self),)  # another process cannot open the file
+    def __reduce__(self) -> tuple[Callable[..., LargeArray], tuple[AnyArray, OpenScratch]]:
+        return _stored, (np.asarray(self), self.scratch)  # another process cannot open the file, but has its own
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice) and key.step in (None, 1):
@@ -279,6 +279,12 @@ def elementwise(function: Callable[..., AnyArray], *inputs: Any) -> Any:
         return function(*parts)
 
     return LargeArray(read, 0, size, read(0, 0).dtype, large[0].scratch)
+
+
+def _stored(values: AnyArray, scratch: OpenScratch) -> LargeArray:
+    spool = Spool(values.dtype, scratch)
+    spool.add(values)
+    return spool.array(0, spool.size)
 
 
 def in_memory(value: Any) -> Any:

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.core.large_array import FUNCTIONS, AnyArray, LargeArray, Spool, as_values, elementwise
+from perfgate.core.large_array import FUNCTIONS, AnyArray, LargeArray, Ordered, Spool, as_values, elementwise
 
 #: The values that are sorted at once.
 CHUNK = 1 << 22
 #: The values of each sorted chunk that show where others are.
 _SAMPLES = 256
-#: The sorted ranges of a file that are kept: the steady part of a run, and the whole.
-_KEPT = 2
+#: How many sorted ranges are kept; each is an open file, and a process may not have very many.
+_KEPT = 8
+#: The sorted ranges that are kept, the newest last: their arrays, by the identity of these, start and stop.
+_RECENT: dict[tuple[int, int, int], Ordered] = {}
 
 
 def ascending(x: LargeArray) -> AnyArray:
@@ -26,11 +28,13 @@ def ascending(x: LargeArray) -> AnyArray:
     kept, place = x.ordered, (x.start, x.stop)
     if place not in kept:
         kept[place] = _sorted_at_once(x) if len(x) <= CHUNK else _sorted_outside(x)
-    found = kept.pop(place)
-    kept[place] = found  # the newest is the last
-    for old in list(kept)[:-_KEPT]:
-        del kept[old]
-    return found
+    recent = (id(kept), *place)
+    _RECENT.pop(recent, None)
+    _RECENT[recent] = kept
+    while len(_RECENT) > _KEPT:
+        oldest = next(iter(_RECENT))
+        _RECENT.pop(oldest).pop(oldest[1:])
+    return kept[place]
 
 
 def _sorted_at_once(x: LargeArray) -> AnyArray:
