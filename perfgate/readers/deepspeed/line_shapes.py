@@ -28,7 +28,7 @@ _FIELD = re.compile(rb" \| ([^|:]+): ([0-9]+)\.([0-9]+)")
 _DIGIT = re.compile(rb"[0-9]")
 #: What makes several lines or another text of a line: `text.clean` and `InputFile.lines` read these.
 _SPECIAL = re.compile(rb"[\0\x1b]|\r.")
-_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_ZERO = np.uint8(ord("0"))
 #: The digits of a rank and of timers make one number, which fits in an int64 together with a shape.
 _MOST_DIGITS = 15
 #: Lines of further shapes are read one by one.
@@ -77,7 +77,7 @@ class LineShapes:
 
     def find(self, text: bytes) -> FoundLines:
         """Return the usual lines of a text: whole lines without the last line end."""
-        texts = text.translate(_ZEROS).split(b"\n")
+        texts = _with_zeros(text).split(b"\n")
         begins = np.zeros(len(texts) + 1, np.int64)
         begins[1:-1] = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
         begins[-1] = len(text) + 1
@@ -117,7 +117,7 @@ class LineShapes:
 
     def _forms_of(self, text: bytes, shapes: Ints, begins: Ints) -> Ints:
         """Return the form of each line, from its shape and the place where it begins."""
-        digits = np.frombuffer(text, np.uint8)[begins[:, None] + self._digits[shapes]] - np.uint8(ord("0"))
+        digits = np.frombuffer(text, np.uint8)[begins[:, None] + self._digits[shapes]] - _ZERO
         numbers = (digits * self._powers[shapes]).sum(axis=1) * _MOST_SHAPES + shapes
         at = np.searchsorted(self._numbers, numbers)
         new = np.flatnonzero(self._numbers[at] != numbers)
@@ -132,6 +132,15 @@ class LineShapes:
             at = np.searchsorted(self._numbers, numbers)
         forms_of: Ints = self._forms[at]
         return forms_of
+
+
+def _with_zeros(text: bytes) -> bytes:
+    """Return the text with 0 for each digit, in half of the time of `bytes.translate`."""
+    letters = np.frombuffer(text, np.uint8)
+    digits = letters - _ZERO  # over 9 for any other letter: what is below 0 wraps around
+    digits *= digits < 10
+    zeros: bytes = np.subtract(letters, digits, out=digits).tobytes()
+    return zeros
 
 
 def _fields(line: bytes) -> list[re.Match[bytes]]:
