@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import Done, steady, write_results, write_rules
 
-from perfgate.core import large_array, large_functions
+from perfgate.large_values import array, numpy_functions
 from perfgate.readers.recorded import large_results, results
 from perfgate.stats import large_runs
 
@@ -53,9 +53,9 @@ def write_run(name: str, seed: int, slower: float = 1.0) -> None:
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read every document in bounded memory, in small pieces."""
     monkeypatch.setattr(results, "WHOLE_BYTES", 1000)
-    monkeypatch.setattr(large_functions, "CHUNK", 1000)
+    monkeypatch.setattr(numpy_functions, "CHUNK", 1000)
     monkeypatch.setattr(large_runs, "_TRANSFORM", 1 << 10)
-    for room in (large_array, large_results):
+    for room in (array, large_results):
         monkeypatch.setattr(room, "BLOCK", 256)
 
 

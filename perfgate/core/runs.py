@@ -41,6 +41,11 @@ def fact_text(value: Fact) -> str:
     return str(value)
 
 
+def is_large(values: object) -> bool:
+    """Return whether numbers are in a file, as a `LargeArray`, because they are too many for memory."""
+    return hasattr(values, "blocks")
+
+
 def throttling(facts: Mapping[str, Fact]) -> tuple[str, ...]:
     """The reasons why the GPU was throttled, in NVML's words; empty if it was not, or if they are unknown."""
     words = [word.strip().lower() for word in str(facts.get(THROTTLE, "")).split(",")]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Location, Problem, Run, Series, Verdict
 from perfgate.core.outlines import NO_OUTLINES
+from perfgate.core.runs import is_large
 from perfgate.core.wording import is_machine_metric
 from perfgate.judge.case import Case
 from perfgate.judge.measured_alike import values_of
@@ -96,7 +97,7 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
 def rarity(series: Series) -> float:
     """Return the least number of bits that the values of a series need."""
     if series.kind == "samples":
-        if hasattr(series.values, "blocks"):  # a LargeArray
+        if is_large(series.values):
             return rarity(replace(series, values=np.asarray(series.values[:_TELLING])))
         counts = np.unique(series.values, return_counts=True)[1] / max(len(series.values), 1)
         return float(-len(series.values) * np.log2(np.square(counts).sum())) if len(counts) else 0.0

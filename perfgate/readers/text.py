@@ -25,7 +25,7 @@ from perfgate.core.resource_limits import DEFAULT, Limits, OverLimit
 from perfgate.readers.file_parts import FileParts
 
 if TYPE_CHECKING:
-    from perfgate.core.large_array import OpenScratch
+    from perfgate.large_values.array import OpenScratch
 
 #: How the time of a step in a trace is divided: corrected, or as torch_tb_profiler does it.
 TraceMode = Literal["corrected", "tensorboard"]

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perfgate.core.runs import is_large
 from perfgate.stats.distributions import (
     BoolArray,
     FloatArray,
@@ -163,7 +164,7 @@ def _effective_size(runs: Sequence[FloatArray], bad: Sequence[BoolArray]) -> flo
     """Return the effective sample size of all runs; it is smaller if the runs differ in their share of bad values."""
     taus = []
     for x, b in zip(runs, bad, strict=True):
-        if hasattr(x, "blocks"):  # a LargeArray
+        if is_large(x):
             from perfgate.stats.large_runs import middle_ranks
 
             ranks = middle_ranks(x)

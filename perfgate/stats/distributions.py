@@ -14,6 +14,7 @@ from typing import TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.core.runs import is_large
 from perfgate.stats.special import beta_power, incomplete_beta, incomplete_gamma_above
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -160,7 +161,7 @@ def time_constant(series: FloatArray) -> float:
         return 1.0
     # The sample autocorrelations from lag 1: lagged products over the total sum of squares.
     longest_lag = max(3, min(n // 3, 200))
-    if hasattr(series, "blocks"):  # a LargeArray
+    if is_large(series):
         from perfgate.stats.large_runs import lagged_products
 
         products = lagged_products(series, longest_lag)

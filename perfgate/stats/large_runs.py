@@ -7,7 +7,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.core.large_array import LargeArray, Spool, elementwise
+from perfgate.large_values.array import LargeArray, Spool, elementwise
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Places: TypeAlias = npt.NDArray[np.int64]

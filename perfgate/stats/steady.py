@@ -12,6 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perfgate.core import Better
+from perfgate.core.runs import is_large
 from perfgate.stats.distributions import BoolArray, FloatArray, sample_quantile
 
 #: A run: its values in order of time, in any unit, or a single number.
@@ -93,8 +94,7 @@ def steady_run(values: RunValues, warmup: WarmUpRule = "auto", better: Better = 
     """
     check_warmup(warmup, better)
     try:
-        # A LargeArray stays outside of memory.
-        samples = cast(FloatArray, values) if hasattr(values, "blocks") else np.asarray(values, dtype=np.float64)
+        samples = cast(FloatArray, values) if is_large(values) else np.asarray(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):  # one is not a number, or does not fit into a float
         samples = np.full(np.shape(values), np.nan)
     if samples.ndim > 1:
@@ -148,7 +148,7 @@ def median(x: FloatArray) -> float:
     """Return the median of finite values, NaN of none. `numpy.median` gives the same, but first imports numpy.ma."""
     if not len(x):
         return math.nan
-    if hasattr(x, "blocks"):  # a LargeArray
+    if is_large(x):
         return float(np.median(x))
     half = len(x) // 2
     if len(x) % 2:
@@ -189,7 +189,7 @@ def two_modes(values: RunValues) -> TwoModes | None:
     centred = ordered - ordered.mean()
     sums = np.cumsum(centred)[:-1]
     sizes: npt.NDArray[np.int64]
-    if hasattr(sums, "blocks"):  # a LargeArray
+    if is_large(sums):
         from perfgate.stats.large_runs import counted
 
         sizes = counted(sums)
@@ -214,7 +214,7 @@ def kept_for_drawing(values: FloatArray, most: int) -> npt.NDArray[np.int64]:
     If there are more, the run is cut into equal parts, and the smallest and the largest value of each are kept, so that
     a line through them shows every peak.
     """
-    if hasattr(values, "blocks"):  # a LargeArray
+    if is_large(values):
         from perfgate.stats.large_runs import drawn_places
 
         return drawn_places(values, most)

@@ -18,7 +18,7 @@ from perfgate.workspace.options import shown_path
 from perfgate.workspace.output_files import PATIENCE_S
 
 if TYPE_CHECKING:
-    from perfgate.core.large_array import ScratchFile
+    from perfgate.large_values.array import ScratchFile
 
 #: The bytes of a file that are read together.
 CHUNK = 1 << 18

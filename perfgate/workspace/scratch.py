@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from io import FileIO
 
-from perfgate.core.large_array import ScratchFile
+from perfgate.large_values.array import ScratchFile
 from perfgate.workspace.options import Refused
 
 

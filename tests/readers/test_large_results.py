@@ -14,8 +14,8 @@ from reading import said
 from test_number_lists import LISTS, NAMES
 
 from perfgate.core import Run
-from perfgate.core.large_array import LargeArray
 from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.large_values.array import LargeArray
 from perfgate.readers import Source, read, text
 from perfgate.readers.recorded import large_lists, large_results, results
 from perfgate.workspace.scratch import open_scratch

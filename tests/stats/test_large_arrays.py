@@ -8,8 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
-from perfgate.core import large_array, large_functions
-from perfgate.core.large_array import Spool
+from perfgate.large_values import array, numpy_functions
+from perfgate.large_values.array import Spool
 from perfgate.stats import large_runs
 from perfgate.stats.bounds import quantile_limit
 from perfgate.stats.statistics import describe, parse_statistic
@@ -33,9 +33,9 @@ RUNS = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_array, "BLOCK", 128)
-    monkeypatch.setattr(large_functions, "CHUNK", 500)
-    monkeypatch.setattr(large_functions, "_SAMPLES", 16)
+    monkeypatch.setattr(array, "BLOCK", 128)
+    monkeypatch.setattr(numpy_functions, "CHUNK", 500)
+    monkeypatch.setattr(numpy_functions, "_SAMPLES", 16)
     monkeypatch.setattr(large_runs, "_TRANSFORM", 1 << 9)
 
 
@@ -69,7 +69,7 @@ def test_infinities_and_nan_are_sorted_last() -> None:
 
 def test_another_process_has_its_own_file() -> None:
     found = pickle.loads(pickle.dumps(outside(SMOOTH)[5:]))
-    assert isinstance(found, large_array.LargeArray)
+    assert isinstance(found, array.LargeArray)
     assert np.array_equal(np.asarray(found), SMOOTH[5:])
 
 

@@ -31,7 +31,8 @@ def near(expected: float) -> object:
 
 @given(FREEDOM, st.floats(-40, 40))
 def test_t_tail(df, t):
-    assert t_tail(df, t) == near(special.stdtr(df, -t))
+    # For one degree of freedom, scipy is wrong by up to 2e-9 near zero; Cauchy's distribution is exact.
+    assert t_tail(df, t) == near(0.5 - math.atan(t) / math.pi if df == 1 else special.stdtr(df, -t))
 
 
 @given(FREEDOM, SHARE)

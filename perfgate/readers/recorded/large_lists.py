@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-import perfgate.core.large_functions  # for the arrays of the lists  # noqa: F401
+import perfgate.large_values.numpy_functions  # for the arrays of the lists  # noqa: F401
 from perfgate.core import Location
-from perfgate.core.large_array import AnyArray, OpenScratch, Spool
+from perfgate.large_values.array import AnyArray, OpenScratch, Spool
 from perfgate.readers.recorded.number_lists import LARGEST_STEP, AnyDecoder
 
 _LIST = re.compile(rb'"(values|steps)"[ \t\n\r]*:[ \t\n\r]*\[')

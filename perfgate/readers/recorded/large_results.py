@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 
 from perfgate.core import Key, Location, Series, read_only
-from perfgate.core.large_array import BLOCK, AnyArray, LargeArray, OpenScratch, Spool, as_values
 from perfgate.documents.json import JsonDocument, load_json
+from perfgate.large_values.array import BLOCK, AnyArray, LargeArray, OpenScratch, Spool, as_values
 from perfgate.readers.builder import MAX_FAULTS, JsonSource, Place, RunBuilder
 from perfgate.readers.recorded.large_lists import Cuts, LargeLists, NumberList, TooMuchElse
 from perfgate.readers.recorded.number_lists import ESCAPED_LETTER

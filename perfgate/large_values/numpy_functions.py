@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.core.large_array import FUNCTIONS, AnyArray, LargeArray, Ordered, Spool, as_values, elementwise
+from perfgate.large_values.array import FUNCTIONS, AnyArray, LargeArray, Ordered, Spool, as_values, elementwise
 
 #: The values that are sorted at once.
 CHUNK = 1 << 22

@@ -76,7 +76,7 @@ class Spool:
         return LargeArray(self.read, start, stop, self.dtype, self.scratch, self._ordered)
 
 
-#: By numpy's function: what does the same for a LargeArray. The module `large_functions` has them.
+#: By numpy's function: what does the same for a LargeArray. The module `numpy_functions` has them.
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
