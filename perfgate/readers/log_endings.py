@@ -33,7 +33,8 @@ _FAILED = re.compile(
     r"|^(?:\S+: line \d+: +\d+ )?(?:Killed|Terminated|Aborted|Segmentation fault)\b(?: +\(core dumped\))?(?: {3,}.*)?$"
 )
 _ITERATION = re.compile(r"\biteration\s{1,40}(\d{1,18})/\s{0,40}(\d{1,18}) \|")
-_EPOCH = re.compile(r"Train Epoch: (\d{1,9}) \[.{0,60}?\((\d{1,2})%\)\]")
+#: Other programs print such a line, too, but not at the end of an epoch: only that of open_clip has the time of data.
+_EPOCH = re.compile(r"Train Epoch: (\d{1,9}) \[.{0,60}?\((\d{1,3})%\)\].{0,400}?Data \(t\): ")
 #: What Megatron-LM prints if it stops before the last iteration on purpose.
 _STOPPED = ("exiting program", "after training is done")
 _LONGEST = 160
@@ -76,6 +77,6 @@ def _unfinished(tail: str) -> str | None:
     *_, epoch = ("", "", ""), *_EPOCH.finditer(tail)
     if counted[1] and int(counted[1]) < int(counted[2]):
         return f"the log ends at iteration {counted[1]} of {counted[2]}: the job did not end, or still runs"
-    if epoch[1]:
+    if epoch[1] and int(epoch[2]) < 100:
         return f"the log ends at {epoch[2]} % of epoch {epoch[1]}: the job did not end, or still runs"
     return None

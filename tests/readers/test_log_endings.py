@@ -48,7 +48,8 @@ def test_a_count_that_is_not_full_is_said(log: str, said: str) -> None:
 ENDED = [
     ITERATION.format(999) + ITERATION.format(1000),
     ITERATION.format(50) + "[exiting program at iteration 50] datetime: 2026-01-01 00:00:00\n",
-    STEP + TRAINING.format(100),
+    STEP + TRAINING.format(25) + TRAINING.format(100),
+    STEP + "Train Epoch: 3 [59520/60000 (99%)]\tLoss: 0.021\n",  # a script of its own, which prints every tenth batch
     STEP + "[2026-01-01 00:00:00,000] [INFO] [launch.py:348:main] Process 41 exits successfully.\n",
     KILLED[0] + STEP * 9,  # it was started again
     STEP + "INFO: Killed by Death is on the list of songs\n",
