@@ -12,7 +12,7 @@ from perfgate.core.baseline import KnownNoise, PooledRuns
 from perfgate.core.details import ReportDetails
 from perfgate.core.next_steps import NO_STEP, NextStep
 from perfgate.core.runs import Fact, Location, Problem, Severity, SourceFile
-from perfgate.core.wording import member_name, series_name
+from perfgate.core.wording import member_name, series_name, utf8_text
 
 if TYPE_CHECKING:
     from perfgate.core.causes import CauseReport
@@ -166,21 +166,26 @@ def verdict_ids(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     """The names of verdicts among each other; the same check has the same names tomorrow.
 
     A name is the rule; for a rule about several metrics also the metric and the clause; and the rank, if the rule has a
-    verdict for each.
+    verdict for each. It is made of text as a report stores it, because the order of labels depends on their letters.
     """
     names = list(map(_name, verdicts))
     several = {name for name, count in Counter(names).items() if count > 1}
     return tuple(
-        f"{name} on {member_name(verdict.member)}" if name in several and verdict.member else name
+        f"{name} on {member_name(_storable(verdict.member))}" if name in several and verdict.member else name
         for name, verdict in zip(names, verdicts, strict=True)
     )
 
 
 def _name(verdict: Verdict) -> str:
-    subject = series_name(verdict.metric, verdict.labels)
-    says_all = subject in verdict.rule and verdict.rule.endswith(verdict.asks)
-    name = verdict.rule if says_all else f"{verdict.rule}: {subject} {verdict.asks}".rstrip()
-    return name if verdict.source is None else f"{verdict.source}: {name}"
+    rule, asks = utf8_text(verdict.rule), utf8_text(verdict.asks)
+    subject = series_name(utf8_text(verdict.metric), _storable(verdict.labels))
+    says_all = subject in rule and rule.endswith(asks)
+    name = rule if says_all else f"{rule}: {subject} {asks}".rstrip()
+    return name if verdict.source is None else f"{utf8_text(verdict.source)}: {name}"
+
+
+def _storable(labels: Mapping[str, str]) -> dict[str, str]:
+    return {utf8_text(name): utf8_text(value) for name, value in labels.items()}
 
 
 class PolicyChange(Struct, frozen=True):

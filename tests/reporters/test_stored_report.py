@@ -9,6 +9,8 @@ from hypothesis import given
 from msgspec.structs import replace
 from samples import EVERY_OUTCOME, MANY, REPORTS
 
+from perfgate.core.causes import Cause, CauseReport
+from perfgate.core.verdicts import verdict_ids
 from perfgate.reporters import json_report
 from perfgate.reporters.plain_json import stable
 from perfgate.reporters.stored_report import LONGEST_TEXT, MAX_BYTES, read
@@ -123,6 +125,25 @@ def test_the_excerpt_of_a_problem_is_kept():
     assert report.problems[0].excerpt
     found, _ = read(json_report.render(report).encode(), "r.json")
     assert found == replace(report)
+
+
+LONE = {"\ud800": "a", "b": "c"}
+UNSTORABLE = [
+    {"labels": LONE},
+    {"metric": "\ud800", "labels": {}, "rule": f"\\ud800 {EVERY_OUTCOME.verdicts[0].asks}"},
+    {"member": LONE},
+]
+
+
+@pytest.mark.parametrize("fields", UNSTORABLE, ids=["labels", "metric", "member"])
+def test_a_verdict_with_half_a_surrogate_pair_keeps_its_name(fields):
+    verdicts = (replace(EVERY_OUTCOME.verdicts[0], **fields),) * 2
+    cause = Cause("slower", ("a",), "time", 1.0, 1.0, 1.0, None, verdicts=verdict_ids(verdicts))
+    causes = CauseReport((cause,), 1.0, 1.0, 1.0, 1.0, 1, 1)
+    text = json_report.render(replace(EVERY_OUTCOME, verdicts=verdicts, causes=causes))
+    found, problems = read(text.encode(), "r.json")
+    assert problems == []
+    assert json_report.render(found) == text
 
 
 def test_names_that_utf8_cannot_hold_keep_their_place():
