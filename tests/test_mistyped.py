@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from conftest import Done, write_rules, write_run
 
+from perfgate.core import Problem
+from perfgate.rules.load import load_rules
+
 Command = Callable[..., Done]
 
 #: Rules with a line in the wrong column: the line, and what is said about it.
@@ -28,21 +31,23 @@ NOT_INDENTED = [
 ]
 
 
+def problems_of(text: str) -> list[Problem]:
+    return load_rules([("r.yaml", f"version: 1\n{text}".encode())])[1]
+
+
 @pytest.mark.parametrize(("text", "place", "said"), INDENTED, ids=[row[0].splitlines()[-1] for row in INDENTED])
-def test_wrong_indentation_is_named(perfgate: Command, folder: Path, text: str, place: str, said: str) -> None:
-    (folder / "r.yaml").write_text(f"version: 1\n{text}")
-    done = perfgate("rules", "check", "r.yaml")
-    first = done.said.splitlines()[0]
-    assert (done.code, first.partition(" error: ")[0]) == (2, f"r.yaml:{place}:")
-    assert "check the indentation" in first
-    assert said in first
+def test_wrong_indentation_is_named(text: str, place: str, said: str) -> None:
+    first = problems_of(text)[0]
+    assert (first.severity, str(first.at)) == ("error", f"r.yaml:{place}")
+    assert "check the indentation" in first.message
+    assert said in first.message
 
 
 @pytest.mark.parametrize("text", NOT_INDENTED)
-def test_nothing_else_is_called_indentation(perfgate: Command, folder: Path, text: str) -> None:
-    (folder / "r.yaml").write_text(f"version: 1\n{text}")
-    done = perfgate("rules", "check", "r.yaml")
-    assert (done.code, "indentation" in done.said) == (2, False), done.said
+def test_nothing_else_is_called_indentation(text: str) -> None:
+    problems = problems_of(text)
+    assert problems
+    assert not any("indentation" in problem.message for problem in problems)
 
 
 COMMANDS = [
@@ -51,6 +56,8 @@ COMMANDS = [
     ("add", "'baseline add' or 'history add'"),
     ("explain", "'rules explain'"),
     ("validate", "'rules check'"),
+    ("valdate", "'rules check'"),
+    ("chek", "'check'"),
     ("calibrat", "'calibrate'"),
     ("baselines", "'baseline'"),
 ]
@@ -80,7 +87,7 @@ HEADINGS = [
     ("the YAML is broken", "suite: a\nrules:\n  - 'x\n", ""),
     ("a rule is wrong", "suite: a\nrules:\n  - x undr 5 ms\n", "suite a"),
     ("the suite is not text", "suite: [a]\nrules:\n  - x under 5 ms\n", ""),
-    ("there is no suite", "rules:\n  - x undr 5 ms\n", "suite default"),
+    ("the default suite", "rules:\n  - x undr 5 ms\n", "suite default"),
 ]
 
 

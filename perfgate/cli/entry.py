@@ -91,15 +91,16 @@ class _Commands(SuggestingGroup):
         return command
 
     def near_commands(self, ctx: click.Context, word: str) -> list[str]:
-        """Return the commands that a word may mean: one of a group with this very name, or those with a near name."""
+        """Return the commands with the nearest name: several, if groups have one of the same name."""
         from difflib import get_close_matches
 
-        word = _OTHER_WORDS.get(word, word)
-        groups = {name: vars(import_module(f"perfgate.cli.{name}"))[name].commands for name in _GROUPS}
-        below = {f"{name} {command}": command for name, group in groups.items() for command in group}
-        same = [command for command, own in below.items() if word in (own, command)]
-        near = get_close_matches(word, below.values(), n=1)
-        return same or super().near_commands(ctx, word) or [one for one, own in below.items() if own in near]
+        meant = {name: [name] for name in _COMMANDS} | {other: [command] for other, command in _OTHER_WORDS.items()}
+        for group in _GROUPS:
+            for command in vars(import_module(f"perfgate.cli.{group}"))[group].commands:
+                if command not in _COMMANDS:
+                    meant.setdefault(command, []).append(f"{group} {command}")
+        near = get_close_matches(word, meant, n=1)
+        return meant[near[0]] if near else []
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
