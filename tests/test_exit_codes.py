@@ -152,7 +152,7 @@ MEASURING = [
 ]
 
 
-@pytest.mark.parametrize(("number", "name"), [(130, "INT"), (143, "TERM")])
+@pytest.mark.parametrize("signal", [(130, "INT"), (143, "TERM")], ids=["INT", "TERM"])
 @pytest.mark.parametrize(("words", "in_report"), MEASURING, ids=lambda value: repr(value)[:12])
 def test_a_signal_while_a_program_is_measured(
     perfgate: Callable[..., Done],
@@ -160,9 +160,9 @@ def test_a_signal_while_a_program_is_measured(
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     in_report: int | None,
-    number: int,
-    name: str,
+    signal: tuple[int, str],
 ) -> None:
+    number, name = signal
     monkeypatch.setattr("perfgate.commands.doctor._IDLE_S", 0.01)
     write_rules(folder, "forward under 1 s")
     done = perfgate(*words, *(word.format(name) for word in STOPPED))

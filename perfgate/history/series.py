@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -77,16 +78,15 @@ def series_of(
     rank[list(order.places)] = np.arange(len(order.places))
     known: dict[bytes, tuple[HistoryRun, ...]] = {}  # most series have the same runs
     often = {name for name, _ in changed_facts([history.runs[place] for place in order.places]).often}
-    return [_ordered(history, column, rank, line, levels, often, known) for column in history.series], list(order.notes)
+    changes = partial(_changes, line=line, levels=levels, often=often)
+    return [_ordered(history, column, rank, changes, known) for column in history.series], list(order.notes)
 
 
 def _ordered(
     history: StoredHistory,
     column: HistoryColumn,
     rank: IntArray,
-    line: CommitLine | None,
-    levels: Sequence[ApprovedLevel],
-    often: Collection[str],
+    changes: Callable[[Sequence[ChangePoint], Sequence[HistoryRun], str], Iterator[HistoryChange]],
     known: dict[bytes, tuple[HistoryRun, ...]],
 ) -> HistorySeries:
     """Return a series in the order of `rank`; -1 is a run that is left out."""
@@ -104,7 +104,7 @@ def _ordered(
     found = HistorySeries(
         *(history.suite, history.environment, column.name, column.unit, column.better, column.kind),
         *(runs, values, errors, n_effective, n),
-        tuple(_changes(points, runs, column.name.key.metric, line, levels, often)),
+        tuple(changes(points, runs, column.name.key.metric)),
         int((rank >= 0).sum()) - 1 - newest,
         math.nan,
     )
@@ -126,6 +126,7 @@ def _changes(
     points: Sequence[ChangePoint],
     runs: Sequence[HistoryRun],
     metric: str,
+    *,
     line: CommitLine | None,
     levels: Sequence[ApprovedLevel],
     often: Collection[str],

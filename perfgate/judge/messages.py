@@ -20,18 +20,18 @@ def limit_message(
     name: str,
     result: LimitResult,
     asks: str,
-    unit: str,
-    shown: str | None,
+    units: tuple[str, str | None],
     *,
     confidence: float,
     dropped: int = 0,
     is_open: bool = False,
 ) -> str:
-    """The measured value with its interval, and how it compares with the bound.
+    """Return the measured value with its interval, and how it compares with the bound.
 
-    `dropped` values were warm-up. The interval `is_open` if there are too few values to exclude any bad one.
+    `units` are the base unit and the unit to show; `dropped` values were warm-up. The interval `is_open` if there are
+    too few values to exclude any bad one.
     """
-    value, low, high = (format_value(number, unit, shown) for number in (result.estimate, result.low, result.high))
+    value, low, high = (format_value(number, *units) for number in (result.estimate, result.low, result.high))
     exact = result.low is not None and result.low == result.high
     interval = "" if exact else f" [{low}, {high}] at {format_confidence(confidence)} confidence"
     relation = {

@@ -141,21 +141,15 @@ def _limit(inquiry: Inquiry, decision: LimitDecision) -> Verdict:
     bad_end = result.high if terms.upper else result.low
     is_open = (result.outcome, result.reason, bad_end) == ("inconclusive", "interval", None)
     message = messages.limit_message(
-        name, result, asks, *units, confidence=terms.confidence, dropped=dropped, is_open=is_open
+        name, result, asks, units, confidence=terms.confidence, dropped=dropped, is_open=is_open
     )
-    would_pass = is_open and inquiry.rule.settings.on_inconclusive is None
-    verdict = _verdict(
-        inquiry,
-        decision,
-        message,
-        messages.limit_next_step(
-            result, asks, str(inquiry.rule.at), needed, inquiry.case.accept.ref, is_open=would_pass
-        ),
-        [*(_ONE_RUN if result.runs == 1 else ()), *_two_modes(inquiry, question.new)],
-    )
+    may_pass = is_open and inquiry.rule.settings.on_inconclusive is None
+    at, ref = str(inquiry.rule.at), inquiry.case.accept.ref
+    step = messages.limit_next_step(result, asks, at, needed, ref, is_open=may_pass)
+    notes = [*(_ONE_RUN if result.runs == 1 else ()), *_two_modes(inquiry, question.new)]
     size = (result.n, result.n_effective, result.runs)
     return replace(
-        verdict,
+        _verdict(inquiry, decision, message, step, notes),
         unit=inquiry.unit,
         shown_unit=inquiry.shown_unit,
         statistic=inquiry.shown_statistic,
@@ -180,7 +174,7 @@ def _rank_ratio(inquiry: Inquiry, decision: RankDecision) -> Verdict:
     reference = inquiry.clause.asks.reference if isinstance(inquiry.clause.asks, ChangeClause) else ""
     one, two = (format_value(value, inquiry.unit) for value in question.values[-1])
     about = f"{inquiry.name((), statistic)} is {one} on the {inquiry.rank} rank, {two} on the {reference}: "
-    ratio = messages.limit_message(inquiry.name(member), result, asks, "1", "x", confidence=terms.confidence)
+    ratio = messages.limit_message(inquiry.name(member), result, asks, ("1", "x"), confidence=terms.confidence)
     bounds = (None if bound is None else bound - 1 for bound in (result.estimate, result.low, result.high))
     new, base = (
         Estimate(fmean(side), None, None, None, None, result.runs) for side in zip(*question.values, strict=True)

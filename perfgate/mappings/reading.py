@@ -228,13 +228,13 @@ class _MappedFile:
         if isinstance(value, int | float):
             return value, ""
         if isinstance(value, str):
-            return (value, "") if number(value) is not None else self.measuredscalar_text(value, unit)
+            return (value, "") if number(value) is not None else self.measured_text(value, unit)
         if value is None:
             return value, "the value is null; left out"
         what = "an object" if isinstance(value, dict) else "a list in a list"
         return value, f"the value is {what}: write the path to the number in it, or `ignore` it; left out"
 
-    def measuredscalar_text(self, value: str, unit: Known) -> tuple[str, str]:
+    def measured_text(self, value: str, unit: Known) -> tuple[str, str]:
         """Return the number in a text that is none, or why there is none."""
         quantity = split_value(value)
         if quantity is not None and not any(metric.unit.text == IN_VALUE for metric in self.mapping.metrics):

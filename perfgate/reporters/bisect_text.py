@@ -42,7 +42,8 @@ def estimate(report: BisectReport, row: ItemEstimate) -> tuple[str, str]:
     """Return a measured value and its interval; the first item of pairs is the base of all others."""
     if report.paired and row.position == 0:
         return "base", ""
-    return value(report, row.value), f"{value(report, row.low)} to {value(report, row.high)}" if row.low else ""
+    interval = "" if row.low is None else f"{value(report, row.low)} to {value(report, row.high)}"
+    return value(report, row.value), interval
 
 
 def percent(probability: float) -> str:

@@ -79,10 +79,11 @@ def _problems(runs: Sequence[RunSummary]) -> list[list[str]]:
         lines = dict[str, None]()
         for one in run.problems:
             (first, own), *others = having[one.severity, one.message].items()
+            if first != _name(run):
+                continue
             elsewhere = [name for name, places in others if not places <= own]  # not the same place of one file
             more = f" (the same in {listed(elsewhere, _MOST_NAMED)})" if elsewhere else ""
-            if first == _name(run):
-                lines[one_line(f"{one}{more}")] = None
+            lines[one_line(f"{one}{more}")] = None
         found.append([*lines])
     return found
 

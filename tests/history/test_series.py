@@ -88,7 +88,8 @@ def test_a_change_has_its_range_its_approval_and_its_end(
     numbers: list[float], approved: list[bool], went_away: list[str | None]
 ) -> None:
     runs = runs_of(*range(len(numbers)))
-    found = list(_changes(find_change_points(numbers), runs, "forward", line(*range(len(numbers))), LEVELS, ()))
+    commits = line(*range(len(numbers)))
+    found = list(_changes(find_change_points(numbers), runs, "forward", line=commits, levels=LEVELS, often=()))
     assert [change.approval == LEVELS[1] for change in found] == approved
     assert [change.went_away.commit if change.went_away else None for change in found] == went_away
     for change in found:

@@ -85,7 +85,7 @@ LIMITS: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("fields", "words", "step"), LIMITS)
 def test_what_is_said_of_a_limit(fields: dict[str, Any], words: str, step: str) -> None:
     result = replace(LIMIT, **fields)
-    assert words in limit_message("x", result, "under 9 s", "s", "s", confidence=0.95)
+    assert words in limit_message("x", result, "under 9 s", ("s", "s"), confidence=0.95)
     said = limit_next_step(result, "under 9 s", "r.yaml:1", 7)
     assert said.text.startswith(step)
     assert bool(said.text) == bool(step)
@@ -113,7 +113,7 @@ def test_words_are_counted() -> None:
 
 
 def test_warm_up_is_said_if_there_was_some() -> None:
-    said = limit_message("x", LIMIT, "under 9 s", "s", "s", confidence=0.95, dropped=1)
+    said = limit_message("x", LIMIT, "under 9 s", ("s", "s"), confidence=0.95, dropped=1)
     assert said.endswith(", 1 run, 1 value dropped as warm-up")
     assert change_message("x", PASSED, "base", ("s", "s"), "5%", 3).endswith(", 3 values dropped as warm-up")
     assert "warm-up" not in change_message("x", PASSED, "base", ("s", "s"), "5%", 0)
