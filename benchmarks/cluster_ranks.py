@@ -44,7 +44,7 @@ class Used(Struct, frozen=True):
 
 
 def used_by(pid: int) -> Used:
-    """What a process that runs has used so far."""
+    """Return the CPU time that a running process has used so far, and its peak memory."""
     ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     peak = Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]
     return Used(sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), int(peak) / 1024)

@@ -1,4 +1,4 @@
-"""How fast each reader is, and how much memory it takes, against a plain Python loop over the lines of the same file.
+"""Measure time and memory of each reader against a plain Python loop over the lines of the same file.
 
     python benchmarks/readers.py [--json FILE] [--megabytes 4] [--repeat 3] [FORMAT ...]
 
@@ -72,7 +72,7 @@ def text(row: Callable[[int], str], head: str = "", foot: str = "") -> Write:
 
 
 def document(item: Callable[[int], object], around: Callable[[list[object]], object]) -> Write:
-    """A JSON document of so many items, indented as tools do."""
+    """Return a writer of JSON documents with as many items as fit, indented as tools do."""
 
     def write(path: Path, size: int) -> None:
         each = len(json.dumps(around([item(0)]), indent=1))

@@ -1,4 +1,4 @@
-"""What recording costs a training, against the cheapest clock that Python has, measured in one run.
+"""Measure the cost of recording for a training, against the cheapest clock that Python has, in one run.
 
     python benchmarks/recorder.py [--json FILE] [--repeat 60]
 
@@ -38,7 +38,7 @@ GOALS = {
 
 
 def clock_pair(rec: Recorder) -> None:
-    """What anybody would write."""
+    """Read the clock twice, as anybody would around a piece of code."""
     for _ in range(LOOPS):
         perf_counter_ns() - perf_counter_ns()
 

@@ -1,4 +1,4 @@
-"""How fast perfgate is, as ratios to something that everybody knows, measured in one run.
+"""Measure the speed of perfgate, as ratios to something that everybody knows, in one run.
 
     python benchmarks/speed.py [--json FILE] [--repeat 7]
 
@@ -54,7 +54,7 @@ def write_log(path: Path, steps: int = 1664) -> None:
 
 
 def plain_loop(path: Path) -> int:
-    """What anybody would write in five minutes; the yardstick for the reader."""
+    """Read the log as a script of five minutes does; the yardstick for the reader."""
     timers: dict[str, list[float]] = {}
     pattern = re.compile(r"\| (\w+): ([\d.]+)")
     with path.open() as file:

@@ -1,4 +1,4 @@
-"""How fast and how small perfgate reads a trace, as ratios to what else people read traces with, in one run.
+"""Measure time and memory of reading a trace, as ratios to other readers of traces, in one run.
 
     python benchmarks/traces.py [--json FILE] [--megabytes 100] [--repeat 3] [--plugin PYTHON] [--orjson PYTHON]
 
@@ -82,7 +82,7 @@ class Trace:
             )
 
     def _operators(self, layer: int) -> Iterator[str]:
-        """Operators within each other, as torch calls them, the inmost of which launches a kernel."""
+        """Yield operators within each other, as torch calls them; the inmost one launches a kernel."""
         begun = [self._tick(3) for _ in range(4)]
         for query in ("cudaStreamIsCapturing", "cudaPeekAtLastError"):
             self._id += 1

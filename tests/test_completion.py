@@ -1,4 +1,4 @@
-"""What a shell offers after the tab key, in a real bash too, and what a misspelt `--only` is told."""
+"""A shell completes words after the tab key, in a real bash too; a misspelt `--only` is answered with near names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Command = Callable[..., Done]
 
 @pytest.fixture
 def offered(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
-    """What is offered for the last word of a line, as bash is told it."""
+    """Return the words offered for the last word of a line, as bash gets them."""
     write_rules(folder, "forward within 5% of baseline", "step.time under 1 s")
     (folder / "rules" / "more.yaml").write_text("version: 1\nrules:\n  - {id: slow-tail, assert: forward under 1 s}\n")
 

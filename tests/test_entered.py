@@ -1,4 +1,4 @@
-"""How many files and functions of perfgate a command enters: the goals that keep its path short enough to follow."""
+"""A command enters few files and functions of perfgate, so that its path is short enough to follow."""
 
 from __future__ import annotations
 

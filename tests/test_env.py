@@ -15,7 +15,7 @@ Command = Callable[..., Done]
 
 
 class NVMLError(Exception):
-    """What NVML raises."""
+    """The error that NVML raises."""
 
 
 def nvml(reasons: int = 0x24, devices: int = 2, **answers: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How a command ends: the exit code of everything that may go wrong inside it, and what is said of it."""
+"""Everything that may go wrong in a command has its exit code and its message."""
 
 from __future__ import annotations
 

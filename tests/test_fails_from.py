@@ -31,7 +31,7 @@ def planned(values: list[float], percent: int) -> float:
 
 
 def fails(base: list[float], new: list[float], tolerance: float) -> bool:
-    """Whether one of up to three looks ends in exit 1."""
+    """Return whether one of up to three looks ends in exit 1."""
     for count in (1, 2, 3):
         found = judge_promise(base, new[:count], tolerance=tolerance)
         if found.outcome == "fail":

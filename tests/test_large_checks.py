@@ -69,7 +69,7 @@ def rounded(document: Any) -> Any:
 
 
 def everything(perfgate: Command) -> list[object]:
-    """What the commands say and write about a run that becomes the baseline, and about a slower one."""
+    """Return the output and files of the commands about a run that becomes the baseline, and about a slower one."""
     found: list[object] = []
     for run in ("base.json", "slow.json"):
         found.append(json.loads(perfgate("inspect", run, "--json").out))

@@ -1,4 +1,4 @@
-"""What exit 0 of `perfgate check` promises: `at_worst`, its doubts, and how many looks there are."""
+"""Exit 0 of `perfgate check` keeps its promise: `at_worst`, its doubts, and the number of looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a report goes: the options of every command that judges, and a report that cannot be written."""
+"""Reports go where the options of every command say, and a report that cannot be written is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of the code relies on: it is formatted, linted and fully typed."""
+"""The code is formatted, linted and fully typed."""
 
 from __future__ import annotations
 

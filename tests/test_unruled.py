@@ -1,4 +1,4 @@
-"""What changed and no rule names: listed at the end of a check, without effect on the exit code."""
+"""Metrics that changed without a rule are listed at the end of a check, without effect on the exit code."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ Prior = Callable[[Runs, Runs], tuple[float, float]]
 
 
 def wander(weight: float, gate: float = 1.0) -> Prior:
-    """1 % and so many times the wander of the runs at hand, where chance does not explain it."""
+    """Return a prior of 1 % and a multiple of the wander of the runs at hand, unless chance explains it."""
 
     def prior(runs: Runs, history: Runs) -> tuple[float, float]:
         seen = [run.wander if run.chance <= gate else 0.0 for run in runs]
@@ -69,13 +69,13 @@ def wander(weight: float, gate: float = 1.0) -> Prior:
 
 
 def calibrated(runs: Runs, history: Runs) -> tuple[float, float]:
-    """What `perfgate calibrate` would have stored."""
+    """Return the prior that `perfgate calibrate` would have stored."""
     found = prior_from([run.measure for run in history])
     return found.s0, found.d0
 
 
 def stored(*sizes: int) -> Prior:
-    """What `perfgate calibrate` learns from levels of so many runs, of code that was not equally fast."""
+    """Return a prior that `perfgate calibrate` learns from levels of these sizes, of code that was not equally fast."""
 
     def prior(runs: Runs, history: Runs) -> tuple[float, float]:
         measures, levels = [run.measure for run in history], []

@@ -1,6 +1,6 @@
 """The rules by which other tools decide, from their documented formulas: True is an alarm.
 
-A rule sees base runs, oldest first, and new runs; a run is an array of step times, of which smaller is better. Tools
+A rule sees base runs, oldest first, and new runs; a run is an array of step times; smaller is better. Tools
 that compare single numbers are given the mean of each run, tools that compare samples are given the steps. None is run
 with anything but its documented defaults.
 """

@@ -31,7 +31,7 @@ Rates: TypeAlias = dict[str, dict[str, dict[str, int]]]
 
 
 def judged(base: Measures, new: Measures, **terms: Any) -> ChangeResult:
-    """What perfgate decides, through the function behind every verdict."""
+    """Return the decision of perfgate, from the function behind every verdict."""
     return judge_measured_change(base, new, ChangeTerms(**{"tolerance": 0.05, **terms}))
 
 
@@ -52,7 +52,7 @@ PERFGATE: dict[str, Callable[[Measures, Measures], str]] = {
 
 
 def outcomes(base: peers.Runs, new: peers.Runs, known: dict[int, RunMeasure]) -> dict[str, str]:
-    """What every detector says of one case; `known` keeps the measures of base runs between slowdowns."""
+    """Return the outcome of every detector for one case; `known` keeps the measures of base runs between slowdowns."""
     for i, run in enumerate(base):
         if i not in known:
             known[i] = measure_run(run)
@@ -86,7 +86,7 @@ def count(found: dict[str, Rates], slower: float, source: str, said: dict[str, s
 
 
 def levels(seed: int, repetitions: int, sources: Iterable[str]) -> dict[str, dict[str, float]]:
-    """How often the same code fails at tolerance 0, nominally 5 %: by base runs and prior, for each source."""
+    """Return the rates at which the same code fails at tolerance 0, nominally 5 %: by base runs and prior."""
     found: dict[str, Counter[str]] = {}
     cells = [(runs, prior) for runs in (1, 3, 5) for prior in ("default", "calibrated")]
     for source in sources:

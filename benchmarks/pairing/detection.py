@@ -1,4 +1,4 @@
-"""What pairs see: real processes with an injected slowdown, on the machine that this runs on.
+"""Measure the slowdowns that pairs find: real processes with an injected slowdown, on the machine that this runs on.
 
     python benchmarks/pairing/detection.py [--workload training] [--pairs 40] [--json FILE]
 
@@ -67,7 +67,7 @@ def pair_in_one_process(workload: str, slower: float, number: int) -> Steps:
 
 
 def alarms(pairs: Sequence[Steps], pairing: str, tolerance: float) -> bool:
-    """Whether the pairs are found to be slower: a failure, or a suspicion."""
+    """Return whether the pairs are found to be slower: a failure, or a suspicion."""
     base, new = zip(*pairs, strict=True)
     result = judge_pairs(base, new, pairing=pairing, tolerance=tolerance)  # type: ignore[arg-type]
     return result.outcome in ("fail", "suspect")

@@ -1,4 +1,4 @@
-"""Where the facts of the machine changed in a history, and which of them change too often to explain a change."""
+"""Find the runs at which facts of the machine changed, and the facts that change too often to explain anything."""
 
 from __future__ import annotations
 

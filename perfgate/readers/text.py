@@ -71,7 +71,7 @@ class Source(Struct, frozen=True):
 
 
 class TakenLines(Protocol):
-    """A block of whole lines, of which a reader reads some by itself, many at once."""
+    """A block of whole lines; a reader reads some of them by itself, many at once."""
 
     @property
     def rest(self) -> bytes:

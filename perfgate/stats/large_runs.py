@@ -14,7 +14,7 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 #: The length of a Fourier transform: some times as long as the longest lag.
 _TRANSFORM = 1 << 16
-#: The values that ranks are counted in: a rank is right to one in so many.
+#: The values that ranks are counted in: a rank is right to one part in _KNOTS.
 _KNOTS = 1 << 14
 
 

@@ -1,4 +1,4 @@
-"""How the runner of GitHub Actions executes a composite action: a port of what decides in `action.yml`.
+"""Execute a composite action as the runner of GitHub Actions does: a port of the parts that decide in `action.yml`.
 
 Ported from actions/runner: inputs and their defaults (`ActionManifestManager`), expressions as far as the actions here
 use them, `if` and `continue-on-error` of steps, bash as the runner starts it (`ScriptHandlerHelpers`), the files that
@@ -33,7 +33,7 @@ KNOWN |= {"group", "endgroup", "stop-commands"}
 
 @dataclass
 class Step:
-    """What became of one step: `outcome` before continue-on-error, `conclusion` after it."""
+    """The result of one step: `outcome` before continue-on-error, `conclusion` after it."""
 
     outcome: str = "skipped"
     conclusion: str = "skipped"
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass
 class Result:
-    """What became of the action."""
+    """The result of the action."""
 
     conclusion: str
     outputs: dict[str, str]

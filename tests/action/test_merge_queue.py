@@ -48,7 +48,7 @@ def rebased(git: Git) -> None:
 
 
 def merged_with_another_tree(git: Git) -> None:
-    """What is measured is not the merge of what it names, as nobody but an attacker would make it."""
+    """The measured commit is not the merge of the commits that it names, as nobody but an attacker would make it."""
     merged(git)
     Path("smuggled.txt").write_text("more")
     git("add", "smuggled.txt")

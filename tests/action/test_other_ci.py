@@ -38,7 +38,7 @@ def jenkins() -> Script:
 
 @pytest.fixture
 def bin(folder: Path) -> Path:
-    """What the scripts find on the path and in the environment that they make, whose `python` trains nothing."""
+    """Make the path and the environment of the scripts, whose `python` trains nothing."""
     python = make_python(folder / ".python")
     programs = {
         "perfgate/bin/perfgate": f'exec "{python}" -m perfgate "$@"',

@@ -49,7 +49,7 @@ def commit(repository: Repository, program: str, message: str) -> str:
 
 
 def event(repository: Repository, of: str = "o/r", base: str = "main") -> dict[str, Any]:
-    """What the runner knows of a pull request to o/r; `of` is where it comes from."""
+    """Return the event of a pull request to o/r; `of` is the repository that it comes from."""
     head = {"sha": repository.git("rev-parse", "HEAD"), "repo": {"full_name": of}}
     return {
         "base_ref": base,

@@ -24,7 +24,7 @@ HEAD, BASE = "a" * 40, "b" * 40
 
 
 class GitHub:
-    """What the API answers, by method and path, and what it was asked to write."""
+    """The answers of the API, by method and path, and the requests to write."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}

@@ -79,7 +79,7 @@ def files_of(folder: Path) -> dict[str, str]:
 
 
 def ended(folder: Path, words: list[str], moments: Moments | None = None) -> tuple[int, str, list[str]]:
-    """How a command ends in a folder, in a process of its own: its exit code or signal, what it said, its moments."""
+    """Run a command in a folder, in its own process; return its exit code or signal, its output and its moments."""
     said, seen = folder.with_suffix(".said"), folder.with_suffix(".seen")
     seen.write_text("[]")
     child = os.fork()
@@ -110,7 +110,7 @@ def warm(folder: Path, words: list[str]) -> None:
 
 
 def strikes(fault: str) -> Callable[[str], None]:
-    """What happens at a moment."""
+    """Return a function for each moment: it fails as a full disk does, or a signal ends the process."""
 
     def full(what: str) -> None:
         if what.split(maxsplit=1)[0] not in FREEING:

@@ -1,4 +1,4 @@
-"""What a job says of itself is a claim: it is named where it contradicts what else is known, and decides nothing."""
+"""The claims of a job about itself decide nothing, and are named if they contradict other facts."""
 
 from __future__ import annotations
 

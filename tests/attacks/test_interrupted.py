@@ -74,7 +74,7 @@ def store(perfgate: Command, folder: Path, clock: Callable[[], None]) -> Path:
 
 
 def prepared(name: str, store: Path, perfgate: Command) -> None:
-    """What one command needs beside the others."""
+    """Prepare a store for one command, beside the preparations for all."""
     if name == "rotate":
         for i in range(7):
             write_run(store / "stored.run", seed=70 + i)

@@ -40,7 +40,7 @@ def yesterday(folder: Path, perfgate: Command) -> dict[str, bytes]:
 
 
 def refused(folder: Path, yesterday: dict[str, bytes], code: int) -> str:
-    """What the reports say, after each has been checked to be a new one that is valid and no pass."""
+    """Return the texts of the reports, after each has been checked to be a new and valid one that is no pass."""
     assert [name for name, old in yesterday.items() if (folder / name).read_bytes() == old] == []
     report, problems = read((folder / "r.json").read_bytes(), "r.json")
     assert problems == []

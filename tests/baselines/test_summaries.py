@@ -1,4 +1,4 @@
-"""What a stored run holds of metrics that no rule named, and what a rule of tomorrow makes of it."""
+"""A stored run has summaries of metrics that no rule named, and a later rule is judged by them."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_rule_of_today_judges_the_runs_of_yesterday(gate: Command, folder: Pat
 
 
 def alike(found: Any, expected: Any, bound: float) -> bool:
-    """Whether two values are equal, and the numbers in them nearly."""
+    """Return whether two values are equal, and the numbers in them nearly."""
     if isinstance(expected, dict):
         return found.keys() == expected.keys() and all(alike(found[key], expected[key], bound) for key in expected)
     if isinstance(expected, float):

@@ -1,4 +1,4 @@
-"""What each kind of answer looks like: golden files of text, Markdown and page, and the schema of the JSON.
+"""Each kind of answer as golden files: text, Markdown and page, and the schema of the JSON.
 
 `UPDATE_GOLDEN=1 pytest tests/bisect` writes the files anew.
 """

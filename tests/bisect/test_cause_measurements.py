@@ -1,4 +1,4 @@
-"""How often the two neighbours of an answer are measured for the cause: no oftener than it tells more."""
+"""The two neighbours of an answer are measured for the cause only as often as it tells more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What perfgate writes, read by programs that nobody here wrote: `pytest -m clients`."""
+"""The files of perfgate are read by programs that nobody here wrote: `pytest -m clients`."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def browse(folder: Path, page: Path, *options: str) -> str:
 
 
 def violations(folder: Path, page: Path, scheme: int) -> list[Any]:
-    """What axe finds on a page with all parts unfolded; the page's own policy forbids scripts, so it is removed."""
+    """Return the findings of axe on a page with all parts unfolded; its policy forbids scripts and is removed."""
     axe = (node_modules() / "axe-core" / "axe.min.js").read_text(encoding="utf-8").replace("</script", "<\\/script")
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
     probed = folder / f"probed-{scheme}.html"
@@ -216,7 +216,7 @@ def test_print_keeps_the_card_of_a_verdict_on_one_page(folder: Path, client: Cli
 
 
 def diagnostics(path: Path, text: str) -> list[str]:
-    """What yaml-language-server says of a rule file, whose first line names the schema as the pages advise."""
+    """Return the problems of yaml-language-server in a rule file; its first line names the schema, as pages advise."""
     opened = {"uri": path.as_uri(), "languageId": "yaml", "version": 1, "text": text}
     root = {"processId": None, "rootUri": path.parent.as_uri(), "capabilities": {}}
     messages: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What an editor shows for the rule under the mouse."""
+"""An editor shows the rule under the mouse in words."""
 
 from __future__ import annotations
 

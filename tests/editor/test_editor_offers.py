@@ -1,4 +1,4 @@
-"""What an editor offers at each place of a sentence. `|` is the cursor."""
+"""An editor offers the words that fit at each place of a sentence. `|` is the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a job went: its parts add up, restarts lose what they repeat, and nothing is guessed."""
+"""The parts of the time of a job add up, restarts lose the steps that they repeat, and nothing is guessed."""
 
 from __future__ import annotations
 

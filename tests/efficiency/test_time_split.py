@@ -1,4 +1,4 @@
-"""Where the time of a Megatron-LM run went, by the dates and timers of its log: numbers computed by hand."""
+"""The time of a Megatron-LM run is split by the dates and timers of its log: numbers computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold for every input: one check for each parser. A check raises AssertionError, or nothing at all."""
+"""One check for each parser that every input must pass. A check raises AssertionError, or nothing at all."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _baseline() -> BaselineFile:
 
 
 def check_baseline(data: bytes) -> None:
-    """What was altered is refused: only the same content, written otherwise, is read."""
+    """A file that was altered is refused: only the same content, written otherwise, is read."""
     stored, problems = STORED_RUN.decode("b.json", data)
     assert (stored is None) == bool(problems)
     if stored is not None:
@@ -125,7 +125,7 @@ _HISTORY = (run_file(_record(0), "perfgate"), month_file([_record(0), _record(1)
 
 
 def check_history(data: bytes) -> None:
-    """What was altered is refused: only the same content is read."""
+    """A file that was altered is refused: only the same content is read."""
     file, problems = decode("h.json", data)
     assert (file is None) == bool(problems)
     if file is not None:

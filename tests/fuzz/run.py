@@ -64,7 +64,7 @@ def inputs(name: str, seed: int) -> Iterator[bytes]:
 
 
 def finding(harness: Harness, data: bytes) -> str | None:
-    """What is wrong with the answer to an input, if anything."""
+    """Return the fault of the answer to an input, if it has one."""
     begun = time.process_time()
     try:
         harness.check(data)

@@ -1,4 +1,4 @@
-"""What the fuzzer begins with: of every format a document or two that is read without a problem, and rule files."""
+"""The first inputs of the fuzzer: a document or two of every format that is read without a problem, and rule files."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SAVING = 40
 
 
 class Framework(Protocol):
-    """What the tests do with a framework."""
+    """A framework as the tests use it."""
 
     #: The callback's class.
     callback: Any

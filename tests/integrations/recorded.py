@@ -1,4 +1,4 @@
-"""What the tests of the integrations share."""
+"""Helpers that the tests of the integrations share."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ class NVMLError(Exception):
 
 @dataclass
 class Card:
-    """What a card shows; a test changes it as time goes on."""
+    """The readings of a card; a test changes them as time goes on."""
 
     clock: float = 1980
     power_w: float = 600.0

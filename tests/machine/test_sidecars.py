@@ -1,4 +1,4 @@
-"""What the machine did is read together with the results, and rules can name it."""
+"""Measurements of the machine are read together with the results, and rules can name them."""
 
 import json
 import shutil

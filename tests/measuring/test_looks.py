@@ -44,7 +44,7 @@ class Plan:
     looks: int = 6
 
     def last(self, seed: int) -> tuple[Verdict, int]:
-        """What is said of the change in the end, and after how many runs."""
+        """Return the last outcome of the change, and the number of runs before it."""
         rng = np.random.default_rng(seed)
         base = tuple(run(rng, 1.0, self.noise) for _ in range(BASE_RUNS))
         looks = tuple(range(1, self.looks + 1))
@@ -58,7 +58,7 @@ class Plan:
         return verdict, len(new)
 
     def rate(self, outcome: str) -> float:
-        """How often it ends like this: an outcome, or `green` for exit 0."""
+        """Return the rate of an ending: an outcome, or `green` for exit 0."""
         verdicts = [self.last(seed)[0] for seed in range(TRIALS)]
         return sum(outcome == ("green" if v.exit_code == 0 else v.outcome) for v in verdicts) / TRIALS
 

@@ -1,4 +1,4 @@
-"""What pairs say: figures of real runs with known truth, rates on generated ones, and what cannot be judged."""
+"""Verdicts on pairs: real runs with known truth, rates on generated ones, and pairs that cannot be judged."""
 
 from __future__ import annotations
 

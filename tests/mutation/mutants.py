@@ -151,7 +151,7 @@ def _text(node: ast.AST) -> str:
 
 
 def replacements(node: ast.AST) -> Iterator[ast.AST]:
-    """What could stand in place of a node by mistake."""
+    """Yield the nodes that could be in place of a node by mistake."""
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
             yield ast.Compare(node.left, [*node.ops[:i], COMPARISONS[type(op)](), *node.ops[i + 1 :]], node.comparators)
@@ -206,13 +206,13 @@ def _not(test: ast.expr) -> ast.expr:
 
 
 def _is_to_negate(test: ast.expr) -> bool:
-    """Whether no other mutant is the negation: that of `not a` is without it, and that of `a == b` is `a != b`."""
+    """Return whether no other mutant is the negation: that of `not a` is `a`, and that of `a == b` is `a != b`."""
     swapped = isinstance(test, ast.Compare) and not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
     return not (swapped or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)))
 
 
 def _is_words(node: ast.BinOp) -> bool:
-    """Whether a sum is one of texts, as far as it shows."""
+    """Return whether a sum is one of texts, as far as it shows."""
     return any(
         isinstance(one, ast.JoinedStr) or (isinstance(one, ast.Constant) and isinstance(one.value, str))
         for one in ast.walk(node)

@@ -121,7 +121,7 @@ class Trial:
 
 
 def forked(work: Callable[[Say], None]) -> tuple[str, int]:
-    """What a fork says through the function that its work is given, and the status with which it ends."""
+    """Return the text that a fork gives to the function of its work, and the status with which it ends."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""What is mutated, and which of its mutants count for nothing."""
+"""The functions that are mutated, and the mutants that count for nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every reader must stand: a file that was cut anywhere, handed over in any pieces, or changed at random."""
+"""Damage that every reader must stand: a file that was cut anywhere, read in any pieces, or changed at random."""
 
 import random
 
@@ -25,7 +25,7 @@ def check_pieces(text: str, format: str) -> None:
 
 
 def check_prefixes(text: str, format: str) -> None:
-    """What is read of the beginning of a file is what is read there of the whole file, or it is not read at all."""
+    """The beginning of a file is read as in the whole file, or it is not read at all."""
     whole = [series_of(run) for run in runs_of(text, format)]
     for length in range(1, len(text), 3):
         runs = runs_of(text[:length], format)

@@ -1,4 +1,4 @@
-"""What the tests of the readers share."""
+"""Helpers that the tests of the readers share."""
 
 from pathlib import Path
 

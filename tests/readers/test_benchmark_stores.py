@@ -1,4 +1,4 @@
-"""What CI stores of benchmarks take, and PyTorch's own benchmarks: written here as their sources do, and read back."""
+"""Formats of CI stores of benchmarks, and of PyTorch's own: written here as their sources do, and read back."""
 
 import json
 import random

@@ -245,7 +245,7 @@ def program(
     redop: str = "sum",
     title: bool = True,
 ):
-    """What one program of nccl-tests prints."""
+    """Return the output of one program of nccl-tests."""
     devices = "".join(
         f"#  Rank {i:2d} Group  0 Pid {7000 + i} on host device {i:2d} [0000:04:00] H100\n" for i in range(ranks)
     )

@@ -423,7 +423,7 @@ def written(content, form):
 
 
 def plain(content):
-    """Whether every number is printed without an exponent."""
+    """Return whether every number is printed without an exponent."""
     return all("e" not in repr(x) for row in content.values() for x in row)
 
 

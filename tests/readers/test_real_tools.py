@@ -1,4 +1,4 @@
-"""What real tools wrote (`fixtures/`, with the scripts that made them write it); every value here was read by eye."""
+"""Files of real tools (`fixtures/`, with the scripts that made them) are read; every value here was read by eye."""
 
 import pytest
 from reading import FIXTURES, errors, run_of, said, values_of

@@ -56,7 +56,7 @@ def test_real_traces(path):
 
 
 def inspected(perfgate, *words):
-    """What `inspect` says of one run: the values of each of its series, its environment and its problems."""
+    """Return the content of one run in `inspect`: the values of each series, the environment and the problems."""
     done = perfgate("inspect", "--json", "--values", *words)
     assert done.code == 0, done.said
     (run,) = json.loads(done.out)["runs"]

@@ -63,7 +63,7 @@ def whole(data: bytes) -> object:
 
 
 def in_parts(data: bytes, shares: list[float]) -> tuple[object, int]:
-    """What is read in parts, and how many of them others read; of an unusual trace what one process reads, and 0."""
+    """Return the runs and the number of parts that others read; of an unusual trace the runs of one process, and 0."""
     here = PartsHere(data, sorted(shares))
     try:
         return content(read(Source("trace.json", [data], parts=here), "torch-trace")), len(here.ranges)

@@ -175,7 +175,7 @@ def test_damaged_events(data, problem):
 
 
 def beyond(data: bytes, limits: str, name: str) -> list[str]:
-    """What is said of a file under limits, without how to raise them."""
+    """Return the problems of a file under limits, without the advice to raise them."""
     (run,) = read(Source(name, [data], parse_limits(limits)))
     assert run.series == ()
     return [str(problem).partition(" allows")[0] for problem in run.problems]

@@ -42,7 +42,7 @@ NUMBERS = (0.04, 0.5, 3.14, 9.99, 10.0, 27.5, 99.95, 359.87, 1026.01, 2.675)
 
 
 def everything(data: bytes, block: int, one_by_one: bool) -> object:
-    """What is read of a log, in blocks of this size, each of which is long enough to be read at once."""
+    """Return the content of a log, read in blocks of this size; each is long enough to be read at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "BLOCK", block)
         patch.setattr(usual_lines, "_MANY_LINES", 3)

@@ -1,4 +1,4 @@
-"""What the reader of Chrome traces says, held against what the oracle says."""
+"""Compare the reader of Chrome traces with the oracle."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def near(found, expected, tolerance):
 
 
 def differences(run, expected, tolerances):
-    """What the reader says otherwise than the oracle, a line each."""
+    """Return each difference between the reader and the oracle, a line each."""
     return [
         *_in_steps(run, expected, tolerances),
         *_in_devices(run, expected),

@@ -38,23 +38,23 @@ class Event:
 
     @property
     def is_launch(self) -> bool:
-        """Whether this is a call of the runtime or the driver of a device."""
+        """Return whether this is a call of the runtime or the driver of a device."""
         return self.ph == "X" and (self.cat == "runtime" or self.cat.endswith(("_runtime", "_driver")))
 
     @property
     def is_device(self) -> bool:
-        """Whether a device did this: a kernel or a copy."""
+        """Return whether a device did this: a kernel or a copy."""
         return self.ph == "X" and self.cat in DEVICE
 
     @property
     def correlation(self) -> int | None:
-        """What joins a launch to its device events; absent and -1 join nothing."""
+        """The number that joins a launch to its device events; absent and -1 join nothing."""
         found = self.args.get("correlation")
         return found if isinstance(found, int) and found != -1 else None
 
     @property
     def external_id(self) -> int | None:
-        """What joins a kernel to the operator that asked for it; absent and -1 join nothing."""
+        """The number that joins a kernel to the operator that asked for it; absent and -1 join nothing."""
         found = self.args.get("External id", self.args.get("external id"))
         return found if isinstance(found, int) and found != -1 else None
 

@@ -21,7 +21,7 @@ def union(intervals: Iterable[Interval]) -> Intervals:
 
 
 def intersection(one: Intervals, other: Intervals) -> Intervals:
-    """What is in both, of two unions."""
+    """Return the intersection of two unions."""
     common, i, j = [], 0, 0
     while i < len(one) and j < len(other):
         start, end = max(one[i][0], other[j][0]), min(one[i][1], other[j][1])
@@ -35,7 +35,7 @@ def intersection(one: Intervals, other: Intervals) -> Intervals:
 
 
 def difference(one: Intervals, other: Intervals) -> Intervals:
-    """What is in the first alone, of two unions."""
+    """Return the difference of two unions: the first without the second."""
     if not one:
         return []
     edges = [one[0][0], *(edge for interval in other for edge in interval), one[-1][1]]

@@ -1,4 +1,4 @@
-"""What a Chrome trace of torch.profiler holds, computed slowly and plainly: the measure of the streaming reader.
+"""The metrics of a Chrome trace of torch.profiler, computed slowly and plainly: the measure of the streaming reader.
 
 Every formula is written with lists of intervals as its definition says, in whole nanoseconds:
 `cost[r] = role[r] ∩ slots; slots = slots - cost[r]`. Nothing is shared with `perfgate.readers`.
@@ -96,13 +96,13 @@ def _role(event: Event, mode: Mode, comm_ops: set[int | None]) -> str | None:
 
 
 def _is_collective(event: Event, mode: Mode) -> bool:
-    """Whether this is the host range of a collective."""
+    """Return whether this is the host range of a collective."""
     named = _COLLECTIVE_RANGE.match if mode == "corrected" else _PLUGIN_RANGE.fullmatch
     return event.ph == "X" and event.cat in HOST and named(event.name) is not None
 
 
 def _is_launch(event: Event, mode: Mode) -> bool:
-    """Whether this is a call of a device's runtime or driver; the plugin knows only the category of its time."""
+    """Return whether this is a call of a device's runtime or driver; the plugin knows only the category of its time."""
     return event.is_launch and (mode == "corrected" or event.cat == "runtime")
 
 

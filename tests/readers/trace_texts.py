@@ -39,7 +39,7 @@ KERNELS = (
 
 @dataclass(frozen=True)
 class Clock:
-    """How a version of torch writes times: what it counts from, in ns, and how many ns its digits resolve."""
+    """The times that a version of torch writes: their origin and their resolution, in ns."""
 
     origin: int
     resolution: int

@@ -1,4 +1,4 @@
-"""What a user of the Recorder gets: what is recorded is read back, and what cannot be is said at once."""
+"""Recorded numbers are read back, and a number that cannot be recorded is an error at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner of GitHub Actions takes for a command, as in `ActionCommand.cs` of actions/runner.
+"""The commands that the runner of GitHub Actions finds in a text, as in `ActionCommand.cs` of actions/runner.
 
 The runner looks at every line of stdout and stderr, first in the form of today and then in the old one. Unlike it,
 this knows no list of commands: whatever has the form of one counts.

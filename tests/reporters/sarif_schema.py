@@ -1,4 +1,4 @@
-"""What perfgate writes of SARIF 2.1.0, as a JSON Schema: the standard's rules, and those of GitHub's code scanning."""
+"""The part of SARIF 2.1.0 that perfgate writes, as a JSON Schema: rules of the standard and of GitHub's scanning."""
 
 TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
 LEVEL = {"enum": ["none", "note", "warning", "error"]}

@@ -1,4 +1,4 @@
-"""What `init` prints, for each way in which it can end."""
+"""The output of `init`, for each way in which it can end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change to the rules loosens or tightens."""
+"""A change to the rules is said to loosen or tighten them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a run for drawing, and what a stall is."""
+"""A drawn run keeps its peaks, and stalls are found."""
 
 from __future__ import annotations
 

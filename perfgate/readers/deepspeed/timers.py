@@ -93,7 +93,7 @@ class Rank(Struct):
         return self.step
 
     def count_many(self, ends: Ints) -> Ints:
-        """Return the steps of the next records, of which those with 1 end a step; one must have ended a step before."""
+        """Return the steps of the next records; those with 1 end a step, and one must have ended a step before."""
         steps = np.cumsum(ends) - ends + (self.step + self.ended)
         self.step, self.ended = int(steps[-1]), bool(ends[-1])
         return steps

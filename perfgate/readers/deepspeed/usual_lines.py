@@ -66,7 +66,7 @@ class UsualLines:
         self._together: list[tuple[int, int]] = []
 
     def block(self, text: bytes, number: int) -> UsualBlock:
-        """Return a block: whole lines without the last line end, the first of which has this number."""
+        """Return a block: whole lines without the last line end; the first line has this number."""
         found = self._shapes.find(text)
         if self._words and (len(self._steps) >= _PENDING_LINES or self._words[0].shape[1] != found.words.shape[1]):
             self.read_values()

@@ -84,7 +84,7 @@ class AllNumbers:
         self._lists, self._in_memory = lists, 0
 
     def of(self, left: Sequence[float]) -> LargeNumbers:
-        """Return the list of which this is left: its index, and its odd items."""
+        """Return a list from what is left of it in the document: its index, and its odd items."""
         return LargeNumbers(self._lists[int(left[0])], left[1:])
 
     def add_to(
