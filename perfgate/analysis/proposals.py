@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 
+import numpy as np
 from msgspec import Struct
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer
@@ -33,6 +34,8 @@ _UNITS = ("s", "1/s", "B/s", "FLOP/s", "B")
 UNSAID: Mapping[str, Better] = MappingProxyType({})
 #: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
+#: The relative difference of metrics that are probably the same, and the share of their values that it must hold for.
+_NEAR, _NEAR_VALUES = 0.02, 0.9
 
 
 class Proposal(Struct, frozen=True):
@@ -90,9 +93,23 @@ def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNS
 
 
 def _is_nearly(series: Sequence[Series], other: Sequence[Series]) -> bool:
-    """Return whether two metrics are probably the same, like the timers of a step and of its only micro-step."""
+    """Return whether two metrics are probably the same, like the timers of a step and of its only micro-step.
+
+    If they have as many values, nearly each pair of values must be near: equal totals alone are a coincidence, for
+    example of an optimizer step that takes as long as an all-reduce.
+    """
     own, others = sum(map(_total, series)), sum(map(_total, other))
-    return series[0].kind == other[0].kind and len(series) == len(other) and math.isclose(own, others, rel_tol=0.02)
+    if series[0].kind != other[0].kind or len(series) != len(other) or not math.isclose(own, others, rel_tol=_NEAR):
+        return False
+    return all(_has_near_values(one, two) for one, two in zip(series, other, strict=True))
+
+
+def _has_near_values(one: Series, two: Series) -> bool:
+    """Return whether nearly each value of a series is near the one of the other; True if they cannot be paired."""
+    if one.kind != "samples" or len(one.values) != len(two.values):
+        return True
+    is_near = np.isclose(one.values, two.values, rtol=_NEAR, atol=0.0)
+    return bool(np.count_nonzero(is_near) >= _NEAR_VALUES * len(is_near))
 
 
 def shared_metrics(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[str, list[Series]]:
@@ -141,6 +158,7 @@ def _rank(metric: str, series: Sequence[Series]) -> tuple[bool, int, int, float,
     return metric.startswith(DETAILS), _KINDS.index(first.kind), unit, size, metric
 
 
+@np.errstate(over="ignore")
 def _total(series: Series) -> float:
     if series.kind not in ("aggregate", "summary"):
         return float(series.values.sum())

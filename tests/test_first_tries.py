@@ -1,0 +1,43 @@
+"""Sessions of a new user: what a first gate says when a file, a name or a definition is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from conftest import Done
+
+Command = Callable[..., Done]
+
+
+def write_results(path: str, series: Mapping[str, Sequence[float]]) -> None:
+    """Write results with these metrics in ms."""
+    entries = [{"metric": name, "unit": "ms", "values": list(values)} for name, values in series.items()]
+    Path(path).write_text(json.dumps({"schema": "perfgate.results/1", "series": entries}))
+
+
+def write_rules(*rules: str, metrics: str = "") -> None:
+    """Write rules/t.yaml with these sentences."""
+    Path("rules").mkdir(exist_ok=True)
+    Path("rules/t.yaml").write_text("\n".join(["version: 1", "suite: t", metrics, "rules:", *rules, ""]))
+
+
+def wave(centre: float, phase: int) -> list[float]:
+    """Return 40 values around a centre, up to 10 % away from it, in an order that depends on the phase."""
+    return [centre * (0.9 + 0.2 * ((i * 7 + phase * 13) % 40) / 40) for i in range(40)]
+
+
+def test_init_has_a_rule_for_each_metric_whose_total_is_equal_by_coincidence(perfgate: Command) -> None:
+    for i in range(3):
+        write_results(f"{i}.json", {"allreduce": wave(5, i), "step": wave(5, i + 1), "step_micro": wave(5, i + 1)})
+    done = perfgate("init", "0.json", "1.json", "2.json", "--dry-run")
+    assert "step median" in done.out
+    assert "allreduce median" in done.out
+    assert "without a rule (within 2% of a metric that has a rule): step_micro" in done.out
+
+
+def test_init_reads_values_whose_sum_is_too_large_without_a_warning_of_numpy(perfgate: Command) -> None:
+    write_results("a.json", {"a": [1e308] * 5, "b": wave(5, 0)})
+    Path("a.json").write_text(Path("a.json").read_text().replace('"ms"', '"s"'))
+    assert "Warning" not in perfgate("init", "a.json", "--dry-run", "--without-step").said
