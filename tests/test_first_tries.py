@@ -41,3 +41,23 @@ def test_init_reads_values_whose_sum_is_too_large_without_a_warning_of_numpy(per
     write_results("a.json", {"a": [1e308] * 5, "b": wave(5, 0)})
     Path("a.json").write_text(Path("a.json").read_text().replace('"ms"', '"s"'))
     assert "Warning" not in perfgate("init", "a.json", "--dry-run", "--without-step").said
+
+
+def test_a_file_that_is_not_there_is_said_once(perfgate: Command) -> None:
+    write_results("a.json", {"forward": wave(5, 0), "backward": wave(9, 0)})
+    write_rules("  - forward within 30% of baseline", "  - backward within 30% of baseline")
+    perfgate("baseline", "approve", "a.json", "--reason", "first")
+    done = perfgate("check", "b.json")
+    assert done.code == 3
+    assert "b.json: error: cannot be read: file not found; did you mean a.json?" in done.out
+    assert "nothing was measured: 2 rules not judged" in done.out
+    assert "no longer written" not in done.out
+
+
+def test_the_part_that_a_derived_metric_lacks_is_named(perfgate: Command) -> None:
+    write_results("a.json", {"forward": wave(5, 0), "backward": wave(9, 0)})
+    write_rules("  - ratio under 30%", metrics="metrics: {share: forward / bckward, ratio: share * 2}")
+    done = perfgate("check", "a.json")
+    assert done.code == 3
+    said = "no run has bckward, which ratio is computed from: the nearest names are backward"
+    assert said in " ".join(done.out.split())

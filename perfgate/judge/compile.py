@@ -20,6 +20,7 @@ from perfgate.judge.decide_change import ChangeTerms
 from perfgate.judge.decide_limit import LimitTerms
 from perfgate.judge.decide_promise import LOOKS, PromiseTerms
 from perfgate.judge.decisions import ChangeQuestion, LimitQuestion, MeasuredSide, Question, RankQuestion
+from perfgate.judge.derived import RunView
 from perfgate.judge.inquiry import CannotJudge, Inquiry
 from perfgate.judge.measure import PICKS_EXTREME, Members, choose
 from perfgate.judge.messages import make_baseline
@@ -68,6 +69,7 @@ def check_presence(inquiry: Inquiry) -> None:
     stored, seen = subject.members(subject.base), subject.members(subject.new)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if not members:
+            _refuse_unread(view)
             if not stored and (unlike := unlike_run(inquiry, view)):
                 raise unlike
             where = "the baseline has it" if stored else "other runs have it"
@@ -93,6 +95,14 @@ def check_presence(inquiry: Inquiry) -> None:
         message = f"{subject.key}: a value was left out: {problems[0].at}: {problems[0].message}"
         raise CannotJudge("not-a-number", message, "find out why the job wrote it")
     _check_rank_lengths(inquiry)
+
+
+def _refuse_unread(view: RunView) -> None:
+    """Name the fault of a run without any metric, which is the cause of each absent one. Raises CannotJudge."""
+    errors = [] if view.names else [problem for problem in view.run.problems if problem.severity == "error"]
+    if errors:
+        message = f"not judged, because {view.run.name} has no metrics: {errors[0].at}: {errors[0].message}"
+        raise CannotJudge("no-data", message, "fix that first")
 
 
 def _check_rank_lengths(inquiry: Inquiry) -> None:

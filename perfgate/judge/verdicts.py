@@ -38,7 +38,7 @@ from perfgate.judge.messages import error_step
 from perfgate.judge.subjects import JudgedRuns, Subject, find_subjects, name_of
 from perfgate.judge.word import word
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches
+from perfgate.rules.syntax.sentence import Clause, LimitClause, Selector, glob_matches, selectors
 
 if TYPE_CHECKING:
     from perfgate.core.details import VerdictDetails
@@ -241,10 +241,28 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
     part = next((word for word in words if word in TIMES_OF_RUN and word not in runs.names), name)
     if part in _UNTOLD and WHOLE_TIME in runs.names:
         return _error("metric-absent", f"no run has {part}: {_UNTOLD[part][0]}", _UNTOLD[part][1])
-    near = [] if part in TIMES_OF_RUN else runs.nearest(name)
-    names = f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
+    if part not in COMPUTED and (lacking := _lacking_part(name, case, runs)):
+        message = f"no run has {lacking}, which {name} is computed from: {_nearest(lacking, runs)}"
+        return _error("metric-absent", message, "correct `metrics` of the rule file, or measure it")
+    names = f"the runs have {listed(runs.names)}" if part in TIMES_OF_RUN else _nearest(name, runs)
     step = COMPUTED.get(part, "correct the name, or list the metrics of a run with `perfgate inspect`")
     return _error("metric-absent", f"no run has {name}: {names}", step)
+
+
+def _nearest(name: str, runs: JudgedRuns) -> str:
+    """Return the names that an absent metric probably means, in words."""
+    near = runs.nearest(name)
+    return f"the nearest names are {listed(near)}" if near else f"the runs have {listed(runs.names)}"
+
+
+def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
+    """Return the first metric that a derived one is computed from and that no run has; None of another metric."""
+    found, metrics = None, case.ruleset.metrics
+    while name in metrics:
+        parts = (selector.pattern for selector in selectors(metrics[name].expression))
+        name = next((part for part in parts if not any(view.may_hold(part) for view in runs.new)), "")
+        found = name or None
+    return found
 
 
 def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[Sequence[Subject], list[str]]:
