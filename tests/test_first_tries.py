@@ -61,3 +61,11 @@ def test_the_part_that_a_derived_metric_lacks_is_named(perfgate: Command) -> Non
     assert done.code == 3
     said = "no run has bckward, which ratio is computed from: the nearest names are backward"
     assert said in " ".join(done.out.split())
+
+
+def test_compare_never_says_approve(perfgate: Command) -> None:
+    write_results("a.json", {"forward": wave(5, 0)})
+    write_results("b.json", {"forward": wave(5, 0)[:4]})
+    done = perfgate("compare", "a.json", "--new", "b.json")
+    assert "the job seems to have died early: run it again to its end" in " ".join(done.out.split())
+    assert "approve" not in done.out

@@ -13,6 +13,7 @@ from perfgate.commands.given_pairs import with_pairs
 from perfgate.commands.report_details import collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
+from perfgate.core.next_steps import Acceptance
 from perfgate.core.wording import MACHINE_STATE, is_statistic, listed
 from perfgate.judge.case import Case
 from perfgate.judge.report import geometric_means, with_outcome
@@ -94,7 +95,8 @@ def _compared(
     rules = tuple(metric_rule(name, statistic, asks) for name in shared)
     facts, problems = merge_facts(new_runs, {}, DEFAULT_IDENTITY)
     ruleset, limits = replace(ruleset, rules=rules), surroundings.limits()
-    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, limits=limits)
+    accept = Acceptance(has_store=False)
+    case = Case(ruleset, new_runs, baseline, surroundings.today(), facts, accept=accept, limits=limits)
     verdicts, found = judge_with_details(case)
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     causes = causes_of(base_runs, new_runs, verdicts)

@@ -60,6 +60,8 @@ class Acceptance(Struct, frozen=True):
     #: The measured commit, whole, and the last day of an allowance for it.
     head: str | None = None
     expires: date | None = None
+    #: False if runs are compared without a store: nothing can be approved.
+    has_store: bool = True
 
     @property
     def approve(self) -> str:

@@ -100,20 +100,21 @@ def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> Next
         steady = "lock the clocks (`nvidia-smi -lgc`) and " if doubt.what == "clock" else ""
         return NextStep("run-again", f"{steady}measure again, or compare on one machine: `perfgate run --paired`")
     others = "" if accept.ref is None else f"someone who may write to {accept.ref} can "
-    intended, command = f"if it is intended, {others}approve it", None if accept.ref else accept.approve
+    intended = f"; if it is intended, {others}approve it" if accept.has_store else ""
+    command = accept.approve if accept.has_store and accept.ref is None else None
     if doubt.what == "new-runs":
         return NextStep("run-again", "find out what one of the runs did differently, and run the new code again")
     if doubt.reason == "warm-up":
-        text = f"run the new code twice more and give all three runs together; {intended}"
-        return NextStep("run-again", text, command=accept.approve)
+        text = f"run the new code twice more and give all three runs together{intended}"
+        return NextStep("run-again", text, command=command)
     if doubt.what == "gain":
-        text = f"check that the program still does the work and measures all of it; {intended}"
-        return NextStep("approve", text, command=command)
+        text = f"check that the program still does the work and measures all of it{intended}"
+        return NextStep("approve" if accept.has_store else "find-cause", text, command=command)
     if doubt.what == "ranks" and not has_base:
         return NextStep(
             "fix-input", 'give the files of all ranks, or name the measured ranks in the rule: `{rank="0"}`'
         )
     if doubt.what == "values":
-        text = f"the job seems to have died early: run it again to its end; {intended}"
+        text = f"the job seems to have died early: run it again to its end{intended}"
         return NextStep("run-again", text, command=command)
-    return NextStep("run-again", f"find out why less was measured, and run it again; {intended}", command=command)
+    return NextStep("run-again", f"find out why less was measured, and run it again{intended}", command=command)

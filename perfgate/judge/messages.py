@@ -166,6 +166,8 @@ def _promise_next_step(result: PromiseResult) -> NextStep | None:
 
 def accept_change(accept: Acceptance, reference: str) -> NextStep:
     """The step after a change that failed. `perfgate.judge.acceptance` adds the command that allows it on a ref."""
+    if not accept.has_store:
+        return NextStep("find-cause", "find what made it worse")
     cause = "find what made it worse; if the change is intended, "
     if accept.ref is not None and reference == "anchor":
         return accept.step_of_others("approve", cause, "can move the anchor there after the merge")
@@ -178,6 +180,8 @@ def accept_change(accept: Acceptance, reference: str) -> NextStep:
 
 def hold_gain(accept: Acceptance) -> NextStep:
     """The step after an improvement: its runs become the level that later runs are compared with."""
+    if not accept.has_store:
+        return NO_STEP
     if accept.ref is not None:
         return accept.step_of_others("approve", "", "can approve a run of it after the merge, to hold the gain")
     return NextStep("approve", "approve it to hold the gain", command=accept.approve)
