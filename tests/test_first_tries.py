@@ -69,3 +69,23 @@ def test_compare_never_says_approve(perfgate: Command) -> None:
     done = perfgate("compare", "a.json", "--new", "b.json")
     assert "the job seems to have died early: run it again to its end" in " ".join(done.out.split())
     assert "approve" not in done.out
+
+
+def test_proposed_mappings_of_two_files_work_together(perfgate: Command) -> None:
+    Path("t.csv").write_text("step,fwd_ms\n" + "".join(f"{i},{10 + i % 3}\n" for i in range(20)))
+    Path("t.jsonl").write_text("".join(f'{{"step": {i}, "tok/s": {1000 + i % 3}}}\n' for i in range(20)))
+    write_rules("  - fwd_ms under 1 s")
+    Path("rules/perfgate.yaml").write_text(perfgate("inspect", "--suggest", "t.csv", "t.jsonl").out)
+    assert perfgate("rules", "check").out.endswith("rules/perfgate.yaml: 2 mappings\n")
+    assert perfgate("inspect", "t.csv", "t.jsonl").code == 0
+
+
+def test_records_with_step_numbers_are_steps(perfgate: Command) -> None:
+    Path("t.csv").write_text("step,fwd_ms\n" + "".join(f"{i},{10 + i % 3}\n" for i in range(20)))
+    write_rules("  - fwd_ms under 1 s")
+    mapping = "mappings:\n  - {files: t.csv, csv: comma, metrics: {fwd_ms: ms}}\n"
+    Path("rules/perfgate.yaml").write_text(mapping)
+    done = perfgate("inspect", "t.csv")
+    assert "write `step: step` if each record is a step of one run" in done.out
+    Path("rules/perfgate.yaml").write_text(mapping.replace("csv: comma", "csv: comma, step: step"))
+    assert perfgate("inspect", "t.csv").code == 0

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.mappings.proposal.suggest import suggest
@@ -40,9 +43,20 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
         suggestion = suggest(path, data, limits)
         if suggestion is None or not suggestion.metrics:
             raise Refused(f"{path}: {_NOTHING}", 3)
-        found.append(suggestion)
+        found.append(_with_own_name(suggestion, found))
     wrong = any(problem.severity == "error" for one in found for problem in one.problems)
     return found, 3 if wrong else 0
+
+
+def _with_own_name(one: MappingSuggestion, others: Sequence[MappingSuggestion]) -> MappingSuggestion:
+    """Return a proposal with a name that no other one has; two equal proposals keep theirs, because one is written."""
+    taken = {other.name for other in others}
+    if one.name not in taken or any(other.lines == one.lines for other in others):
+        return one
+    suffix = os.path.splitext(one.file)[1].lstrip(".") or "file"
+    names = (f"{one.name}-{suffix}{number}" for number in ("", *map(str, range(2, len(others) + 3))))
+    name = next(name for name in names if name not in taken)
+    return replace(one, name=name, lines=(one.lines[0], f"    name: {name}", *one.lines[1:]))
 
 
 def _refuse_other_than_file(path: str) -> None:

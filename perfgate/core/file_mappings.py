@@ -114,7 +114,8 @@ class MappingSuggestion(Struct, frozen=True):
     """A proposed mapping for one file, and what it gives with the file."""
 
     file: str
-    #: The item of the list in `perfgate.yaml`.
+    #: The name of the mapping, and the item of the list in `perfgate.yaml`.
+    name: str
     lines: tuple[str, ...]
     runs: int
     #: The number of metrics, with their labels, and of values.

@@ -14,6 +14,8 @@ from perfgate.readers.values import number, shown
 
 #: The greatest depth of the compared fields of a record, and their greatest number.
 _DEEPEST, _MOST = 3, 200
+#: Names of the field with the number of a step.
+_STEPS = ("step", "global_step", "iteration", "iter")
 
 
 class Fingerprints(Struct):
@@ -47,6 +49,8 @@ class Fingerprints(Struct):
                 self._said.add(name)
                 values = f"{shown(first[name])} and {shown(own[name])}"
                 step = f"add {name} to `labels`, or to `ignore` if it does not matter"
+                if name.lower() in _STEPS:
+                    step = f"write `step: {name}` if each record is a step of one run"
                 return f"records with equal labels differ in {name}: {values}; {step}"
         return None
 

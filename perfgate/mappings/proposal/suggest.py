@@ -50,6 +50,7 @@ def suggest(name: str, data: bytes, limits: Limits = DEFAULT) -> MappingSuggesti
     found = [series for run in runs for series in run.series]
     return MappingSuggestion(
         name,
+        mappings[0].name,
         tuple(lines),
         runs=len(runs),
         metrics=len({series.key for series in found}),
