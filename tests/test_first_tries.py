@@ -63,6 +63,11 @@ def test_the_part_that_a_derived_metric_lacks_is_named(perfgate: Command) -> Non
     assert said in " ".join(done.out.split())
 
 
+def test_a_misspelt_statistic_is_corrected(perfgate: Command) -> None:
+    write_rules("  - forward medain under 3 ms")
+    assert "did you mean `forward median under 3 ms`?" in perfgate("rules", "check").said
+
+
 def test_compare_never_says_approve(perfgate: Command) -> None:
     write_results("a.json", {"forward": wave(5, 0)})
     write_results("b.json", {"forward": wave(5, 0)[:4]})
@@ -89,3 +94,19 @@ def test_records_with_step_numbers_are_steps(perfgate: Command) -> None:
     assert "write `step: step` if each record is a step of one run" in done.out
     Path("rules/perfgate.yaml").write_text(mapping.replace("csv: comma", "csv: comma, step: step"))
     assert perfgate("inspect", "t.csv").code == 0
+
+
+def test_faults_of_files_are_told_without_numbers_of_the_system(perfgate: Command) -> None:
+    write_results("a.json", {"forward": wave(5, 0)})
+    write_rules("  - forward under 1 s")
+    assert perfgate("check", "a.json", "--env", "gpu.json").err == (
+        "error: --env gpu.json: neither a JSON file of facts nor KEY=VALUE (No such file or directory)\n"
+    )
+    assert "but there is 1\n" in perfgate("calibrate", "a.json").err
+
+
+def test_a_chart_of_microseconds_names_their_unit(perfgate: Command) -> None:
+    for name, centre in {"a": 0.005, "b": 0.0051, "new": 0.009}.items():
+        write_results(f"{name}.json", {"forward": wave(centre, 0)})
+    done = perfgate("compare", "a.json", "b.json", "--new", "new.json", "--markdown", "-")
+    assert 'y-axis "us"' in done.out

@@ -187,7 +187,7 @@ def _failed(error: Exception) -> int:
         error.show(shown)
         message = shown.getvalue().rstrip("\n")
     elif isinstance(error, OSError):  # a pipe without a reader or a full disk behind stdout: nobody saw the answer
-        message = f"error: the output could not be written: {error}"
+        message = f"error: the output could not be written: {error.strerror or error}"
         with suppress(OSError):
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (so that the interpreter's own flush does not fail)
     elif isinstance(error, MemoryError) or (isinstance(error, ImportError) and _NO_MEMORY.search(str(error))):

@@ -89,7 +89,7 @@ def _refusal(error: BaseException) -> Report:
     elif isinstance(error, click.ClickException):
         message, code = error.format_message(), _USAGE
     elif isinstance(error, OSError):
-        message, code = f"the output could not be written: {error}", _USAGE
+        message, code = f"the output could not be written: {error.strerror or error}", _USAGE
     elif isinstance(error, MemoryError):
         message, code = "there is not enough memory", _NOT_JUDGED
     elif isinstance(error, (KeyboardInterrupt, _Terminated)):

@@ -51,7 +51,8 @@ def calibrate_runs(options: CommandOptions) -> list[str]:
     if wrong:
         raise Refused("\n".join(map(str, wrong)), 3)
     if len(new) < FEWEST_RUNS:
-        raise Refused(f"calibrate needs {FEWEST_RUNS} or more {what}s of the same code, but there are {len(new)}")
+        there = f"there {'is' if len(new) == 1 else 'are'} {len(new)}"
+        raise Refused(f"calibrate needs {FEWEST_RUNS} or more {what}s of the same code, but {there}")
     files = dict.fromkeys(file for run in candidates.runs for file in run.files)
     measured = _Measured(
         Case(candidates.ruleset, new, baseline, surroundings.today(), candidates.facts),

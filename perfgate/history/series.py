@@ -57,7 +57,7 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
     notes = []
     others = [i for i in with_commit if i not in placed]
     if others:
-        names = listed([runs[i].label for i in others])
+        names = listed(list(dict.fromkeys(runs[i].label for i in others)))
         what = f"{plural(len(others), 'run')} of commits that are not on {line.ref}"
         notes.append(f"left out: {what} (rewritten, or of another branch): {names}")
     latest = list(accumulate((runs[i].time for i in known), max))

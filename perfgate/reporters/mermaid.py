@@ -59,4 +59,4 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
 
 def _safe(text: str) -> str:
     """The text without characters that have a meaning in Mermaid."""
-    return re.sub(r"[^A-Za-z0-9_./% -]", "_", text)[:_LONGEST_TITLE]
+    return re.sub(r"[^A-Za-z0-9_./% -]", "_", text.replace("µ", "u"))[:_LONGEST_TITLE]

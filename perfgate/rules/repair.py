@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from perfgate.core.units import NUMBER, UNITS
-from perfgate.core.wording import is_statistic
+from perfgate.core.wording import STATISTICS, is_statistic
 from perfgate.rules.syntax.cursor import KEYWORDS, UNIT_WORDS, SentenceError, meant_percentile
 from perfgate.rules.syntax.grammar import parse_sentence
 
@@ -153,6 +153,9 @@ def _subject(words: Sequence[str], metrics: Collection[str]) -> str | None:
         if len(left) > 1 and is_statistic(meant) and statistic is None:
             statistic = meant
             left.remove(word)
+    if statistic is None and len(left) > 1 and known_name(left, metrics) is None:
+        near = get_close_matches(left[-1].lower(), STATISTICS, n=1, cutoff=0.8)
+        statistic, left = (near[0], left[:-1]) if near else (None, left)
     is_filler = {"of", "the", "a", "an", "percentile"} if statistic else {"the", "a", "an"}
     left = [word for word in left if word.lower() not in is_filler and word.lower() not in _VERBS] or left
     if len(left) > 1:

@@ -56,7 +56,8 @@ def _facts_file(path: str) -> dict[str, Fact]:
         with file:
             document = load_json((first + file.read(4 * LONGEST_FACTS)).decode("utf-8")[:LONGEST_FACTS], path)
     except (OSError, ValueError) as error:
-        raise Refused(f"--env {path}: neither a JSON file of facts nor KEY=VALUE ({error})") from None
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise Refused(f"--env {path}: neither a JSON file of facts nor KEY=VALUE ({why})") from None
     if document.problems:
         raise Refused(f"--env {document.problems[0]}")
     facts = document.data

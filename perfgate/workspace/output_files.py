@@ -86,7 +86,8 @@ def write_reports(outputs: Mapping[str, str], render: Callable[[str], str]) -> l
             try:
                 replace_file(path, render(name).encode("utf-8"))
             except Exception as error:  # a failing reporter must not change the verdict or stop the others
-                failures.append(f"the {name} report could not be written to {path}: {error}")
+                why = getattr(error, "strerror", None) or error
+                failures.append(f"the {name} report could not be written to {path}: {why}")
     return failures
 
 
@@ -105,7 +106,7 @@ def append_summary(path: str, limit: int, render: Callable[[int], str]) -> list[
         with open(path, "a", encoding="utf-8", newline="\n") as file:
             file.write(render(room))
     except Exception as error:  # a failing reporter must not change the verdict
-        return [f"the step summary could not be written: {error}"]
+        return [f"the step summary could not be written: {getattr(error, 'strerror', None) or error}"]
     return []
 
 
