@@ -70,6 +70,8 @@ def bucket(folder: Path) -> Iterator[Bucket]:
         server = subprocess.Popen(words, stdout=written, stderr=subprocess.STDOUT)
     try:
         while not (found := re.search(r"Running on (http://\S+)", log.read_text())):
+            if server.poll() is not None:
+                sys.exit(f"the server of the bucket ended (pip install 'moto[server]'):\n{log.read_text()}")
             time.sleep(0.2)
         made = Bucket(found[1], log)
         made.files().mkdir(_BUCKET)

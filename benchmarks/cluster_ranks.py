@@ -73,6 +73,8 @@ def cluster(folder: Path, count: int, environment: Mapping[str, str]) -> Iterato
     processes = {"scheduler": dask("scheduler", *where)}
     try:
         while not file.exists() or not (text := file.read_text()):
+            if processes["scheduler"].poll() is not None:
+                sys.exit("the scheduler of Dask ended: pip install 'perfgate[cluster]'")
             time.sleep(0.1)
         address = text.split('"tcp://')[1].split('"')[0]
         words = ("worker", f"tcp://{address}", "--nthreads", "1", "--no-dashboard", "--no-nanny")

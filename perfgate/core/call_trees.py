@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Amounts = npt.NDArray[np.float64]
-    Indexes = npt.NDArray[np.int64]
 
 #: The kind of a node. A `thread` is the root of calls on a thread that does not run the steps.
 NodeKind = Literal[
