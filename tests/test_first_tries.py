@@ -110,3 +110,19 @@ def test_a_chart_of_microseconds_names_their_unit(perfgate: Command) -> None:
         write_results(f"{name}.json", {"forward": wave(centre, 0)})
     done = perfgate("compare", "a.json", "b.json", "--new", "new.json", "--markdown", "-")
     assert 'y-axis "us"' in done.out
+
+
+def test_more_ranks_than_the_baseline_has_are_noted(perfgate: Command) -> None:
+    def write(path: str, ranks: int) -> None:
+        entries = [
+            {"metric": "forward", "unit": "ms", "labels": {"rank": str(rank)}, "values": wave(5, 0)}
+            for rank in range(ranks)
+        ]
+        Path(path).write_text(json.dumps({"schema": "perfgate.results/1", "series": entries}))
+
+    write("a.json", 2)
+    write("b.json", 4)
+    write_rules("  - forward within 30% of baseline")
+    perfgate("baseline", "approve", "a.json", "--reason", "first")
+    note = "more ranks than in the baseline: 4 instead of 2"
+    assert [note in perfgate("check", path).out for path in ("b.json", "a.json")] == [True, False]

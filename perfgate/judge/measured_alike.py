@@ -183,6 +183,12 @@ def _ranks(inquiry: Inquiry, new: MeasuredSide) -> Iterator[Doubt]:
     )
     if found / usual <= NOTED:
         yield Doubt("measured-less", "ranks", usual, found, decides=found / usual <= LESS)
+    before, now = (
+        len({rank for member in subject.members(side) for name, rank in member if name == "rank"})
+        for side in (subject.base, subject.new)
+    )
+    if not new_shares and now > before > 0:  # a known size of the job chooses the baseline
+        yield Doubt("measured-less", "more ranks", before, now, decides=False)
 
 
 def _rank_shares(inquiry: Inquiry, runs: Sequence[Members], views: Sequence[RunView]) -> list[float]:
