@@ -126,3 +126,26 @@ def test_more_ranks_than_the_baseline_has_are_noted(perfgate: Command) -> None:
     perfgate("baseline", "approve", "a.json", "--reason", "first")
     note = "more ranks than in the baseline: 4 instead of 2"
     assert [note in perfgate("check", path).out for path in ("b.json", "a.json")] == [True, False]
+
+
+def test_a_wrong_schema_is_answered_with_the_right_one(perfgate: Command) -> None:
+    write_results("a.json", {"forward": wave(5, 0)})
+    text = Path("a.json").read_text()
+    Path("a.json").write_text(text.replace("results/1", "results/2"))
+    assert "this version of perfgate reads 'perfgate.results/1'" in perfgate("inspect", "a.json").out
+    Path("a.json").write_text(text.replace("results/1", "result/1"))
+    said = "the schema 'perfgate.result/1' is unknown; did you mean 'perfgate.results/1'?"
+    assert said in perfgate("inspect", "a.json").out
+
+
+def test_the_counted_problems_are_those_that_are_shown(perfgate: Command) -> None:
+    Path("a.json").write_text('{"schema": "perfgate.results/1", "series": [{"metric": "a", "unit": "ms", "val')
+    write_rules("  - a under 1 s")
+    done = perfgate("check", "a.json")
+    assert done.out.count(": error: ") == 1
+    assert done.out.endswith("ERROR  1 error, 1 problem (exit 3)\n")
+
+
+def test_explain_asked_for_a_metric_names_its_rule(perfgate: Command) -> None:
+    write_rules("  - forward within 30% of baseline")
+    assert "did you mean 'forward within 30% of baseline'?" in perfgate("rules", "explain", "forward").err

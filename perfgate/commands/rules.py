@@ -79,8 +79,9 @@ def explain_rules(options: CommandOptions, ids: Sequence[str]) -> tuple[list[str
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
     known = {rule.name: rule for rule in ruleset.rules}
     for unknown in (name for name in ids if name not in known):
-        near = get_close_matches(unknown, known, n=1)
-        raise Refused(f"no rule is called {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        near = get_close_matches(unknown, known, n=1) or [name for name in known if name.startswith(unknown)]
+        step = f"did you mean {near[0]!r}?" if near else "`perfgate rules explain` shows all of them"
+        raise Refused(f"no rule is called {unknown!r}; {step}")
     chosen = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not ids or rule.name in ids))
     found, problems = _now(options, chosen)
     texts = []

@@ -240,6 +240,8 @@ def _not_recognised(file: InputFile) -> tuple[str, str | None]:
             return f"JSON of an unknown format; on {place}: {fault.message}{faults}", forced
         tokens = JsonOutline.of(text).tokens
         schema = JsonOutline.of(text).text("schema") or ""
+        if schema.startswith("perfgate.result/"):
+            return f"the schema {schema!r} is unknown; did you mean 'perfgate.results/1'?{faults}", None
         if schema.startswith("perfgate."):
             return f"this is a {schema}, which has no runs to judge: give the files that were measured{faults}", None
         if near := nearest_json({key for path in tokens for key in path}):

@@ -139,7 +139,8 @@ def tally(report: Report) -> list[str]:
         word = _COUNTED_AS.get(outcome, outcome)
         count = plural(len(found), word) if outcome == "error" else f"{len(found)} {word}"
         parts += [count + aside] if found else []
-    errors = sum(problem.severity == "error" for problem in report.problems)
+    counted = (unread_runs(report) if report.exit_code == 3 else []) or report.problems
+    errors = sum(problem.severity == "error" for problem in counted)
     return [*parts, plural(errors, "problem")] if errors else parts
 
 

@@ -194,7 +194,8 @@ def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> For
         return msgspec.convert(data, form)
     except msgspec.ValidationError as error:
         found = violation(error, _FIELDS + _STATISTICS)
-        run.say("error", found.message, (*path, *found.path))
+        step = ": this version of perfgate reads 'perfgate.results/1'" if found.path == ("schema",) else ""
+        run.say("error", f"{found.message}{step}", (*path, *found.path))
         return None
 
 
