@@ -22,6 +22,11 @@ INDENTED = [
     ("rules:\n  - x < 5\n - x < 6\n", "4:2", "`-` begins in column 2, the items above it in column 3"),
     ("rules:\n- x < 5\n\n  - x < 6\n", "5:3", "part of the sentence in line 3: check the indentation"),
 ]
+#: Fields below a rule that is a sentence.
+BELOW_SENTENCES = [
+    ("rules:\n- x < 5\n  why: y\n", "`why` needs a field above it: write `- assert: x < 5`"),
+    ("rules:\n  - x p95 under 5 ms\n    id: y\n", "`id` needs a field above it: write `- assert: x p95 under 5 ms`"),
+]
 #: Rules that are wrong for another reason.
 NOT_INDENTED = [
     "rules:\n  - assert: x < 5\n    when: {gpu: a: b}\n",
@@ -41,6 +46,11 @@ def test_wrong_indentation_is_named(text: str, place: str, said: str) -> None:
     assert (first.severity, str(first.at)) == ("error", f"r.yaml:{place}")
     assert "check the indentation" in first.message
     assert said in first.message
+
+
+@pytest.mark.parametrize(("text", "said"), BELOW_SENTENCES)
+def test_a_field_below_a_sentence_is_told_what_to_write(text: str, said: str) -> None:
+    assert f"is not valid YAML: {said} (" in problems_of(text)[0].message
 
 
 @pytest.mark.parametrize("text", NOT_INDENTED)

@@ -27,6 +27,8 @@ def indentation_advice(lines: Sequence[str]) -> str:
             open_starts = [*_around(open_starts, starts[0]), *starts]
     column, name = next(_starts(last), (0, ""))
     columns = sorted({at for at, other in open_starts if (other == "-") == (name == "-")})
+    if sentence := _sentence_above(before, column, name):
+        return f"`{name}` needs a field above it: write `- assert: {sentence}`"
     is_child = before.rstrip().endswith(":") and bool(open_starts) and column > open_starts[-1][0]
     if not column or not columns or column in columns or is_child:
         return ""
@@ -35,6 +37,14 @@ def indentation_advice(lines: Sequence[str]) -> str:
         f"check the indentation: `{name}` begins in column {column}, "
         f"the {others} above it in column {' or '.join(map(str, columns))}"
     )
+
+
+def _sentence_above(before: str, column: int, name: str) -> str:
+    """Return the text of the item in the line before if a field is below its text; empty if that is a field, too."""
+    found = _ITEM.match(before)
+    text = before[found.end() :].strip() if found else ""
+    is_below = name not in ("", "-") and found is not None and column == found.end() + 1
+    return text if is_below and not _FIELD.match(text) and text[:1] not in "'\"[{|>&*" else ""
 
 
 def _starts(text: str) -> Iterator[_Start]:

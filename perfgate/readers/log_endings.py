@@ -1,4 +1,4 @@
-"""The end of a log that shows that its job did not: a line about a signal or a failure, or a count that is not full.
+"""A warning for a log whose job did not end by itself: a line about a signal or a failure, or a count that is not full.
 
     slurmstepd: error: *** JOB 123 ON node1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***          Slurm
     srun: error: node1: task 3: Out Of Memory
