@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from msgspec.structs import replace
 
-from perfgate.analysis.wide_tolerances import wide_tolerances
+from perfgate.analysis.impossible_shares import impossible_shares
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.wording import plural
 from perfgate.reporters.rule_texts import render_next_run
@@ -27,8 +27,8 @@ from perfgate.workspace.rule_source import WORKING_TREE, policy_source, read_rul
 def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[Problem]]:
     """Validate rule files; return a line for each good one, and every problem of the others.
 
-    A metric that no stored run has is a warning, and so is a tolerance that no change exceeds, and a stored run that
-    cannot be read. Raises Refused.
+    A metric that no stored run has is a warning, and so are a tolerance or limit that no share reaches, and a stored
+    run that cannot be read. Raises Refused.
     """
     from perfgate.commands.stored_metrics import stored_metrics
 
@@ -37,7 +37,7 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
     known = {metric for metrics in stored.values() for metric in metrics}
     counts, problems = loading.check_rules(files, surroundings.limits(), known)
     for ruleset in loading.readable_rulesets(files, surroundings.limits()):
-        problems += wide_tolerances(ruleset)
+        problems += impossible_shares(ruleset)
         problems += absent_metrics(ruleset, stored.get(ruleset.suite, {}))
     problems += [replace(problem, severity="warning") for problem in unread]
     lines = [f"{name}: {plural(count, 'rule')}" for name, count in counts.items()]
