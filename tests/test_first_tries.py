@@ -149,3 +149,13 @@ def test_the_counted_problems_are_those_that_are_shown(perfgate: Command) -> Non
 def test_explain_asked_for_a_metric_names_its_rule(perfgate: Command) -> None:
     write_rules("  - forward within 30% of baseline")
     assert "did you mean 'forward within 30% of baseline'?" in perfgate("rules", "explain", "forward").err
+
+
+def test_another_name_of_a_judged_metric_is_not_listed_as_unruled(perfgate: Command) -> None:
+    for i in range(3):
+        write_results(f"{i}.json", {"forward": wave(5, i), "forward_micro": wave(4.97, i), "load": wave(5.3, i)})
+    write_results("new.json", {"forward": wave(8, 0), "forward_micro": wave(7.96, 0), "load": wave(8.4, 0)})
+    write_rules("  - forward within 30% of baseline")
+    perfgate("baseline", "approve", "0.json", "1.json", "2.json", "--reason", "first")
+    out = perfgate("check", "new.json").out
+    assert "Changed, and no rule looks: 1 metric by more than 10%\n    load " in out

@@ -23,6 +23,8 @@ from perfgate.stats.steady import median, steady_run
 MOST_LISTED = 10
 #: The relative change from which a metric is listed, and its multiple of the standard error.
 LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0
+#: The relative difference up to which a metric is probably another name of one that a rule names.
+_NEAR = 0.02
 #: The noise between runs that is assumed, with the weight of two runs.
 _PRIOR = 0.01
 
@@ -40,8 +42,9 @@ def unruled_changes(
 ) -> tuple[tuple[UnruledChange, ...], int]:
     """Return the largest changes of metrics that no rule names, at most MOST_LISTED, and the number of all.
 
-    The one with the most time comes first. `is_named` says whether a rule reads a series. Older stores have only
-    such series, and nothing changes there.
+    The one with the most time comes first. A metric is left out if it had the values of one that a rule names, before
+    and now, like the timer of the only micro-step: its change is judged already. `is_named` says whether a rule reads a
+    series. Older stores have only such series, and nothing changes there.
     """
     measured = [_sizes(run) for run in new]
     named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
@@ -58,8 +61,27 @@ def unruled_changes(
             time = max(fmean(one.total for one in side) for side in (before, now)) if unit == "s" else 0.0
             share = whole.share(key.metric, time) if unit == "s" and whole else None
             found.append((time, UnruledChange(key.metric, dict(key.labels), unit, *values, change, share)))
+    if found:
+        ruled = _ruled_values(base, measured, named)
+        found = [one for one in found if not _is_twin(one[1], ruled)]
     found.sort(key=lambda one: (-one[0], -abs(one[1].change), one[1].metric))
     return tuple(one for _, one in found[:MOST_LISTED]), len(found)
+
+
+def _ruled_values(
+    base: Sequence[Run], measured: Sequence[Mapping[tuple[Key, str], Size]], named: Collection[tuple[Key, str]]
+) -> list[tuple[str, float, float]]:
+    """Return the unit of each metric that a rule names, and its mean in the base and in the new runs."""
+    before = [_sizes(run, named) for run in base]
+    shared = (name for name in named if all(name in run for run in (*before, *measured)))
+    sides = ((name[1], [run[name].value for run in before], [run[name].value for run in measured]) for name in shared)
+    return [(unit, fmean(old), fmean(new)) for unit, old, new in sides]
+
+
+def _is_twin(change: UnruledChange, ruled: Sequence[tuple[str, float, float]]) -> bool:
+    """Return whether a metric had the values of one that a rule names, before and now."""
+    values = change.base, change.new
+    return any(unit == change.unit and np.allclose(values, others, rtol=_NEAR, atol=0) for unit, *others in ruled)
 
 
 def _is_of_run(metric: str) -> bool:
