@@ -29,7 +29,7 @@ def load_mappings(
         for mapping in loader.mappings:
             first = found.setdefault(mapping.name, mapping)
             if first is not mapping:
-                message = f"the name {mapping.name!r} is used at {first.at} already: choose another `name`"
+                message = f"the name {mapping.name!r} is used at {first.at} already: give one of them another `name`"
                 problems.append(Problem("error", message, mapping.at))
     return tuple(found.values()), problems
 
