@@ -104,7 +104,7 @@ def backfill(
                     tell(f"{sha[:10]} could not be measured: {error}")
                 found = plan(request)
     except Stopped as stopped:
-        step = f"the runs of {plural(measured, 'commit')} are remembered; the same command measures the others"
+        step = f"{plural(measured, 'run')} added to the history; the same command measures the others"
         raise Refused(f"{stopped}: {step}", stopped.exit_code) from None
     if broken and not measured:
         raise Refused(f"none of the commits could be measured; see {measuring.keep}", 3)

@@ -99,7 +99,7 @@ def test_backfill_measures_until_the_change_has_its_commit(
     assert "measure them with: perfgate history backfill forward -- COMMAND" in text
 
     done = perfgate("history", "backfill", "forward", "--", "sh", "-c", "kill -INT $PPID; sleep 60")
-    step = "the runs of 0 commits are remembered; the same command measures the others"
+    step = "0 runs added to the history; the same command measures the others"
     assert (done.code, done.err.splitlines()[-1]) == (130, f"error: stopped by SIGINT: {step}")
 
     program = 'cp results.json "$PERFGATE_RESULTS/results.json"'
