@@ -71,7 +71,7 @@ Question: TypeAlias = LimitQuestion | ChangeQuestion | RankQuestion
 class Doubt(Struct, frozen=True):
     """A reason to doubt the measurements: what differs between the two sides, and how much of it each has.
 
-    `values`, `calls` and `more ranks` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind`
+    `values`, `calls` and `more-ranks` are numbers for each run, `joined`, `steps` and `ranks` are shares of all, `kind`
     is a kind of series, `clock` is in Hz, `cycles` and `same-host` are relative changes, `lost` is a share of the time,
     `host` has names, and `host-level`, `gain` and `mean` are values of the metric in base units. `new-runs` and
     `base-runs` are the smallest and the largest value of the runs of one side that disagree. `quarter` is the number of
@@ -86,7 +86,7 @@ class Doubt(Struct, frozen=True):
         "joined",
         "steps",
         "ranks",
-        "more ranks",
+        "more-ranks",
         "gain",
         "new-runs",
         "base-runs",

@@ -46,7 +46,7 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     if doubt.what in ("values", "calls"):
         word = "more" if new > base else "fewer"
         return f"{word} {doubt.what} than in the baseline: {new:g} instead of {base:g}"
-    if doubt.what == "more ranks":
+    if doubt.what == "more-ranks":
         return f"more ranks than in the baseline: {new:g} instead of {base:g}"
     one, other = (f"{format_number(100 * share, 3)}%" for share in (new, base))
     known = "" if base == 1 else f", and {other} in the baseline's runs"

@@ -188,7 +188,7 @@ def _ranks(inquiry: Inquiry, new: MeasuredSide) -> Iterator[Doubt]:
         for side in (subject.base, subject.new)
     )
     if not new_shares and now > before > 0:  # a known size of the job chooses the baseline
-        yield Doubt("measured-less", "more ranks", before, now, decides=False)
+        yield Doubt("measured-less", "more-ranks", before, now, decides=False)
 
 
 def _rank_shares(inquiry: Inquiry, runs: Sequence[Members], views: Sequence[RunView]) -> list[float]:
