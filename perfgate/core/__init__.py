@@ -7,7 +7,7 @@
 | `verdicts` | verdicts, and the report that contains them |
 | `next_steps` | what to do after a verdict, and the commands for it |
 | `call_trees`, `call_names`, `causes` | the calls of a trace, and what changed between two sides of traces |
-| `remembered_runs`, `run_history` | the remembered runs of main, and where the level of a metric changed |
+| `remembered_runs`, `run_history`, `changed_facts` | the remembered runs of main, and where levels and facts changed |
 | `details` | the runs behind the verdicts, as reports draw them |
 | `summaries` | what `inspect`, `baseline`, `plan` and `selftest` show |
 | `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |
