@@ -163,7 +163,7 @@ def obstacle_to_causes(alignment: Alignment) -> str | None:
     if not max(float(side.wall.max(initial=0.0)) for side in (alignment.base, alignment.new)) < _LARGEST_S:
         return "no causes: a time is too large to be one"
     if not alignment.steps_agree:
-        return "no causes: only one side has steps (profiler.step()), so their calls cannot be compared"
+        return "no causes: only one side has several steps (in traces: profiler.step()), so calls cannot be compared"
     if (missing := _not_recorded(alignment)) is not None:
         return missing
     program = np.array([node.kind in ("range", "operator", "loader", "collective") for node in alignment.nodes], bool)
