@@ -159,3 +159,14 @@ def test_another_name_of_a_judged_metric_is_not_listed_as_unruled(perfgate: Comm
     perfgate("baseline", "approve", "0.json", "1.json", "2.json", "--reason", "first")
     out = perfgate("check", "new.json").out
     assert "Changed, and no rule looks: 1 metric by more than 10%\n    load " in out
+
+
+def test_the_step_after_a_refused_value_is_something_to_do(perfgate: Command) -> None:
+    write_results("a.json", {"forward": wave(5, 0), "backward": wave(9, 0)})
+    write_rules("  - forward within 30% of baseline")
+    perfgate("baseline", "approve", "a.json", "--reason", "first")
+    text = Path("a.json").read_text()
+    Path("b.json").write_text(text.replace(text[text.index("[", 60) : text.index("]") + 1], "[NaN, NaN]"))
+    out = perfgate("check", "b.json").out
+    assert "b.json has no metric forward; forward: nan is not a finite number" in out
+    assert "→ fix that first" in out

@@ -94,7 +94,7 @@ class JudgedRuns(Struct, frozen=True):
         if not found:
             return None
         message, _, step = found[0].message.partition("; ")
-        return message, step or "fix that first"
+        return message, "fix that first" if not step or step.startswith("left out") else step
 
     def keys(self, metric: str) -> list[Key]:
         """The name and labels of every series of a metric in the new runs."""
