@@ -69,7 +69,7 @@ def check_presence(inquiry: Inquiry) -> None:
     stored, seen = subject.members(subject.base), subject.members(subject.new)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if not members:
-            _refuse_unread(view)
+            _refuse_unread(view, is_alone=not inquiry.runs.names)
             if not stored and (unlike := unlike_run(inquiry, view)):
                 raise unlike
             where = "the baseline has it" if stored else "other runs have it"
@@ -97,12 +97,15 @@ def check_presence(inquiry: Inquiry) -> None:
     _check_rank_lengths(inquiry)
 
 
-def _refuse_unread(view: RunView) -> None:
-    """Name the fault of a run without any metric, which is the cause of each absent one. Raises CannotJudge."""
+def _refuse_unread(view: RunView, *, is_alone: bool) -> None:
+    """Name the fault of a run without any metric, which is the cause of each absent one. Raises CannotJudge.
+
+    `is_alone` is True if no other new run has a metric: then a report shows the fault once, and no table.
+    """
     errors = [] if view.names else [problem for problem in view.run.problems if problem.severity == "error"]
     if errors:
         message = f"not judged, because {view.run.name} has no metrics: {errors[0].at}: {errors[0].message}"
-        raise CannotJudge("no-data", message, "fix that first")
+        raise CannotJudge("no-data" if is_alone else "metric-absent", message, "fix that first")
 
 
 def _check_rank_lengths(inquiry: Inquiry) -> None:
