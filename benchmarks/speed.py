@@ -25,11 +25,11 @@ from pathlib import Path
 
 GOALS = {
     "help_to_python": "perfgate --help against `python -c pass`; the goal is under 6, some 100 ms",
-    "check_to_scipy_stats": "a small check against `python -c 'import scipy.stats'`; the goal is under 0.6",
-    "read_to_plain_loop": "reading a log against a plain loop with one regular expression; the goal is under 1.3",
+    "check_to_scipy_stats": "a small check against `python -c 'import scipy.stats'`; the goal is under 0.35",
+    "read_to_plain_loop": "reading a log against a plain loop with one regular expression; the goal is under 1.2",
     "results_to_json": "reading results with 200,000 values against `json.loads`; the goal is under 1",
     "memory_to_file": "peak memory while reading a log against the size of the log",
-    "log_check_to_scipy_stats": "the same of a log of 1 MB; the goal is under 0.7",
+    "log_check_to_scipy_stats": "the same of a log of 1 MB; the goal is under 0.4",
     "rule_time": "judging one rule, of 200; the goal is at most 1 ms",
 }
 
