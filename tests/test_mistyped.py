@@ -86,7 +86,7 @@ def test_a_mistyped_suite_is_not_taken_for_a_new_one(perfgate: Command, folder: 
     write_rules(folder, "forward within 5% of baseline", head="suite: gpt-smal\n")
     new = write_run(folder / "b.json", seed=2)
     said = " ".join(perfgate("check", new).out.split())
-    assert "no baseline for suite gpt-smal in baselines (did you mean 'gpt-small'?)" in said
+    assert "suite gpt-smal has no baseline in baselines (did you mean 'gpt-small'?)" in said
     assert '→ correct `suite` in rules/rules.yaml, or make one: perfgate baseline approve b.json --reason "..."' in said
     assert "(did you mean 'gpt-small'?)" in perfgate("baseline", "add", new).said
     write_rules(folder, "forward within 5% of baseline", head="suite: vision\n")

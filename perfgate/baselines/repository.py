@@ -111,7 +111,7 @@ def load_baseline(
 
 def _no_suite(store: Store, ruleset: Ruleset, accept: Acceptance) -> Baseline:
     """Return the baseline of a suite without stored runs; it names a suite of nearly this name that has some."""
-    missing = f"there is no baseline for suite {ruleset.suite} in {store.shown}"
+    missing = f"suite {ruleset.suite} has no baseline in {store.shown}"
     suites = {path.partition("/")[0] for path in store.paths()[0] if kind_of(path) == "run"} - {ruleset.suite}
     near = get_close_matches(ruleset.suite, sorted(suites), n=1)
     if not near:

@@ -59,6 +59,7 @@ class Spool:
         """Write values after the others."""
         written = np.ascontiguousarray(values, self.dtype)
         left = memoryview(written.data).cast("B") if len(written) else memoryview(b"")
+        self._file.seek(self.size * self.dtype.itemsize)  # reading leaves another place
         while left:
             left = left[self._file.write(left) :]
         self.size += len(written)

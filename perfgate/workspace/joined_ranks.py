@@ -116,7 +116,7 @@ def joined_ranks(
     Parameters
     ----------
     read : reads one file on a worker.
-    blocks : the files, some of which a worker has read.
+    blocks : the files; a worker has read some of them.
     finish : makes the runs shorter at the end, if they are joined.
     tell : is told how many files were read.
     """

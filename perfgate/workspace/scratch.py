@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from errno import EMFILE, ENFILE
 from io import FileIO
 
 from perfgate.large_values.array import ScratchFile
@@ -10,7 +11,7 @@ from perfgate.workspace.options import Refused
 
 
 def open_scratch() -> ScratchFile:
-    """Return a file without a name; opening it and writing to it raise Refused if there is no room."""
+    """Return a file without a name. Opening it, and writing to it, raise Refused if the folder is full."""
     try:
         return _Scratch(tempfile.TemporaryFile(buffering=0))
     except OSError as error:
@@ -33,6 +34,8 @@ class _Scratch:
 
 
 def _no_room(error: OSError) -> Refused:
+    if error.errno in (EMFILE, ENFILE):
+        return Refused("too many temporary files of very many values are open: raise the limit (ulimit -n)", 3)
     folder = tempfile.gettempdir()
     why = error.strerror or error
     return Refused(

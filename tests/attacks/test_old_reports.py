@@ -40,7 +40,7 @@ def yesterday(folder: Path, perfgate: Command) -> dict[str, bytes]:
 
 
 def refused(folder: Path, yesterday: dict[str, bytes], code: int) -> str:
-    """Return the texts of the reports, after each has been checked to be a new and valid one that is no pass."""
+    """Check that each report is new and valid and does not pass, and return their texts."""
     assert [name for name, old in yesterday.items() if (folder / name).read_bytes() == old] == []
     report, problems = read((folder / "r.json").read_bytes(), "r.json")
     assert problems == []

@@ -16,7 +16,7 @@ from perfgate.readers import Source
 
 
 def records(chance: random.Random) -> list[dict[str, object]]:
-    """Records of 40 steps, of which some are unusual."""
+    """Records of 40 steps; some are unusual."""
     found: list[dict[str, object]] = []
     for step in range(40):
         record: dict[str, object] = {"step": step % 25, "rank": step % 2, "ms": 10.5 + step, "loss": -1.5, "host": "a"}

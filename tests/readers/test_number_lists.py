@@ -37,13 +37,11 @@ def everything(text: str, *, by_type: bool) -> object:
         ]
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    series=st.lists(st.tuples(NAMES, LISTS, st.none() | LISTS), min_size=1, max_size=3),
-    unit=st.sampled_from(["s", "ms", "B", "1"]),
-    seed=st.integers(0, 99),
-)
-def test_a_document_is_read_as_if_item_by_item(series, unit, seed):
+@st.composite
+def documents(draw):
+    """Results with lists of any kind, some of them with a damaged letter or two."""
+    series = draw(st.lists(st.tuples(NAMES, LISTS, st.none() | LISTS), min_size=1, max_size=3))
+    unit, seed = draw(st.sampled_from(["s", "ms", "B", "1"])), draw(st.integers(0, 99))
     rows = [
         f'{{"metric": "{name}", "unit": "{unit}", "values" : [{values}]' + (f', "steps": [{steps}]' if steps else "")
         for name, values, steps in series
@@ -53,6 +51,12 @@ def test_a_document_is_read_as_if_item_by_item(series, unit, seed):
     for _ in range(seed % 3):
         at = rng.randrange(len(text))
         text = text[:at] + rng.choice('",:[]{}1.- \\') + text[at + rng.randrange(3) :]
+    return text
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents())
+def test_a_document_is_read_as_if_item_by_item(text):
     assert everything(text, by_type=True) == everything(text, by_type=False)
 
 

@@ -44,7 +44,7 @@ _DECODERS: dict[str, AnyDecoder] = {
 _ANY = json.JSONDecoder(parse_int=float)
 
 
-class TooMuchElse(Exception):
+class RestTooLarge(Exception):
     """Without its lists of numbers, the document is still too large."""
 
 
@@ -123,7 +123,7 @@ class LargeLists:
     def read(self) -> str:
         """Return the document without its lists, up to the first thing that is not JSON.
 
-        Raises TooMuchElse.
+        Raises RestTooLarge.
         """
         while not self._is_broken:
             if found := _LIST.search(self._data, self._at):
@@ -131,7 +131,7 @@ class LargeLists:
                 self._list(found[1].decode())
                 continue
             if len(self._data) - self._at > _ODD_BYTES and not self._data[-_ODD_BYTES:].strip():
-                raise TooMuchElse  # the beginning of a list could be before so many blanks
+                raise RestTooLarge  # a list may begin before these blanks, and they do not fit into memory
             begins = _BEGINS.search(self._data, max(self._at, len(self._data) - _ODD_BYTES))
             self._keep(begins.start() if begins else len(self._data))
             if not self._more():
@@ -159,7 +159,7 @@ class LargeLists:
         self._size += len(text)
         self._cost += max(len(text), cost)
         if self._cost > self._most:
-            raise TooMuchElse
+            raise RestTooLarge
 
     def _list(self, kind: str) -> None:
         """Read a list from behind its bracket; its end is left."""
@@ -194,7 +194,7 @@ class LargeLists:
             return cut
         ends = [end for letter in (b",", b"]") if (end := self._data.find(letter, most)) >= 0]
         if not ends and not self._has_ended:
-            raise TooMuchElse
+            raise RestTooLarge
         return min(ends, default=len(self._data))
 
     def _plain(self, numbers: NumberList, decoder: AnyDecoder, comma: bytes, end: int) -> bool:

@@ -11,7 +11,7 @@ from perfgate.core import Key, Location, Series, read_only
 from perfgate.documents.json import JsonDocument, load_json
 from perfgate.large_values.array import BLOCK, AnyArray, LargeArray, OpenScratch, Spool, as_values
 from perfgate.readers.builder import MAX_FAULTS, JsonSource, Place, RunBuilder
-from perfgate.readers.recorded.large_lists import Cuts, LargeLists, NumberList, TooMuchElse
+from perfgate.readers.recorded.large_lists import Cuts, LargeLists, NumberList, RestTooLarge
 from perfgate.readers.recorded.number_lists import ESCAPED_LETTER
 from perfgate.readers.text import InputFile
 from perfgate.readers.values import fault_in, in_base
@@ -118,7 +118,7 @@ def load_large(file: InputFile, scratch: OpenScratch) -> tuple[CutDocument, AllN
     found = LargeLists(file.blocks(), scratch, file.limits.document_bytes)
     try:
         rest = found.read()
-    except TooMuchElse:
+    except RestTooLarge:
         file.problems.append(file.problem("error", file.limits.beyond("document_bytes", _TOO_LARGE)))
         return None
     if ESCAPED_LETTER.search(rest):

@@ -33,7 +33,7 @@ from perfgate.readers.text import InputFile
 from perfgate.readers.values import in_base
 
 if TYPE_CHECKING:
-    from perfgate.readers.recorded.large_results import AllNumbers
+    from perfgate.readers.recorded.large_results import AllNumbers, LargeNumbers
 
 NAME = "perfgate"
 TITLE = "perfgate results (perfgate.results/1)"
@@ -201,8 +201,11 @@ def _convert(run: RunBuilder, form: type[Form], data: object, path: Path) -> For
 
 def _with_lists(series: SeriesForm, lists: Sequence[Numbers] | AllNumbers) -> SeriesForm:
     """Return a series with its lists instead of their indices."""
-    find = (lambda left: lists[int(left[0])]) if isinstance(lists, Sequence) else lists.of
-    values, steps = (find(field) if field else field for field in (series.values, series.steps))
+
+    def found(left: Sequence[float]) -> Numbers | LargeNumbers:
+        return lists[int(left[0])] if isinstance(lists, Sequence) else lists.of(left)
+
+    values, steps = (found(field) if field else field for field in (series.values, series.steps))
     return msgspec.structs.replace(series, values=values, steps=steps)
 
 
