@@ -149,7 +149,7 @@ def _same_paths(mapping: FileMapping) -> list[FieldPath]:
 
 
 def _may_matter(value: object, before: object) -> bool:
-    """Return whether a value that nothing uses may show that records are no repetitions."""
+    """Return whether a value that nothing uses may show that a record does not repeat another."""
     if value == before or type(value) in (float, list):
         return False
     return type(value) is not str or type(before) is not str or is_word(value) or is_word(before)
