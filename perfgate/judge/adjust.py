@@ -144,10 +144,16 @@ def doubt_start(inquiry: Inquiry, decision: Decision) -> Decision:
     if any(slow * abs(start - usual) > LEAST_SHARE / 2 * count * abs(usual) for slow, start, count, usual in medians):
         doubts += grown_warmup(inquiry.new, inquiry.subject.base, inquiry.method)
     quarters = [(len(one.values), run.dropped) for one, run in starts if 1 < run.dropped == len(one.values) // 4]
+    moved = _mean_moved(decision) if decision.outcome == "pass" else []
     if quarters and inquiry.method.warmup == "auto":
-        doubts.append(Doubt("warm-up", "quarter", *max(quarters), decides=False))
-    if isinstance(decision, ChangeDecision) and decision.outcome == "pass":
-        doubts += _mean_moved(decision)
+        count, dropped = max(quarters)
+        # What a quarter of the steps hides may be more than warm-up, unless the base runs start in the same way.
+        is_usual = any(_drops_a_quarter(inquiry, series) for run in inquiry.subject.base for series in run.values())
+        hides = bool(moved) or (isinstance(decision, LimitDecision) and _breaks_with_start(decision))
+        runs = sum(any(_drops_a_quarter(inquiry, series) for series in run.values()) for run in inquiry.new)
+        decides = hides and dropped >= FEWEST_STEPS and 2 * runs >= len(inquiry.new) and not is_usual
+        doubts.append(Doubt("warm-up", "quarter", count, dropped, decides=decides))
+    doubts += moved
     if not doubts:
         return decision
     decided = replace(decision, doubts=tuple(doubts))
@@ -156,8 +162,23 @@ def doubt_start(inquiry: Inquiry, decision: Decision) -> Decision:
     return replace(decided, outcome="fail" if inquiry.case.strict else "suspect", reason="warm-up")
 
 
-def _mean_moved(decision: ChangeDecision) -> list[Doubt]:
+def _drops_a_quarter(inquiry: Inquiry, series: Series) -> bool:
+    """Return whether the warm-up of a stored series is a quarter of its values."""
+    if series.kind != "samples":
+        return series.summary is not None and 4 * series.summary.dropped >= series.summary.n - 3
+    return len(series.values) > 0 and inquiry.method.steady(series).dropped == len(series.values) // 4
+
+
+def _breaks_with_start(decision: LimitDecision) -> bool:
+    """Return whether the mean of all values of a run, warm-up included, is on the bad side of the limit."""
+    means = [float(one.values.mean()) for one in decision.question.new.series if one.kind == "samples"]
+    return any(decision.question.terms.is_bad(mean) for mean in means)
+
+
+def _mean_moved(decision: LimitDecision | ChangeDecision) -> list[Doubt]:
     """A mean of all values, warm-up included, that is worse than in any base run and beyond the tolerance."""
+    if not isinstance(decision, ChangeDecision):
+        return []
     question, result = decision.question, decision.result
     sides = [[one.values for one in side.series if one.kind == "samples"] for side in (question.base, question.new)]
     length = min((len(values) for side in sides for values in side), default=0)  # longer runs have less warm-up

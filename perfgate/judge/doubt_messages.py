@@ -106,6 +106,9 @@ def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> Next
     command = accept.approve if accept.has_store and accept.ref is None else None
     if doubt.what == "new-runs":
         return NextStep("run-again", "find out what one of the runs did differently, and run the new code again")
+    if doubt.what == "quarter":
+        text = f"find out why the start is slow; if so many steps are warm-up, set `warmup: {doubt.new:g}` in the rule"
+        return NextStep("find-cause", text)
     if doubt.reason == "warm-up":
         text = f"run the new code twice more and give all three runs together{intended}"
         return NextStep("run-again", text, command=command)

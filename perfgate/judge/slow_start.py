@@ -16,6 +16,7 @@ from perfgate.core import Series
 from perfgate.judge.decisions import Doubt
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.warmup import WarmUpCost, warmup_cost
+from perfgate.stats.steady import slow_start
 
 if TYPE_CHECKING:
     from perfgate.core.runs import Values
@@ -99,7 +100,9 @@ def _worst(members: Members, method: Method) -> _Start | None:
 def _start(series: Series, method: Method) -> _Start | None:
     if warmup_cost(series, method) is None:
         return None
-    dropped = method.steady(series).dropped
+    steady = method.steady(series)
+    # Of a run that did not settle in its first quarter, the start is longer than what was dropped.
+    dropped = steady.dropped if steady.settled else slow_start(series.values, method.better)
     times = series.values if series.unit == "s" else 1 / series.values
     usual = float(np.median(times[dropped:])) if len(times) > dropped else 0.0
     if not 0 < usual < np.inf:

@@ -119,8 +119,17 @@ def check_warmup(warmup: WarmUpRule, better: Better) -> None:
         raise ValueError(f'better must be "lower", "higher" or "neither", not {better!r}')
 
 
-def _warmup(x: FloatArray, better: Better) -> WarmUp:
-    """Apply the rule of `warmup_length` to finite values."""
+def slow_start(values: FloatArray, better: Better) -> int:
+    """Return the number of values before the run settles, by the rule of `warmup_length` but beyond a quarter, too.
+
+    It is all values if the run never settles. `values` are finite.
+    """
+    found = _warmup(values, better, longest=max(len(values) - 3, 0))
+    return found.dropped if found.settled else len(values)
+
+
+def _warmup(x: FloatArray, better: Better, longest: int | None = None) -> WarmUp:
+    """Apply the rule of `warmup_length` to finite values; the default of `longest` is a quarter of them."""
     n = len(x)
     if n < 3:
         return WarmUp(0, True)
@@ -130,17 +139,18 @@ def _warmup(x: FloatArray, better: Better) -> WarmUp:
         return WarmUp(int((slow and better != "higher") or (fast and better != "lower")), True)
     if n < 8:
         return WarmUp(1, True)
-    head, half = x[: n // 4 + 3], x[n // 2 :]
+    longest = n // 4 if longest is None else longest
+    head, half = x[: longest + 3], x[n // 2 :]
     centre = median(half)
     # The median absolute deviation is 0 if most values are equal; a thousandth allows for rounding.
     spread = max(1.4826 * median(np.abs(half - centre)), abs(centre) / 1000)
     good = head <= (math.inf if better == "higher" else centre + 4 * spread)
     if better != "lower":
         good = good & (head >= centre - 4 * spread)
-    # True at i if the values i, i + 1 and i + 2 are good, for i from 0 to n // 4.
+    # True at i if the values i, i + 1 and i + 2 are good, for i from 0 to `longest`.
     settled = good[:-2] & good[1:-1] & good[2:]
     if not settled.any():
-        return WarmUp(n // 4, False)
+        return WarmUp(longest, False)
     return WarmUp(max(1, int(settled.argmax())), True)
 
 

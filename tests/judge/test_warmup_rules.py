@@ -90,9 +90,39 @@ def test_a_slow_start_in_rates() -> None:
 
 
 def test_a_pass_says_that_a_quarter_was_dropped() -> None:
-    (found,) = judge(bare("x under 150 ms", [slow_start(50, 25, 10.0)]))
+    (found,) = judge(bare("x under 500 ms", [slow_start(50, 25, 10.0)]))
     assert (found.outcome, found.doubtful) == ("pass", True)
     assert "25 of 100 values were dropped as warm-up" in found.notes
+
+
+def test_a_limit_that_the_dropped_quarter_would_break_is_suspect() -> None:
+    (found,) = judge(bare("x under 150 ms", [slow_start(50, 25, 10.0)]))
+    assert (found.outcome, found.reason, found.exit_code) == ("suspect", "warm-up", 3)
+    assert found.message.startswith("25 of 100 values were dropped as warm-up")
+    assert "set `warmup: 25` in the rule" in found.next_step.text
+
+
+LONG_STARTS = [
+    # steps of 200 and times of the slow start
+    (50, 10.0),
+    (90, 10.0),
+    (99, 10.0),
+    (90, 2.0),
+]
+
+
+@pytest.mark.parametrize(("steps", "times"), LONG_STARTS)
+@pytest.mark.parametrize("rule", ["x within 5% of baseline", "x p95 within 5% of baseline"])
+def test_a_slow_start_beyond_the_first_quarter_is_never_a_pass(steps: int, times: float, rule: str) -> None:
+    base = [slow_start(seed, n=200) for seed in range(5)]
+    (found,) = judge(bare(rule, [slow_start(50, steps, times, n=200)], base))
+    assert found.exit_code in (1, 3), found.message
+
+
+def test_a_job_that_always_starts_slowly_still_passes() -> None:
+    base = [slow_start(seed, 90, 10.0, n=200) for seed in range(5)]
+    (found,) = judge(bare("x within 5% of baseline", [slow_start(50, 90, 10.0, n=200)], base))
+    assert (found.outcome, found.exit_code) == ("pass", 0)
 
 
 METRICS = [
