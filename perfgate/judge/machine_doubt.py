@@ -6,13 +6,14 @@ Two kinds of evidence from `perfgate.machine`, beside that of the history about 
   failure, or hide a regression, and cycles tell another story, the verdict is suspect. Both views must agree, because
   work that waits for memory does not follow the clock.
 * Lost time: the share of the run in which the GPU was throttled, the hypervisor ran others, or the control group had
-  used up its CPU time. More of it on one side than `lost_time` allows makes suspect what it can explain.
+  used up its CPU time. If one side has more of it than `lost_time` allows, the change is judged again as if both sides
+  had lost as much. A share p of lost time makes a program at most 1 / (1 - p) times slower, so it explains no more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 from msgspec.structs import replace
@@ -36,6 +37,8 @@ _LOST = {
     "machine.cpu.steal": "steal: the hypervisor ran other machines",
     "machine.cgroup.throttled": "the CPU limit of the control group",
 }
+#: More lost time than this explains any change: a program that never ran took no time.
+_MOST_LOST = 0.99
 _PRESSURE = {f"machine.pressure.{kind}": f"pressure on {kind}" for kind in ("cpu", "memory", "io")}
 #: The units whose values follow the speed of the machine, and whether a faster machine makes them larger.
 _FOLLOWS = {"s": False, "1/s": True, "B/s": True, "FLOP/s": True}
@@ -62,7 +65,9 @@ def doubt_machine(inquiry: Inquiry, decision: Decision) -> Decision:
 def _clock(inquiry: Inquiry, decision: ChangeDecision) -> Iterator[Doubt]:
     base, new = decision.question.base, decision.question.new
     clocks = _of_both(_CLOCK, base, new)
-    if clocks is None or abs(math.log(fmean(clocks[1]) / fmean(clocks[0]))) < LEAST_CLOCK:
+    if clocks is None or min(*clocks[0], *clocks[1]) <= 0:  # no clock stands still
+        return
+    if abs(math.log(fmean(clocks[1]) / fmean(clocks[0]))) < LEAST_CLOCK:
         return
     before, now = fmean(clocks[0]), fmean(clocks[1])
     in_cycles = decide(_in_cycles(decision.question, *clocks, grows=_FOLLOWS[inquiry.unit]))
@@ -108,6 +113,7 @@ def _lost_time(inquiry: Inquiry, decision: ChangeDecision) -> Iterator[Doubt]:
     """The kinds of time that one side lost more of than the other."""
     base, new = decision.question.base, decision.question.new
     names = sorted({one.key.metric for view in (*base.views, *new.views) for one in view.run.series})
+    lost: dict[str, list[tuple[str, float, float]]] = {}
     for name in names:
         prefix = next((known for known in _LOST if name.startswith(known)), None)
         words = _PRESSURE.get(name) if prefix is None else _LOST[prefix].format(name.rpartition(".")[2])
@@ -115,14 +121,39 @@ def _lost_time(inquiry: Inquiry, decision: ChangeDecision) -> Iterator[Doubt]:
         if words is None or found is None:
             continue
         before, now = fmean(found[0]), fmean(found[1])
-        if prefix is None:
-            if abs(now - before) >= NOTED_PRESSURE:
-                yield Doubt("machine", "lost", before, now, decides=False, of=words)
-            continue
+        if prefix is not None:
+            lost.setdefault(prefix, []).append((words, before, now))
+        elif abs(now - before) >= NOTED_PRESSURE:
+            yield Doubt("machine", "lost", before, now, decides=False, of=words)
+    several = [one for kind in lost.values() for one in kind]
+    if not any(abs(now - before) > inquiry.rule.settings.lost_time for _, before, now in several):
+        return
+    decides = _is_explained(inquiry, decision, lost.values())
+    is_red = decision.outcome in ("fail", "suspect")
+    for words, before, now in several:
         if abs(now - before) > inquiry.rule.settings.lost_time:
-            can_explain = decision.outcome in ("fail", "suspect") and now > before
-            can_hide = decision.outcome in ("pass", "inconclusive") and now < before
-            yield Doubt("machine", "lost", before, now, decides=can_explain or can_hide, of=words)
+            yield Doubt("machine", "lost", before, now, decides=decides and (now > before) == is_red, of=words)
+
+
+def _is_explained(
+    inquiry: Inquiry, decision: ChangeDecision, lost: Iterable[Sequence[tuple[str, float, float]]]
+) -> bool:
+    """Return whether the verdict is another one if both sides had lost as much time.
+
+    `lost` are the kinds of lost time, each with its reasons. Reasons of one kind overlap, so the largest counts.
+    """
+    kinds = list(lost)
+    before = min(sum(max(share for _, share, _ in kind) for kind in kinds), _MOST_LOST)
+    now = min(sum(max(share for _, _, share in kind) for kind in kinds), _MOST_LOST)
+    slower = (1 - before) / (1 - now)
+    factor = slower if _FOLLOWS[inquiry.unit] else 1 / slower
+    measures = tuple(_scaled(one, factor) for one in decision.question.new.measures)
+    alike = decide(replace(decision.question, new=replace(decision.question.new, measures=measures)))
+    if decision.outcome == "fail":
+        return alike.outcome != "fail"
+    is_open = alike.reason == "cannot-exclude" and decision.reason != "cannot-exclude"  # it promises less
+    is_calm = alike.outcome in ("pass", "inconclusive") and not is_open
+    return is_calm if decision.outcome == "suspect" else not is_calm
 
 
 def _of_both(name: str, base: MeasuredSide, new: MeasuredSide) -> tuple[list[float], list[float]] | None:

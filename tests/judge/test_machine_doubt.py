@@ -16,7 +16,10 @@ from perfgate.judge.verdicts import judge
 
 def measured(seed: int, slower: float = 1.0, clock: float = 1980e6, host: str = "node1", **lost: float) -> Run:
     """A run of compute-bound steps at a clock: a tenth of the clock less takes a ninth more time."""
-    values = [value * slower * 1980e6 / clock for value in steady(0.1, n=60, spread=0.01, seed=seed)]
+    values = [
+        value * slower * 1980e6 / (clock if clock > 0 else 1980e6)
+        for value in steady(0.1, n=60, spread=0.01, seed=seed)
+    ]
     machine = [series("clock.sm", "1/s", [clock, clock], device="0")]
     names = {
         "thermal": "machine.gpu.throttled.thermal",
@@ -50,6 +53,13 @@ CASES = [
     ({"thermal": 0.5}, {"thermal": 0.52, "slower": 1.08}, "fail interval", ""),
     ({"thermal": 0.0}, {"thermal": 0.2}, "pass interval", "throttling of the GPU"),
     ({"steal": 0.0}, {"steal": 0.1, "slower": 1.08}, "suspect machine", "the hypervisor ran other machines: 10%"),
+    ({"steal": 0.0}, {"steal": 0.13, "slower": 1.5}, "fail interval", "the hypervisor ran other machines: 13%"),
+    ({"thermal": 0.0}, {"thermal": 0.2, "slower": 1.5}, "fail interval", "throttling of the GPU (thermal): 20%"),
+    ({"steal": 0.0, "thermal": 0.0}, {"steal": 0.06, "thermal": 0.06, "slower": 1.12}, "suspect machine", "6%"),
+    ({"thermal": 0.0}, {"thermal": 1.0, "slower": 1.5}, "suspect machine", "throttling of the GPU (thermal): 100%"),
+    ({"clock": 0.0}, {"clock": 0.0, "slower": 1.08}, "fail interval", ""),
+    ({"clock": -1.0}, {"clock": -1.0, "slower": 1.08}, "fail interval", ""),
+    ({}, {"clock": 0.0, "slower": 1.08}, "fail interval", ""),
     ({"pressure": 0.0}, {"pressure": 0.4, "slower": 1.08}, "fail interval", "pressure on cpu: 40%"),
     ({}, {"slower": 1.08, "host": "node2"}, "fail interval", "of another machine: node2, and the base runs of node1"),
     ({}, {"host": "node2"}, "pass interval", ""),
